@@ -1,0 +1,48 @@
+# Every target bootstraps what it needs on a fresh machine with Python (>= 3.11) and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: demo test check soak setup lock clean tools
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Mooring needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP)
+
+# A missing system tool is named in one line with the Debian package that has it.
+tools:
+	@missing=; need() { command -v $$1 >/dev/null 2>&1 || [ -x /sbin/$$1 ] || [ -x /usr/sbin/$$1 ] || missing="$$missing $$1($$2)"; }; \
+	need mount mount; need losetup mount; need blkid util-linux; need unshare util-linux; need nsenter util-linux; \
+	need mkfs.ext4 e2fsprogs; need fsck.ext4 e2fsprogs; \
+	[ -z "$$missing" ] || { echo "missing system tools, each with its Debian package:$$missing" >&2; exit 1; }
+
+demo: $(STAMP) tools
+	@$(BIN)/mooring demo
+
+test: $(STAMP) tools
+	@$(BIN)/pytest -q
+
+check: $(STAMP)
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-cache
+
+soak: $(STAMP) tools
+	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
+
+# Refreshes the pinned, hash-checked development requirements from pyproject.toml.
+lock: $(STAMP)
+	@$(BIN)/pip install -q --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group dev pyproject.toml -o requirements/dev.txt
+
+clean:
+	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out
