@@ -1,0 +1,268 @@
+"""A typed Kubernetes client: get, list, create, patch, delete, watch.
+
+Guarantees:
+- Objects come back as the partial structs of `mooring.kube.objects`; none of them is ever sent back. A write is a
+  create of a full body that the caller made, or a patch.
+- `uid` and `resource_version` of a patch travel inside its metadata, those of a delete in its preconditions: the
+  server refuses the write (Conflict) if the object is no longer the one that was decided upon.
+- `get` and `list` without a resourceVersion are answered from the store's present state, never from a cache.
+- Failures are the classes of `mooring.kube.errors`; Unreachable and ServerError mean "the write may have happened".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from mooring.kube import errors
+from mooring.kube.objects import Object, ObjectMeta
+from mooring.kube.transport import Request, Response, Transport
+
+T = TypeVar("T", bound=Object)
+
+JSON = "application/json"
+PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+PatchType = Literal["merge", "json", "strategic"]
+
+
+class _ListMeta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[T], gc=False):
+    items: list[T]
+    metadata: _ListMeta
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+
+
+class Listing(NamedTuple, Generic[T]):
+    """All objects of a list, and the version at which they were true together."""
+
+    items: list[T]
+    resource_version: str
+
+
+class WatchEvent(NamedTuple, Generic[T]):
+    """ADDED, MODIFIED or DELETED with the object, or BOOKMARK without one."""
+
+    type: str
+    object: T | None
+    resource_version: str
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The (cached) JSON decoder of a type."""
+    found = _decoders.get(kind)
+    if found is None:
+        found = _decoders[kind] = msgspec.json.Decoder(kind)
+    return found
+
+
+class Client:
+    """Reads and writes objects through a transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Iterable[tuple[str, str]] = (),
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        """Sends any request; returns the body of a success, raises the error of anything else."""
+        headers = {"Accept": JSON} if body is None else {"Accept": JSON, "Content-Type": content_type}
+        payload = b"" if body is None else msgspec.json.encode(body)
+        answer = await self._send(Request(method, path, tuple(query), headers, payload))
+        return answer.body
+
+    async def _send(self, request: Request) -> Response:
+        answer = await self.transport.send(request)
+        if answer.status >= 300:
+            raise errors.from_answer(answer.status, answer.body, tried=f"{request.method} {request.path}")
+        return answer
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """One object, read live. NotFound if it is not there."""
+        return decoder(kind).decode(await self.request("GET", kind.RESOURCE.path(namespace, name)))
+
+    async def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """Like `get`, with None for an object that is not there."""
+        try:
+            return await self.get(kind, name, namespace)
+        except errors.NotFound:
+            return None
+
+    async def list(
+        self,
+        kind: type[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> Listing[T]:
+        """All objects that match, read live in pages of `limit`, consistent at one version."""
+        items: list[T] = []
+        query = [("limit", str(limit)), *_selectors(label_selector, field_selector)]
+        token = ""
+        while True:
+            page_query = [*query, ("continue", token)] if token else query
+            page = decoder(_List[kind]).decode(
+                await self.request("GET", kind.RESOURCE.path(namespace), query=page_query)
+            )
+            items += page.items
+            token = page.metadata.continue_
+            if not token:
+                return Listing(items, page.metadata.resource_version)
+
+    async def create(self, kind: type[T], body: Mapping[str, Any], namespace: str = "") -> T:
+        """Creates what `body` describes (apiVersion and kind are filled in). AlreadyExists if it is there."""
+        resource = kind.RESOURCE
+        full = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        return decoder(kind).decode(await self.request("POST", resource.path(namespace), body=full))
+
+    async def create_raw(self, kind: type[T], body: Mapping[str, Any], *, name: str, namespace: str, sub: str) -> bytes:
+        """Posts `body` to a subresource (binding, eviction) of the named object."""
+        return await self.request("POST", kind.RESOURCE.path(namespace, name, sub), body=body)
+
+    async def patch(
+        self,
+        kind: type[T],
+        name: str,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        strategy: PatchType = "merge",
+    ) -> T:
+        """Patches one object; Conflict if it is not the one that `uid` and `resource_version` name.
+
+        The preconditions cannot be given with a JSON patch (use its `test` operation).
+        """
+        if isinstance(body, Mapping) and (uid is not None or resource_version is not None):
+            body = _with_preconditions(body, uid, resource_version)
+        answer = await self.request(
+            "PATCH",
+            kind.RESOURCE.path(namespace, name, subresource),
+            body=body,
+            content_type=PATCH_TYPES[strategy],
+        )
+        return decoder(kind).decode(answer)
+
+    async def delete(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+    ) -> None:
+        """Asks for the deletion of one object; Conflict if it is not the one named by the preconditions."""
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,
+            "gracePeriodSeconds": grace_period_seconds,
+            "propagationPolicy": propagation_policy,
+        }
+        body = {key: value for key, value in options.items() if value is not None}
+        await self.request("DELETE", kind.RESOURCE.path(namespace, name), body=body)
+
+    async def watch(
+        self,
+        kind: type[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: float = 300.0,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout` seconds).
+
+        Gone when that version has left the server's history; Unreachable when the stream breaks.
+        """
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", resource_version),
+            ("timeoutSeconds", str(int(timeout))),
+            *_selectors(label_selector, field_selector),
+        )
+        path = kind.RESOURCE.path(namespace)
+        answer = await self._send(Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=timeout + 30))
+        assert answer.stream is not None
+        stream = answer.stream
+        try:
+            async for line in _lines(stream):
+                yield _event(line, kind, path)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def close(self) -> None:
+        """Closes the transport."""
+        await self.transport.close()
+
+
+def _selectors(label_selector: str, field_selector: str) -> list[tuple[str, str]]:
+    pairs = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
+    return [(key, value) for key, value in pairs if value]
+
+
+def _with_preconditions(body: Mapping[str, Any], uid: str | None, resource_version: str | None) -> dict[str, Any]:
+    metadata = dict(body.get("metadata") or {})
+    if uid is not None:
+        metadata["uid"] = uid
+    if resource_version is not None:
+        metadata["resourceVersion"] = resource_version
+    return {**body, "metadata": metadata}
+
+
+async def _lines(stream: Any) -> AsyncGenerator[bytes, None]:
+    rest = b""
+    async for piece in stream:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            if line:
+                yield line
+
+
+def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
+    envelope = decoder(_Envelope).decode(line)
+    if envelope.type == "ERROR":
+        status = msgspec.json.decode(envelope.object)
+        raise errors.from_answer(int(status.get("code") or 500), bytes(envelope.object), tried=f"watch {path}")
+    if envelope.type == "BOOKMARK":
+        return WatchEvent("BOOKMARK", None, decoder(_Meta).decode(envelope.object).metadata.resource_version)
+    found: T = decoder(kind).decode(envelope.object)
+    return WatchEvent(envelope.type, found, found.metadata.resource_version)

@@ -1,0 +1,88 @@
+"""The plan that every controller has: informers → queue of keys → reconcile one key → write.
+
+A controller subclasses `Controller`, makes its informers with `watch`, says which keys a change touches, and reconciles
+one key at a time. It remembers nothing that it could not read again: after a restart every key is marked once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, TypeVar
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.events import Recorder
+from mooring.kube.informer import Indexer, Informer
+from mooring.kube.objects import Object
+from mooring.kube.times import Now
+from mooring.kube.workqueue import WorkQueue
+
+T = TypeVar("T", bound=Object)
+
+
+class Controller:
+    """One controller; `name` is its Kubernetes name, used for logs and as the source of its events."""
+
+    name = "controller"
+    workers = 8
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        self.client = client
+        self.now = now
+        self.random = random
+        self.queue: WorkQueue[str] = WorkQueue()
+        self.recorder = Recorder(client, self.name, now=now, random=random)
+        self.log: Any = structlog.get_logger(self.name)
+        self._informers: list[Informer[Any]] = []
+
+    def watch(
+        self,
+        kind: type[T],
+        touches: Callable[[T], Iterable[str]] | None = None,
+        *,
+        indexers: dict[str, Indexer[T]] | None = None,
+        field_selector: str = "",
+    ) -> Informer[T]:
+        """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object."""
+        informer = Informer(self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector)
+        if touches is not None:
+
+            def mark(old: T | None, new: T | None) -> None:
+                for side in (old, new):
+                    for key in touches(side) if side is not None else ():
+                        self.queue.add(key)
+
+            informer.add_handler(mark)
+        self._informers.append(informer)
+        return informer
+
+    async def reconcile(self, key: str) -> None:
+        """Makes one key true. Raising brings the key back after its backoff."""
+        raise NotImplementedError
+
+    async def started(self) -> None:
+        """Called once, when all caches are filled and before the first key is worked on."""
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+            group.create_task(self.recorder.run())
+            for informer in self._informers:
+                await informer.synced()
+            await self.started()
+            self.log.info("started", keys=len(self.queue))
+            await self.queue.run(self.workers, self._reconcile)
+
+    async def _reconcile(self, key: str) -> None:
+        try:
+            await self.reconcile(key)
+        except (Conflict, NotFound) as error:
+            # What was decided upon has changed: decide again soon, on newer knowledge.
+            self.log.debug("decided on something old", key=key, error=str(error))
+            self.queue.add_after(key, 0.02 + 0.03 * self.random.random())

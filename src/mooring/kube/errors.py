@@ -1,0 +1,121 @@
+"""What can go wrong between a client and an API server; one class for each thing that a caller can do about it.
+
+KubeError
+├── ConfigError             the kubeconfig cannot be used: a person must mend it
+├── Unreachable             no answer. A write *may have happened*: read before deciding anything
+└── ApiError                the server answered with a Status
+    ├── BadRequest          400, 415, 405: the request itself is wrong; repeating it is useless
+    ├── Unauthorized        401: who we are is not known
+    ├── Forbidden           403: we may not
+    ├── NotFound            404: the object (or kind) is not there
+    ├── Conflict            409: a precondition did not hold; read again and decide again
+    │   └── AlreadyExists   409 on create
+    ├── Gone                410: the resourceVersion is too old; list again
+    ├── Invalid             422: the object is not valid
+    ├── Throttled           429: wait `retry_after` seconds
+    └── ServerError         5xx: like Unreachable, a write may have happened
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Base of everything that `mooring.kube` raises."""
+
+
+class ConfigError(KubeError):
+    """A kubeconfig that is missing, malformed or incomplete; the message names the file and the field."""
+
+
+class Unreachable(KubeError):
+    """The request got no answer; its effect is unknown."""
+
+
+class ApiError(KubeError):
+    """An answer that is not a success. `status` is the HTTP code, `reason` the Status reason, `details` its details."""
+
+    def __init__(self, message: str, *, status: int, reason: str = "", details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.details: dict[str, Any] = details or {}
+
+
+class BadRequest(ApiError):
+    """400, 405, 415: the request itself is wrong."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are not known."""
+
+
+class Forbidden(ApiError):
+    """403: the user may not do this."""
+
+
+class NotFound(ApiError):
+    """404: no such object or kind."""
+
+
+class Conflict(ApiError):
+    """409: a uid or resourceVersion precondition failed, or the object's state forbids the request."""
+
+
+class AlreadyExists(Conflict):
+    """409 on create: an object of that name exists."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or continue token is too old."""
+
+
+class Invalid(ApiError):
+    """422: validation refused the object."""
+
+
+class Throttled(ApiError):
+    """429: try again after `retry_after` seconds."""
+
+    retry_after: float = 1.0
+
+
+class ServerError(ApiError):
+    """5xx: the server failed; the effect of a write is unknown."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: Throttled,
+}
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
+
+
+def from_answer(status: int, body: bytes, *, tried: str) -> ApiError:
+    """The error for an HTTP answer; `tried` ("GET /api/v1/nodes/n") is named in its message."""
+    try:
+        answer = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        answer = _Status(message=body[:200].decode("utf-8", "replace"))
+    kind = _BY_STATUS.get(status) or (ServerError if status >= 500 else BadRequest)
+    if answer.reason == "AlreadyExists":
+        kind = AlreadyExists
+    message = f"{tried}: {answer.message or f'HTTP {status}'}"
+    error = kind(message, status=status, reason=answer.reason, details=answer.details)
+    if isinstance(error, Throttled):
+        error.retry_after = float(error.details.get("retryAfterSeconds") or 1)
+    return error

@@ -1,0 +1,194 @@
+"""A local copy of all objects of a kind, kept current by list and watch.
+
+Guarantees:
+- `synced()` returns once the first list is in the cache.
+- Changes are applied in the API server's order; an object never goes back to an older version.
+- A dropped watch resumes from the last version seen; a version too old (410) leads to a new list, whose differences
+  reach the handlers like any other change. Failures are retried with jittered backoff, for ever.
+- Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and `wait_for(version)`
+  returns once the watch has delivered everything up to a version (for deletes).
+- Handlers are plain functions, called with (old, new); they must not block and must not raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Generic, TypeVar
+
+import structlog
+
+from mooring.kube.client import Client, WatchEvent
+from mooring.kube.errors import Gone, KubeError
+from mooring.kube.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+Handler = Callable[[T | None, T | None], None]
+Indexer = Callable[[T], Iterable[str]]
+
+log = structlog.get_logger("informer")
+
+FIRST_RETRY_S = 0.2
+LAST_RETRY_S = 10.0
+
+
+class Informer(Generic[T]):
+    """The cache of one kind, in one namespace or in all, narrowed by selectors."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: type[T],
+        *,
+        random: Random,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        indexers: dict[str, Indexer[T]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self._client = client
+        self._random = random
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._objects: dict[str, T] = {}
+        self._indexers = indexers or {}
+        self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
+        self._handlers: list[Handler[T]] = []
+        self._version = 0  # everything up to this resourceVersion has been applied from list or watch
+        self._synced = asyncio.Event()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a deletion."""
+        self._handlers.append(handler)
+
+    def get(self, key: str) -> T | None:
+        """The object of "namespace/name" (or "name"), as the cache knows it."""
+        return self._objects.get(key)
+
+    def items(self) -> list[T]:
+        """All objects, in the order in which they were first seen."""
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[T]:
+        """The objects for which the named indexer gave `value`."""
+        return [self._objects[key] for key in self._indices[index].get(value, ())]
+
+    async def synced(self) -> None:
+        """Returns when the first list has arrived."""
+        await self._synced.wait()
+
+    async def wait_for(self, resource_version: str) -> None:
+        """Returns when the cache holds everything up to that version."""
+        wanted = int(resource_version)
+        if self._version >= wanted:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((wanted, future))
+        await future
+
+    def accept(self, written: T) -> None:
+        """Puts the answer of one's own write into the cache, unless the watch has already brought that or more."""
+        version = _version_of(written)
+        if version > self._version:
+            held = self._objects.get(written.key)
+            if held is None or _version_of(held) < version:
+                self._store(written.key, written)
+
+    async def run(self) -> None:
+        """Keeps the cache current until cancelled."""
+        retry = FIRST_RETRY_S
+        relist = True
+        while True:
+            try:
+                if relist:
+                    await self._list()
+                relist = False
+                await self._watch()
+                retry = FIRST_RETRY_S
+            except Gone:
+                relist = True
+            except KubeError as error:
+                log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=retry)
+                await asyncio.sleep(retry * (0.5 + self._random.random()))
+                retry = min(retry * 2, LAST_RETRY_S)
+                relist = relist or not self._synced.is_set()
+
+    async def _list(self) -> None:
+        listing = await self._client.list(
+            self.kind, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+        )
+        version = int(listing.resource_version)
+        fresh = {item.key: item for item in listing.items}
+        for key, held in list(self._objects.items()):
+            if key not in fresh and _version_of(held) <= version:
+                self._store(key, None)
+        for key, item in fresh.items():
+            held = self._objects.get(key)
+            if held is None or _version_of(held) < _version_of(item):
+                self._store(key, item)
+        self._advance(version)
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        events = self._client.watch(
+            self.kind,
+            self._namespace,
+            resource_version=str(self._version),
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        try:
+            async for event in events:
+                self._apply(event)
+        finally:
+            await events.aclose()
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        version = int(event.resource_version)
+        if event.object is not None:
+            held = self._objects.get(event.object.key)
+            if held is None or _version_of(held) <= version:
+                self._store(event.object.key, None if event.type == "DELETED" else event.object)
+        self._advance(version)
+
+    def _store(self, key: str, new: T | None) -> None:
+        old = self._objects.get(key)
+        if new is None:
+            if old is None:
+                return
+            del self._objects[key]
+        elif old is not None and _version_of(old) == _version_of(new):
+            return
+        else:
+            self._objects[key] = new
+        self._reindex(key, old, new)
+        for handler in self._handlers:
+            handler(old, new)
+
+    def _reindex(self, key: str, old: T | None, new: T | None) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indices[name]
+            for value in indexer(old) if old is not None else ():
+                keys = index.get(value, {})
+                keys.pop(key, None)
+                if not keys:
+                    index.pop(value, None)
+            for value in indexer(new) if new is not None else ():
+                index.setdefault(value, {})[key] = None
+
+    def _advance(self, version: int) -> None:
+        self._version = max(self._version, version)
+        due = [future for wanted, future in self._waiters if wanted <= self._version]
+        self._waiters = [(wanted, future) for wanted, future in self._waiters if wanted > self._version]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+
+
+def _version_of(item: Object) -> int:
+    return int(item.metadata.resource_version or 0)

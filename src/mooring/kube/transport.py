@@ -1,0 +1,69 @@
+"""The one seam between a client and an API server: `send(request) -> response`.
+
+Two implementations: `mooring.kube.http.HttpTransport` (aiohttp over TCP or TLS) and `InProcess` (a function call into
+an API server in this process, for tests and simulation). A transport raises `Unreachable` when it got no answer, and
+nothing else; statuses are the client's to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `stream` asks for the body piece by piece (a watch or a log that is followed)."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    stream: bool = False
+    timeout: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer. `stream` is set only where it was asked for and the status is a success; close it with `aclose`."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+
+
+class Transport(Protocol):
+    """Sends one request; raises Unreachable if no answer came."""
+
+    async def send(self, request: Request) -> Response: ...
+
+    async def close(self) -> None: ...
+
+
+class InProcess:
+    """A transport that calls an API server's `handle` in this process.
+
+    `handle` takes keyword arguments method, path, query, headers, body and returns an object with status, headers,
+    body and stream. The token is sent as a bearer token, as over HTTP.
+    """
+
+    def __init__(self, handle: Callable[..., Awaitable[Any]], token: str) -> None:
+        self._handle = handle
+        self._token = token
+
+    async def send(self, request: Request) -> Response:
+        headers = {"authorization": f"Bearer {self._token}"} | {k.lower(): v for k, v in request.headers.items()}
+        answer = await self._handle(
+            method=request.method,
+            path=request.path,
+            query=list(request.query),
+            headers=headers,
+            body=request.body,
+        )
+        return Response(answer.status, answer.headers, answer.body or b"", answer.stream)
+
+    async def close(self) -> None:
+        """Nothing is held."""

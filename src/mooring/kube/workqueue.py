@@ -1,0 +1,157 @@
+"""A work queue of keys.
+
+Guarantees:
+- *De-duplicating*: a key added many times before it is taken is taken once.
+- *One worker for a key*: a key that is being worked on is not handed out again; if it is added meanwhile, it is
+  handed out once more after `done`. So nothing that is added is lost, and no key is worked on twice at a time.
+- *Delaying*: `add_after` adds a key after a time; an earlier wish for the same key replaces a later one.
+- *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`.
+- *First come, first served* among keys that are ready.
+- `close` lets running work end and hands out nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+K = TypeVar("K")
+
+log = structlog.get_logger("workqueue")
+
+FIRST_DELAY_S = 0.5
+LAST_DELAY_S = 122.0
+
+
+class QueueClosed(Exception):
+    """The queue hands out nothing more."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys that want work."""
+
+    def __init__(self, *, first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
+        self._ready: deque[K] = deque()  # every element is in _dirty and not in _working
+        self._dirty: set[K] = set()  # wants work
+        self._working: set[K] = set()  # is being worked on
+        self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
+        self._failures: dict[K, int] = {}
+        self._first_delay = first_delay
+        self._last_delay = last_delay
+        self._wakeup: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._dirty)
+
+    def add(self, key: K) -> None:
+        """Wants work on `key` now."""
+        self._cancel_timer(key)
+        if self._closed or key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._working:
+            self._push(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Wants work on `key` after `seconds`; an earlier time already set stays."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        held = self._timers.get(key)
+        if self._closed or (held is not None and held[0] <= due):
+            return
+        self._cancel_timer(key)
+        self._timers[key] = (due, loop.call_at(due, self._fire, key))
+
+    def add_backoff(self, key: K) -> float:
+        """Wants work on `key` after its backoff, which doubles; returns that delay in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = min(self._first_delay * 2**failures, self._last_delay)
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Ends the backoff of `key`."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; QueueClosed when there will be none. Call `done` with it afterwards."""
+        while not self._ready:
+            if self._closed:
+                raise QueueClosed
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._wakeup.append(future)
+            await future
+        key = self._ready.popleft()
+        self._dirty.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Work on `key` has ended; if it was added meanwhile, it is handed out again."""
+        self._working.discard(key)
+        if key in self._dirty:
+            self._push(key)
+
+    def close(self) -> None:
+        """Drops what waits, wakes who waits."""
+        self._closed = True
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._ready.clear()
+        self._dirty.clear()
+        while self._wakeup:
+            self._wake(self._wakeup.popleft())
+
+    async def run(self, workers: int, handler: Callable[[K], Awaitable[None]]) -> None:
+        """Works on keys with that many workers until closed. A handler that raises gets its key back after backoff."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work(handler))
+
+    async def _work(self, handler: Callable[[K], Awaitable[None]]) -> None:
+        while True:
+            try:
+                key = await self.get()
+            except QueueClosed:
+                return
+            try:
+                await handler(key)
+            except Exception as error:
+                delay = self.add_backoff(key)
+                log.warning("work failed", key=key, error=f"{type(error).__name__}: {error}", retry_s=delay)
+            else:
+                self.forget(key)
+            finally:
+                self.done(key)
+
+    def _fire(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def _cancel_timer(self, key: K) -> None:
+        held = self._timers.pop(key, None)
+        if held is not None:
+            held[1].cancel()
+
+    def _push(self, key: K) -> None:
+        self._ready.append(key)
+        while self._wakeup:
+            future = self._wakeup.popleft()
+            if not future.done():
+                self._wake(future)
+                return
+
+    @staticmethod
+    def _wake(future: asyncio.Future[None]) -> None:
+        if not future.done():
+            future.set_result(None)
