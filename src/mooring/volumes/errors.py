@@ -1,0 +1,122 @@
+"""The errors of this package.
+
+    VolumeError
+    ├── PluginError                   the plugin machinery
+    │   ├── InvalidPlugin             a plugin was left out: bad name, registered twice, init failed, not loadable
+    │   ├── NoPluginMatched           no plugin for this spec or name
+    │   └── MultiplePluginsMatched    more than one plugin claims this spec
+    ├── ClaimError                    a pod's volume cannot be resolved (yet): `mooring.volumes.claims`
+    ├── InvalidSpec                   what the user wrote in the volume, its PV or class cannot work: no retry
+    ├── StorageRefused                the storage said no: the operation has certainly not happened
+    │   ├── VolumeInUse               attached elsewhere; `nodes` says where
+    │   ├── DeviceStillInUse          a detach was refused, because the node still uses the device
+    │   ├── VolumeNotFound            the storage has no such volume
+    │   └── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
+    ├── DeviceNotAttached             the device did not appear on this node in time
+    └── WrongDevice                   the device is there, but it is not this volume's
+
+**Any other exception of an attach or detach leaves its outcome unknown**, and unknown counts as attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class VolumeError(Exception):
+    """Base of all errors of `mooring.volumes`."""
+
+
+class PluginError(VolumeError):
+    """Something about plugins themselves rather than about a volume."""
+
+
+class InvalidPlugin(PluginError):
+    """A plugin was left out; `plugin` is its name as far as known."""
+
+    def __init__(self, plugin: str, problem: str) -> None:
+        self.plugin = plugin
+        self.problem = problem
+        super().__init__(f"volume plugin {plugin!r} was left out: {problem}")
+
+
+class NoPluginMatched(PluginError):
+    """No plugin supports the spec, or none has the name."""
+
+
+class MultiplePluginsMatched(PluginError):
+    """Several plugins claim the same spec, so it is not clear whose it is."""
+
+    def __init__(self, spec_name: str, plugins: Sequence[str]) -> None:
+        self.plugins = tuple(plugins)
+        super().__init__(
+            f"multiple volume plugins matched volume {spec_name}: {', '.join(plugins)}. Remove all but one of them"
+        )
+
+
+class ClaimError(VolumeError):
+    """A pod's volume cannot be resolved. `reason` is one CamelCase word, `object` is "Kind namespace/name"."""
+
+    def __init__(self, object: str, reason: str, message: str) -> None:
+        self.object = object
+        self.reason = reason
+        super().__init__(message)
+
+
+class InvalidSpec(VolumeError):
+    """The volume as it is written cannot work; somebody must change it."""
+
+
+class StorageRefused(VolumeError):
+    """The storage answered that it did not do it: the outcome is known, nothing has changed."""
+
+
+class VolumeInUse(StorageRefused):
+    """An exclusive volume is attached to other nodes, `nodes`."""
+
+    def __init__(self, volume: str, node: str, nodes: Sequence[str]) -> None:
+        self.volume = volume
+        self.nodes = tuple(nodes)
+        super().__init__(
+            f"volume {volume} cannot be attached to node {node}: it is exclusive and attached to "
+            f"node {', '.join(nodes)}. It must be detached there first"
+        )
+
+
+class DeviceStillInUse(StorageRefused):
+    """A detach was refused: the node still uses the device. `holders` says who, in words."""
+
+    def __init__(self, volume: str, node: str, holders: Sequence[str]) -> None:
+        self.volume = volume
+        self.node = node
+        self.holders = tuple(holders)
+        super().__init__(
+            f"volume {volume} cannot be detached from node {node}, which still uses it: {'; '.join(holders)}"
+        )
+
+
+class VolumeNotFound(StorageRefused):
+    """The storage has no volume of this name."""
+
+    def __init__(self, volume: str, hint: str = "check the name, or create it") -> None:
+        self.volume = volume
+        super().__init__(f"the storage has no volume {volume}: {hint}")
+
+
+class DeletedVolumeInUse(StorageRefused):
+    """A volume cannot be deleted while it is attached. Not a failure: an Info event, and another try later."""
+
+    def __init__(self, volume: str, nodes: Sequence[str]) -> None:
+        self.volume = volume
+        self.nodes = tuple(nodes)
+        super().__init__(
+            f"volume {volume} is still attached to node {', '.join(nodes)}; it is deleted after its detach"
+        )
+
+
+class DeviceNotAttached(VolumeError):
+    """`wait_for_attach` gave up: the device is not on this node."""
+
+
+class WrongDevice(VolumeError):
+    """The device at the expected path belongs to another volume: it must not be mounted."""

@@ -1,0 +1,133 @@
+"""What a plugin may ask of the process that it runs in: the `VolumeHost` seam and its two implementations.
+
+Layout on a node, like the kubelet's:
+
+    <root>/pods/<pod uid>/volumes/<plugin, / as ~>/<spec name>     a pod's volume
+    <root>/plugins/<plugin, / as ~>/mounts/<volume name>           a device, mounted once for all pods of the node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from mooring.kube.objects import ConfigMap, Secret
+from mooring.mounts.interface import Mounts
+from mooring.volumes.errors import PluginError
+from mooring.volumes.names import escape_plugin_name
+
+Settings = Mapping[str, Mapping[str, str]]
+"""Plugin name to its settings, as the operator gave them to this process."""
+
+
+class VolumeHost(Protocol):
+    """Given to each plugin's `init`. On a controller only `settings` and `now` work; the rest raises PluginError."""
+
+    @property
+    def node_name(self) -> str:
+        """The node of this process; "" on a controller."""
+        ...
+
+    @property
+    def mounts(self) -> Mounts: ...
+
+    @property
+    def now(self) -> Callable[[], datetime]:
+        """The wall clock, for stamps that people read. UTC."""
+        ...
+
+    def settings(self, plugin: str) -> Mapping[str, str]:
+        """The operator's settings for the plugin; empty when there are none."""
+        ...
+
+    def pod_dir(self, pod_uid: str) -> Path:
+        """The directory of everything that belongs to one pod."""
+        ...
+
+    def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        """Where a pod's volume is set up."""
+        ...
+
+    def get_plugin_dir(self, plugin: str) -> Path:
+        """The plugin's own directory on this node."""
+        ...
+
+    async def get_config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """The ConfigMap, or None if there is none. Raises what the API client raises."""
+        ...
+
+    async def get_secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret, or None if there is none. Raises what the API client raises."""
+        ...
+
+
+@dataclass(frozen=True)
+class NodeVolumeHost:
+    """The host of a node agent. `root` is the agent's directory."""
+
+    node_name: str
+    root: Path
+    mounts: Mounts
+    now: Callable[[], datetime]
+    fetch_config_map: Callable[[str, str], Awaitable[ConfigMap | None]]
+    fetch_secret: Callable[[str, str], Awaitable[Secret | None]]
+    plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
+
+    def settings(self, plugin: str) -> Mapping[str, str]:
+        return self.plugin_settings.get(plugin, {})
+
+    def pod_dir(self, pod_uid: str) -> Path:
+        return self.root / "pods" / pod_uid
+
+    def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        return self.pod_dir(pod_uid) / "volumes" / escape_plugin_name(plugin) / spec_name
+
+    def get_plugin_dir(self, plugin: str) -> Path:
+        return self.root / "plugins" / escape_plugin_name(plugin)
+
+    async def get_config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        return await self.fetch_config_map(namespace, name)
+
+    async def get_secret(self, namespace: str, name: str) -> Secret | None:
+        return await self.fetch_secret(namespace, name)
+
+
+@dataclass(frozen=True)
+class ControllerVolumeHost:
+    """The host of a controller: no node, no directories, no mounts."""
+
+    now: Callable[[], datetime]
+    plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
+
+    @property
+    def node_name(self) -> str:
+        return ""
+
+    @property
+    def mounts(self) -> Mounts:
+        raise _not_on_a_controller("mounts")
+
+    def settings(self, plugin: str) -> Mapping[str, str]:
+        return self.plugin_settings.get(plugin, {})
+
+    def pod_dir(self, pod_uid: str) -> Path:
+        raise _not_on_a_controller("pod directories")
+
+    def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        raise _not_on_a_controller("pod directories")
+
+    def get_plugin_dir(self, plugin: str) -> Path:
+        raise _not_on_a_controller("plugin directories")
+
+    async def get_config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        raise _not_on_a_controller("ConfigMaps")
+
+    async def get_secret(self, namespace: str, name: str) -> Secret | None:
+        raise _not_on_a_controller("Secrets")
+
+
+def _not_on_a_controller(what: str) -> PluginError:
+    return PluginError(f"a plugin asked for {what}, which only a node agent has, not a controller")

@@ -1,0 +1,367 @@
+"""The interfaces of the volume plugin framework: what plugins implement and what controllers and node agents call.
+
+The names and rules are those of Kubernetes' framework (origin document "volume framework notes"); what blocks there
+is a coroutine here. A plugin derives from `VolumePlugin` and from the extended kinds whose abilities it has; callers
+look for an ability through `PluginManager`. No plugin, controller or node agent is known here.
+
+Every operation is idempotent: it may be called again after a crash, at any point. **An attach or detach that raises
+anything but `StorageRefused` or `InvalidSpec` (`mooring.volumes.errors`) has an unknown outcome.**
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.spec import VolumeSpec
+
+# --- what plugins make ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The use of a volume: bytes and inodes."""
+
+    capacity: int
+    used: int
+    available: int
+    inodes: int = 0
+    inodes_used: int = 0
+    inodes_free: int = 0
+
+
+class MetricsNotSupported(VolumeError):
+    """The volume cannot tell its use."""
+
+
+class MetricsProvider(ABC):
+    """Tells how full a volume is."""
+
+    @abstractmethod
+    async def get_metrics(self) -> Metrics:
+        """May be expensive. Raises MetricsNotSupported."""
+
+
+class Volume(MetricsProvider):
+    """A directory that a pod uses."""
+
+    @abstractmethod
+    def get_path(self) -> str:
+        """The path on the node where the volume is, or will be, set up for the pod."""
+
+    async def get_metrics(self) -> Metrics:
+        raise MetricsNotSupported(f"{type(self).__name__} has no metrics")
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What a container runtime must know about a set-up volume."""
+
+    read_only: bool
+    managed: bool
+    """Whether the node agent owns the content, and so may change its owner and mode."""
+    supports_selinux: bool = False
+
+
+class Mounter(Volume):
+    """Sets a volume up for a pod."""
+
+    async def can_mount(self) -> None:
+        """Called right before `set_up`; raises if this node lacks a program that is needed, naming it."""
+        return
+
+    @abstractmethod
+    async def set_up(self, fs_group: int | None = None) -> None:
+        """Makes the volume usable at `get_path()`, owned by group `fs_group` if given."""
+
+    @abstractmethod
+    async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        """The same at `directory`, which may not exist yet."""
+
+    @abstractmethod
+    def get_attributes(self) -> Attributes: ...
+
+
+class Unmounter(Volume):
+    """Removes what a Mounter made. Knows only names, so that it also works after a restart."""
+
+    @abstractmethod
+    async def tear_down(self) -> None:
+        """Unmounts at `get_path()` and removes every trace of `set_up`; data of the volume itself is kept, unless its
+        life is the pod's (emptyDir)."""
+
+    @abstractmethod
+    async def tear_down_at(self, directory: str) -> None: ...
+
+
+class DeviceMounter(ABC):
+    """Mounts a device once for the node; pods get bind mounts of it."""
+
+    @abstractmethod
+    def get_device_mount_path(self, spec: VolumeSpec) -> str:
+        """The global mount point of this volume on this node."""
+
+    @abstractmethod
+    async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
+        """Formats the device if it is provably blank, and mounts it. Raises `InvalidSpec` or `MountsError`."""
+
+
+class DeviceUnmounter(ABC):
+    """Undoes `DeviceMounter.mount_device`."""
+
+    @abstractmethod
+    async def unmount_device(self, device_mount_path: str) -> None:
+        """Only after all bind mounts are gone: the caller asks `get_device_mount_refs` first."""
+
+
+class BlockVolumeMapper(ABC):
+    """Gives a raw device to a pod."""
+
+    @abstractmethod
+    def get_pod_device_map_path(self) -> str:
+        """The symbolic link that leads the pod to the device."""
+
+    @abstractmethod
+    async def map_pod_device(self, device_path: str) -> None: ...
+
+
+class BlockVolumeUnmapper(ABC):
+    """Takes it away again."""
+
+    @abstractmethod
+    async def unmap_pod_device(self) -> None: ...
+
+
+class Attacher(DeviceMounter):
+    """Connects volumes with nodes."""
+
+    @abstractmethod
+    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
+        """Attaches the volume to the node and returns its device path there. Success if it is attached there already.
+        Raises `VolumeInUse` if an exclusive volume is attached elsewhere. Runs on a controller."""
+
+    @abstractmethod
+    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+        """What the storage says about each of `specs`. Raises if it cannot be asked: then nothing is known."""
+
+    @abstractmethod
+    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
+        """Waits until the device is on this node and returns its path. Raises `DeviceNotAttached` after `timeout_s`
+        seconds. Runs on the node."""
+
+    async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
+        """Raises `WrongDevice` unless the device at `device_path` is this volume. The last look before a mount."""
+        return
+
+
+class Detacher(DeviceUnmounter):
+    """Disconnects volumes from nodes."""
+
+    @abstractmethod
+    async def detach(self, volume_name: str, node_name: str) -> None:
+        """Detaches the volume that `VolumePlugin.get_volume_name` names. When this returns, the storage says that it
+        is detached; success if it was not attached, or does not exist. Runs on a controller."""
+
+
+class BulkVolumeVerifier(ABC):
+    """Checks attachments on many nodes with few requests to the storage."""
+
+    @abstractmethod
+    async def bulk_verify_volumes(
+        self, volumes_by_node: Mapping[str, Sequence[VolumeSpec]]
+    ) -> Mapping[str, Mapping[VolumeSpec, bool]]:
+        """By node: what is attached. If it raises, everything must be assumed to be attached still."""
+
+
+class Provisioner(ABC):
+    """Creates one volume, as asked for in the `VolumeOptions` it was made with."""
+
+    @abstractmethod
+    async def provision(self) -> PersistentVolume:
+        """Creates the volume in the storage and returns the PersistentVolume to be created, complete but for
+        `claimRef`. Called again with the same `pv_name`, it returns the same volume. Raises `InvalidSpec` if the
+        class or claim asks for what cannot be."""
+
+
+class Deleter(Volume):
+    """Deletes one volume from the storage."""
+
+    @abstractmethod
+    async def delete(self) -> None:
+        """When this returns, the volume is gone; success if it was gone. Raises `DeletedVolumeInUse` while it is
+        attached, which is an Info event on the PersistentVolume and another try later, not a failure."""
+
+
+RecycleEventRecorder = Callable[[str, str], None]
+"""Takes event type (Normal, Warning) and message; the caller puts it on the PersistentVolume being recycled."""
+
+
+# --- plugins -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VolumeOptions:
+    """What `new_provisioner` is to make. `parameters` and `mount_options` are the StorageClass's."""
+
+    pv_name: str
+    """`pvc-<claim uid>`: the key that makes provisioning idempotent."""
+    claim: PersistentVolumeClaim
+    reclaim_policy: str = "Delete"
+    mount_options: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    selected_node: Node | None = None
+    """Where the first pod will run (`WaitForFirstConsumer`), else None."""
+
+
+class VolumePlugin(ABC):
+    """One kind of volume. Methods without I/O are plain functions; specs are never changed."""
+
+    @abstractmethod
+    def init(self, host: VolumeHost) -> None:
+        """Called exactly once, before everything else. Must not block; raising leaves the plugin out."""
+
+    @abstractmethod
+    def get_plugin_name(self) -> str:
+        """`<namespace>/<name>` with exactly one slash; the namespace kubernetes.io is reserved for bundled plugins."""
+
+    @abstractmethod
+    def get_volume_name(self, spec: VolumeSpec) -> str:
+        """What names the device or directory behind the spec, in a form that `Detacher.detach` takes. Raises
+        `InvalidSpec` if the spec is not this plugin's."""
+
+    @abstractmethod
+    def can_support(self, spec: VolumeSpec) -> bool:
+        """Whether the spec is this plugin's."""
+
+    def requires_remount(self) -> bool:
+        """Whether `set_up` is called again and again for a mounted volume, to update its content."""
+        return False
+
+    @abstractmethod
+    def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter: ...
+
+    @abstractmethod
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter: ...
+
+    @abstractmethod
+    async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
+        """A spec from what is on disk after a restart: the directory name of a pod's volume, and its path. It may lack
+        what is not needed to unmount. Raises `InvalidSpec` if that cannot be told."""
+
+    def supports_mount_option(self) -> bool:
+        """Whether `mountOptions` of a PersistentVolume are honoured; a volume with options is refused if not."""
+        return False
+
+    def supports_bulk_volume_verification(self) -> bool:
+        """Whether `new_attacher` returns a `BulkVolumeVerifier`, too."""
+        return False
+
+
+class PersistentVolumePlugin(VolumePlugin):
+    """Its volumes outlive pods."""
+
+    @abstractmethod
+    def get_access_modes(self) -> Sequence[str]:
+        """The access modes that its volumes can have."""
+
+
+class RecyclableVolumePlugin(VolumePlugin):
+    """Its volumes can be emptied and used by another claim."""
+
+    @abstractmethod
+    async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None: ...
+
+
+class DeletableVolumePlugin(VolumePlugin):
+    """Its volumes can be deleted from the storage when their claim is."""
+
+    @abstractmethod
+    def new_deleter(self, spec: VolumeSpec) -> Deleter: ...
+
+
+class ProvisionableVolumePlugin(VolumePlugin):
+    """It can create volumes; a StorageClass names it as its `provisioner`."""
+
+    @abstractmethod
+    def new_provisioner(self, options: VolumeOptions) -> Provisioner: ...
+
+
+class DeviceMountableVolumePlugin(VolumePlugin):
+    """Its volumes are mounted once for a node, then bound into pods."""
+
+    def can_device_mount(self, spec: VolumeSpec) -> bool:
+        return True
+
+    @abstractmethod
+    def new_device_mounter(self) -> DeviceMounter: ...
+
+    @abstractmethod
+    def new_device_unmounter(self) -> DeviceUnmounter: ...
+
+    @abstractmethod
+    async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
+        """Mount points that still show the device mounted at `device_mount_path`, other than that one."""
+
+
+@dataclass(frozen=True)
+class AttachCapabilities:
+    """What a storage promises about attachments: two properties, not one (design section 2)."""
+
+    refuses: bool
+    """A second attach of an exclusive volume fails: the storage's word is the lock."""
+    revokes: bool
+    """After a detach the old node can never write again, whatever it holds in memory."""
+    multi_attach: bool
+    """Several nodes may have the volume attached at once."""
+    request_validity_s: float = 600.0
+    """Seconds after which an unanswered request can have no effect any more; 0 if it dies with its caller."""
+
+
+class AttachableVolumePlugin(DeviceMountableVolumePlugin):
+    """Its volumes must be attached to a node before they are mounted."""
+
+    def can_attach(self, spec: VolumeSpec) -> bool:
+        """Whether this volume of the plugin needs attaching at all."""
+        return True
+
+    @abstractmethod
+    def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
+        """Pure: from the spec alone."""
+
+    @abstractmethod
+    def new_attacher(self) -> Attacher: ...
+
+    @abstractmethod
+    def new_detacher(self) -> Detacher: ...
+
+    def new_device_mounter(self) -> DeviceMounter:
+        return self.new_attacher()
+
+    def new_device_unmounter(self) -> DeviceUnmounter:
+        return self.new_detacher()
+
+
+class BlockVolumePlugin(VolumePlugin):
+    """Its volumes can be given to pods as raw devices."""
+
+    @abstractmethod
+    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> BlockVolumeMapper: ...
+
+    @abstractmethod
+    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> BlockVolumeUnmapper: ...
+
+
+class ExpandableVolumePlugin(VolumePlugin):
+    """Its volumes can grow."""
+
+    @abstractmethod
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
+        """Grows the volume in the storage to at least `new_size` bytes; returns the real size. Runs on a controller."""
+
+    def requires_fs_resize(self) -> bool:
+        """Whether a node must grow the file system afterwards."""
+        return True

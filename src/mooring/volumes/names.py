@@ -1,0 +1,87 @@
+"""Names that several parts must agree on: unique volume names, VolumeAttachment names, annotations.
+
+Pure. CSI volumes are named as upstream names them, so that Mooring and kube-controller-manager can take over from each
+other; for plugin volumes upstream has no VolumeAttachment, so their names are ours (design section 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+CSI_PLUGIN = "kubernetes.io/csi"
+
+ATTACHER = "plugins.mooring.dev"
+"""`spec.attacher` of the VolumeAttachments of plugin volumes."""
+ATTACHER_FINALIZER = "mooring.dev/attacher"
+
+PLUGIN = "mooring.dev/plugin"
+VOLUME_NAME = "mooring.dev/volume-name"
+DETACHING = "mooring.dev/detaching"
+NODE_UID = "mooring.dev/node-uid"
+ATTACH_REQUESTED_AT = "mooring.dev/attach-requested-at"
+VOLUMES_ATTACHED_WRITE = "mooring.dev/volumes-attached-write"
+
+
+def attachable_volume_name(plugin: str, volume_name: str) -> str:
+    """The unique name of a volume that is attached, or mounted once for a node: the same for all pods."""
+    return f"{plugin}/{volume_name}"
+
+
+def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:
+    """The unique name of a volume that each pod has for itself."""
+    return f"{plugin}/{pod_uid}-{spec_name}"
+
+
+def split_volume_name(unique_name: str) -> tuple[str, str]:
+    """Plugin and volume name of an attachable volume's unique name. Raises ValueError if it is none."""
+    parts = unique_name.split("/", 2)
+    if len(parts) != 3 or not all(parts):
+        raise ValueError(
+            f"{unique_name!r} is not a unique volume name: it has the form <plugin namespace>/<plugin>/<volume name>"
+        )
+    return f"{parts[0]}/{parts[1]}", parts[2]
+
+
+def csi_volume_name(driver: str, handle: str) -> str:
+    """The volume name of a CSI volume, as upstream's CSI plugin gives it."""
+    return f"{driver}^{handle}"
+
+
+def split_csi_volume_name(volume_name: str) -> tuple[str, str]:
+    """Driver and handle. Raises ValueError if it is no CSI volume name."""
+    driver, separator, handle = volume_name.partition("^")
+    if not (driver and separator and handle):
+        raise ValueError(f"{volume_name!r} is not a CSI volume name: it has the form <driver>^<handle>")
+    return driver, handle
+
+
+def volume_attachment_name(plugin: str, volume_name: str, node: str) -> str:
+    """The name of the one VolumeAttachment of this volume and node."""
+    if plugin == CSI_PLUGIN:
+        driver, handle = split_csi_volume_name(volume_name)
+        return "csi-" + _sha256(handle + driver + node)
+    return "mooring-" + _sha256(f"{plugin}/{volume_name}^{node}")
+
+
+def attacher_name(plugin: str, volume_name: str) -> str:
+    """`spec.attacher` of the volume's VolumeAttachments: who carries them out."""
+    return split_csi_volume_name(volume_name)[0] if plugin == CSI_PLUGIN else ATTACHER
+
+
+def inline_persistent_volume_name(unique_name: str) -> str:
+    """The `persistentVolumeName` in the VolumeAttachment of a volume that has no PersistentVolume. No PV has this
+    name: hashes in PV names are not made, and the API server does not look."""
+    return "inline-" + _sha256(unique_name)
+
+
+def escape_plugin_name(plugin: str) -> str:
+    """A plugin's name as a directory name, as the kubelet writes it."""
+    return plugin.replace("/", "~")
+
+
+def unescape_plugin_name(directory: str) -> str:
+    return directory.replace("~", "/")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
