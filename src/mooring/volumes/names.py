@@ -20,6 +20,12 @@ DETACHING = "mooring.dev/detaching"
 NODE_UID = "mooring.dev/node-uid"
 ATTACH_REQUESTED_AT = "mooring.dev/attach-requested-at"
 VOLUMES_ATTACHED_WRITE = "mooring.dev/volumes-attached-write"
+INLINE_VOLUME = "mooring.dev/inline-volume"
+"""On the VolumeAttachment of a volume that a pod defines itself: that volume, as JSON."""
+CONTROLLER_MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""On a Node: attaching and detaching its volumes is the attach/detach controller's work."""
+RECONSTRUCTED = "mooring.dev/reconstructed"
+"""On a Node: its agent wrote volumesInUse after it had looked at its own mounts; the value is the boot ID."""
 
 
 def attachable_volume_name(plugin: str, volume_name: str) -> str:

@@ -1,0 +1,1 @@
+"""Decides who holds which volume; writes VolumeAttachments and `node.status.volumesAttached`."""

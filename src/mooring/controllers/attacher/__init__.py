@@ -1,0 +1,1 @@
+"""Fulfils VolumeAttachments: calls the volume's plugin and records what came of it."""

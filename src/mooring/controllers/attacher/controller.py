@@ -1,0 +1,139 @@
+"""The attacher: makes VolumeAttachments of plugin volumes true.
+
+One worker for a VolumeAttachment at a time, a cap on how many are worked on at once, backoff for each. Before a request
+to the storage: finalizer and request time are stored. After it: the answer. An answer that never came leaves the record
+as it was, and the request is made again: every request is idempotent.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.attacher.decide import Step, decide
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.objects import Node, PersistentVolume, Volume, VolumeAttachment
+from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.volumes.errors import StorageRefused, VolumeError
+from mooring.volumes.interfaces import AttachableVolumePlugin
+from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER_FINALIZER, INLINE_VOLUME, PLUGIN, VOLUME_NAME
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+
+class AttacherController(Controller):
+    """Calls the plugins' attachers and detachers."""
+
+    name = "attacher"
+    workers = 16  # the cap of the origin document: as many storage requests at once
+
+    def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._plugins = plugins
+        self._records = self.watch(VolumeAttachment, lambda record: [record.name])
+
+    async def reconcile(self, key: str) -> None:
+        """Takes one VolumeAttachment a step further, until nothing is left to do."""
+        record = self._records.get(key)
+        while record is not None:
+            step, reason = decide(record)
+            if step in (Step.IGNORE, Step.SETTLED):
+                return
+            self.log.info(step.value, record=key, node=record.spec.node_name, reason=reason.message)
+            record = await self._take(step, record)
+
+    async def _take(self, step: Step, record: VolumeAttachment) -> VolumeAttachment | None:
+        if step is Step.STORE_INTENT:
+            return await self._store_intent(record)
+        field = "attachError" if step is Step.ATTACH else "detachError"
+        act = self._attach if step is Step.ATTACH else self._detach
+        try:
+            return await act(record)
+        except KubeError:
+            raise
+        except Exception as error:
+            await self._store_error(record, field, error)
+            raise
+
+    async def _store_intent(self, record: VolumeAttachment) -> VolumeAttachment:
+        finalizers = [*(f for f in record.metadata.finalizers if f != ATTACHER_FINALIZER), ATTACHER_FINALIZER]
+        stamp = format_micro_time(self.now())
+        patch = {"metadata": {"finalizers": finalizers, "annotations": {ATTACH_REQUESTED_AT: stamp}}}
+        return self._accept(
+            await self.client.patch(
+                VolumeAttachment,
+                record.name,
+                patch,
+                uid=record.uid,
+                resource_version=record.metadata.resource_version,
+            )
+        )
+
+    async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
+        plugin = self._plugin(record)
+        spec = await self._spec(record)
+        device_path = await plugin.new_attacher().attach(spec, record.spec.node_name)
+        status = {"attached": True, "attachmentMetadata": {"devicePath": device_path}, "attachError": None}
+        return await self._store_status(record, status)
+
+    async def _detach(self, record: VolumeAttachment) -> None:
+        plugin = self._plugin(record)
+        await plugin.new_detacher().detach(record.metadata.annotations[VOLUME_NAME], record.spec.node_name)
+        # The storage has said that it is detached, and it was asked by nobody else: the record may go.
+        record = await self._store_status(record, {"attached": False, "detachError": None})
+        finalizers = [each for each in record.metadata.finalizers if each != ATTACHER_FINALIZER]
+        await self.client.patch(
+            VolumeAttachment,
+            record.name,
+            {"metadata": {"finalizers": finalizers or None}},
+            uid=record.uid,
+            resource_version=record.metadata.resource_version,
+        )
+
+    def _plugin(self, record: VolumeAttachment) -> AttachableVolumePlugin:
+        name = record.metadata.annotations.get(PLUGIN, "")
+        plugin = self._plugins.find_attachable_plugin_by_name(name)
+        if plugin is None:
+            raise VolumeError(f"plugin {name} cannot attach volumes")
+        return plugin
+
+    async def _spec(self, record: VolumeAttachment) -> VolumeSpec:
+        inline = record.metadata.annotations.get(INLINE_VOLUME)
+        if inline:
+            return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
+        name = record.spec.source.persistent_volume_name or ""
+        found = await self.client.find(PersistentVolume, name)
+        if found is None:
+            raise VolumeError(f"PersistentVolume {name} does not exist (any more)")
+        return VolumeSpec.of_persistent_volume(found)
+
+    async def _store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
+        answer = await self.client.patch(
+            VolumeAttachment, record.name, {"status": status}, subresource="status", uid=record.uid
+        )
+        return self._accept(answer)
+
+    async def _store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
+        certain = "" if isinstance(error, VolumeError) else f"{type(error).__name__}: "
+        status = {field: {"time": format_time(self.now()), "message": f"{certain}{error}"}}
+        try:
+            await self._store_status(record, status)
+        except NotFound:
+            return
+        if field == "detachError":
+            await self._tell_of_failing_detach(record, error)
+
+    async def _tell_of_failing_detach(self, record: VolumeAttachment, error: Exception) -> None:
+        node = await self.client.find(Node, record.spec.node_name)
+        if node is not None:
+            refused = "was refused" if isinstance(error, StorageRefused) else "failed"
+            volume = record.metadata.annotations.get(VOLUME_NAME, "")
+            self.recorder.event(node, "Warning", "FailedDetachVolume", f"detach of {volume} {refused}: {error}")
+
+    def _accept(self, record: VolumeAttachment) -> VolumeAttachment:
+        self._records.accept(record)
+        return record

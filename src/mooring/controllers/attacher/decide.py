@@ -1,0 +1,39 @@
+"""What to do about one VolumeAttachment. Pure.
+
+The order is the safety: the finalizer and the time of the request are stored before the storage is asked, so whoever
+comes after a crash knows that an attach may have happened; the finalizer goes only when the storage says "detached".
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mooring.kube.objects import VolumeAttachment
+from mooring.kube.reason import Reason
+from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER, ATTACHER_FINALIZER
+
+
+class Step(Enum):
+    """The next step for a VolumeAttachment."""
+
+    IGNORE = "Ignore"  # another attacher's, or nothing left to do
+    STORE_INTENT = "StoreIntent"  # finalizer and time of request
+    ATTACH = "Attach"
+    DETACH = "Detach"
+    SETTLED = "Settled"
+
+
+def decide(record: VolumeAttachment) -> tuple[Step, Reason]:
+    """The next step, and why."""
+    if record.spec.attacher != ATTACHER:
+        return Step.IGNORE, Reason("OtherAttacher", f"is {record.spec.attacher}'s")
+    held = ATTACHER_FINALIZER in record.metadata.finalizers
+    if record.deleting:
+        if not held:
+            return Step.IGNORE, Reason("NeverRequested", "is being deleted, and no attach was requested")
+        return Step.DETACH, Reason("Deleted", "is being deleted")
+    if record.status.attached:
+        return Step.SETTLED, Reason("Attached", "is attached")
+    if not held or ATTACH_REQUESTED_AT not in record.metadata.annotations:
+        return Step.STORE_INTENT, Reason("NotRequested", "no attach was requested yet")
+    return Step.ATTACH, Reason("Wanted", "is wanted and not known to be attached")
