@@ -1,0 +1,99 @@
+"""From a volume of a pod to its spec: claim, PersistentVolume, and whether they belong together.
+
+Pure: what is known is passed in as two look-ups. Rules: upstream's attach/detach controller and kubelet (reference
+sections 1.5 and 3.6). Every refusal is a `ClaimError` that names the object to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from mooring.volumes.errors import ClaimError
+from mooring.volumes.spec import VolumeSpec
+
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+
+GetClaim = Callable[[str, str], PersistentVolumeClaim | None]
+"""Takes namespace and name."""
+GetPersistentVolume = Callable[[str], PersistentVolume | None]
+
+
+def claim_name(pod: Pod, volume: Volume) -> str | None:
+    """The claim that `volume` uses, in the pod's namespace; None for volumes without one. A generic ephemeral volume
+    has the claim `<pod>-<volume>`."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    if volume.ephemeral is not None:
+        return f"{pod.name}-{volume.name}"
+    return None
+
+
+def volume_spec(
+    pod: Pod, volume: Volume, get_claim: GetClaim, get_persistent_volume: GetPersistentVolume
+) -> VolumeSpec:
+    """The spec of a pod's volume. Raises `ClaimError` when its claim is missing, unbound, or not the volume's."""
+    name = claim_name(pod, volume)
+    if name is None:
+        return VolumeSpec.of_volume(volume)
+    claim = bound_claim(pod, volume, get_claim(pod.namespace, name))
+    read_only = volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only
+    pv = bound_persistent_volume(claim, get_persistent_volume(claim.spec.volume_name))
+    return VolumeSpec.of_persistent_volume(pv, read_only)
+
+
+def bound_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim | None) -> PersistentVolumeClaim:
+    """The claim if the pod may use it."""
+    where = f"PersistentVolumeClaim {pod.namespace}/{claim_name(pod, volume)}"
+    if claim is None:
+        raise ClaimError(where, "ClaimNotFound", f"{where} of volume {volume.name} does not exist")
+    if volume.ephemeral is not None and not is_owned_by(claim, pod):
+        message = f"{where} was not created for pod {pod.key}, so its volume {volume.name} does not use it: delete it"
+        raise ClaimError(where, "ClaimNotOwned", message)
+    if claim.status.phase != "Bound" or not claim.spec.volume_name:
+        phase = claim.status.phase or "Pending"
+        raise ClaimError(
+            where, "ClaimNotBound", f"{where} of volume {volume.name} is {phase}, not bound to a volume yet"
+        )
+    return claim
+
+
+def bound_persistent_volume(claim: PersistentVolumeClaim, pv: PersistentVolume | None) -> PersistentVolume:
+    """The claim's PersistentVolume if it is bound to this very claim."""
+    where = f"PersistentVolume {claim.spec.volume_name}"
+    if pv is None:
+        message = f"{where} of claim {claim.key} does not exist"
+        raise ClaimError(where, "VolumeNotFound", message)
+    reference = pv.spec.claim_ref
+    if reference is None or reference.uid != claim.uid:
+        bound_to = f"{reference.namespace}/{reference.name} (uid {reference.uid})" if reference else "nothing"
+        message = f"{where} is bound to {bound_to}, not to claim {claim.key} (uid {claim.uid})"
+        raise ClaimError(where, "VolumeNotOfClaim", message)
+    return pv
+
+
+def refuse_vanishing(claim: PersistentVolumeClaim) -> None:
+    """Raises `ClaimError` for a claim that is going away and that nothing protects any more: no new mount of it."""
+    if claim.deleting and CLAIM_PROTECTION not in claim.metadata.finalizers:
+        where = f"PersistentVolumeClaim {claim.key}"
+        raise ClaimError(where, "ClaimBeingDeleted", f"{where} is being deleted")
+
+
+def refuse_wrong_use(pod: Pod, volume: Volume, spec: VolumeSpec) -> None:
+    """Raises `ClaimError` where a raw device is to be mounted, or a file system to be given as a device."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    mounted = any(mount.name == volume.name for container in containers for mount in container.volume_mounts)
+    as_device = any(device.name == volume.name for container in containers for device in container.volume_devices)
+    where = f"Pod {pod.key}"
+    if spec.block and mounted:
+        message = f"volume {volume.name} has volumeMode Block, so it belongs under volumeDevices, not volumeMounts"
+        raise ClaimError(where, "VolumeModeMismatch", message)
+    if not spec.block and as_device:
+        message = f"volume {volume.name} has volumeMode Filesystem, so it belongs under volumeMounts, not volumeDevices"
+        raise ClaimError(where, "VolumeModeMismatch", message)
+
+
+def is_owned_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether `claim` was made for this very pod."""
+    owner = claim.controller
+    return owner is not None and owner.uid == pod.uid

@@ -1,0 +1,70 @@
+"""Where a volume can be used: node selectors of PersistentVolumes against nodes.
+
+Pure. Semantics of `NodeSelector` in the Kubernetes API: terms are alternatives, the requirements within one all hold,
+an empty term matches nothing, and a requirement that cannot be understood makes its term match nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mooring.kube.objects import LabelSelectorRequirement, Node, NodeSelector, NodeSelectorTerm, PersistentVolume
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT64 = range(-(2**63), 2**63)
+
+
+def fits(pv: PersistentVolume, node: Node) -> bool:
+    """Whether the volume can be used on the node. A volume without node affinity can be used everywhere."""
+    affinity = pv.spec.node_affinity
+    return affinity is None or affinity.required is None or selector_matches(affinity.required, node)
+
+
+def selector_matches(selector: NodeSelector, node: Node) -> bool:
+    """Whether one of the selector's terms matches."""
+    return any(term_matches(term, node) for term in selector.node_selector_terms)
+
+
+def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether all requirements of the term hold; of fields, only `metadata.name` exists."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(requirement_holds(each, node.metadata.labels) for each in term.match_expressions) and all(
+        each.key in fields and each.operator in ("In", "NotIn") and requirement_holds(each, fields)
+        for each in term.match_fields
+    )
+
+
+def requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """In, NotIn (also true for a missing label), Exists, DoesNotExist, Gt and Lt (whole numbers of 64 bits)."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return bool(requirement.values) and value not in requirement.values
+        case "Exists":
+            return not requirement.values and value is not None
+        case "DoesNotExist":
+            return not requirement.values and value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: LabelSelectorRequirement, value: str | None) -> bool:
+    bounds = [_integer(bound) for bound in requirement.values]
+    number = _integer(value)
+    if number is None or len(bounds) != 1 or bounds[0] is None:
+        return False
+    return number > bounds[0] if requirement.operator == "Gt" else number < bounds[0]
+
+
+def _integer(text: str | None) -> int | None:
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text) if len(text) <= 20 else 2**63
+    return number if number in _INT64 else None
