@@ -1,0 +1,256 @@
+"""The runtime that runs pods as processes of this machine, each pod under its supervisor.
+
+Guarantees: it holds nothing that it could lose. Who runs is told by the pod directories and the kernel: a supervisor is
+the process whose pid, start time and boot ID its directory records. A restarted agent finds the same pods; a process
+that took over an old pid is never signalled.
+
+    <root>/pods/<uid>/supervisor.json   who the supervisor is
+    <root>/pods/<uid>/state.json        its containers, kept by the supervisor
+    <root>/pods/<uid>/control.sock      where it takes requests
+    <root>/pods/<uid>/logs/NAME.log     a container's output
+    <root>/pods/<uid>/lock, sandbox/, supervisor.log
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from mooring.node.runtime import ContainerRecord, ContainerSpec, Sandbox, SandboxSpec, SandboxStartFailure, Struct
+
+log = structlog.get_logger(__name__)
+_Kept = TypeVar("_Kept")
+
+KILLED = 128 + signal.SIGKILL
+CONNECT_RETRY_S = 0.05
+_SOURCES = str(Path(__file__).parents[2])
+# The sources come last on the path, so that nothing installed beside them can shadow the standard library.
+_LAUNCH = f"import sys; sys.path.append({_SOURCES!r}); from mooring.node.supervisor.main import main; main()"
+
+
+class _Identity(Struct, frozen=True):
+    pid: int
+    start_time: int
+    boot_id: str = msgspec.field(name="bootID")
+
+
+class _State(Struct, frozen=True):
+    rootfs: str
+    containers: dict[str, ContainerRecord]
+
+
+class _Pod:
+    """A sandbox as this agent sees it: the supervisor's pidfd while it lives, the connection to it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.sandbox = Sandbox(running=False)
+        self.pidfd: int | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        self.connected = asyncio.Event()  # set also when there is nothing to wait for any more
+
+
+class ProcessRuntime:
+    """A `Runtime` of processes. `boot_id` names this boot of the (possibly simulated) machine."""
+
+    def __init__(self, root: Path, boot_id: str) -> None:
+        self._pods_directory = root / "pods"
+        self._boot_id = boot_id
+        self._pods: dict[str, _Pod] = {}
+        self._on_change: Callable[[str], None] = lambda uid: None
+
+    async def recover(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._pods_directory.mkdir(parents=True, exist_ok=True)
+        for path in self._pods_directory.glob("*/supervisor.json"):
+            self._adopt(path.parent)
+
+    def sandboxes(self) -> Mapping[str, Sandbox]:
+        return {uid: pod.sandbox for uid, pod in self._pods.items()}
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where the container's output is kept, of all its attempts."""
+        return self._pods_directory / uid / "logs" / f"{container}.log"
+
+    async def start_sandbox(self, spec: SandboxSpec) -> None:
+        directory = self._pods_directory / spec.uid
+        if (known := self._pods.get(spec.uid)) is not None and known.sandbox.running:
+            return
+        for name in ("logs", "sandbox"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        for name in ("control.sock", "state.json"):
+            (directory / name).unlink(missing_ok=True)
+        await self._launch(spec, directory)
+        self._adopt(directory)
+
+    async def start_container(self, uid: str, spec: ContainerSpec) -> None:
+        await self._request(uid, {"start": msgspec.to_builtins(spec)})
+
+    async def signal_container(self, uid: str, container: str, number: int) -> None:
+        await self._request(uid, {"signal": {"container": container, "signal": int(number)}})
+
+    async def kill_sandbox(self, uid: str) -> None:
+        pod = self._pods.get(uid)
+        if pod is not None and pod.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pod.pidfd, signal.SIGKILL)
+
+    async def remove_sandbox(self, uid: str) -> None:
+        pod = self._pods.get(uid)
+        if pod is not None and pod.sandbox.running:
+            raise ValueError(f"sandbox of pod {uid} still runs")
+        self._pods.pop(uid, None)
+        directory = self._pods_directory / uid
+        shutil.rmtree(directory / "logs", ignore_errors=True)
+        for name in ("control.sock", "lock", "supervisor.log", "state.json", "supervisor.json"):
+            (directory / name).unlink(missing_ok=True)
+        if (directory / "sandbox").exists():
+            (directory / "sandbox").rmdir()
+
+    def close(self) -> None:
+        """Leaves the pods alone and lets go of them: an agent that stops. They go on."""
+        for pod in self._pods.values():
+            self._let_go(pod)
+
+    # --- launching
+
+    async def _launch(self, spec: SandboxSpec, directory: Path) -> None:
+        document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
+        launcher = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", _LAUNCH),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+        )
+        _, errors = await launcher.communicate(msgspec.json.encode(document))
+        if launcher.returncode != 0:
+            raise SandboxStartFailure(errors.decode(errors="replace").strip() or "the supervisor could not be started")
+
+    # --- following a supervisor
+
+    def _adopt(self, directory: Path) -> None:
+        uid = directory.name
+        if (former := self._pods.get(uid)) is not None:
+            self._let_go(former)
+        pod = self._pods[uid] = _Pod(directory)
+        pod.pidfd = self._open_supervisor(directory)
+        if pod.pidfd is None:
+            pod.sandbox = self._ended(directory)
+            pod.connected.set()
+            return
+        pod.sandbox = _running(directory)
+        asyncio.get_running_loop().add_reader(pod.pidfd, self._died, uid, pod)
+        pod.task = asyncio.create_task(self._follow(uid, pod), name=f"sandbox {uid}")
+
+    def _open_supervisor(self, directory: Path) -> int | None:
+        """A pidfd of the supervisor, or None if it is gone. Opened first, checked then: so it names this process."""
+        identity = _read(directory / "supervisor.json", _Identity)
+        if identity is None or identity.boot_id != self._boot_id:
+            return None
+        try:
+            pidfd = os.pidfd_open(identity.pid)
+        except ProcessLookupError:
+            return None
+        if _start_time(identity.pid) == identity.start_time:
+            return pidfd
+        os.close(pidfd)
+        return None
+
+    async def _follow(self, uid: str, pod: _Pod) -> None:
+        """Keeps the connection; ends with the supervisor's death, which `_died` sees."""
+        while True:
+            with contextlib.suppress(OSError):  # not listening yet, or it dropped a client that was too slow
+                await self._read_states(uid, pod)
+            await asyncio.sleep(CONNECT_RETRY_S)
+
+    async def _read_states(self, uid: str, pod: _Pod) -> None:
+        reader, pod.writer = await _connect(pod.directory)
+        pod.connected.set()
+        try:
+            while line := await reader.readline():
+                state = msgspec.json.decode(line, type=_State)
+                pod.sandbox = Sandbox(running=True, rootfs=state.rootfs, containers=state.containers)
+                self._on_change(uid)
+        finally:
+            pod.connected.clear()
+            pod.writer.close()
+            pod.writer = None
+
+    def _died(self, uid: str, pod: _Pod) -> None:
+        self._let_go(pod)
+        pod.sandbox = self._ended(pod.directory)
+        log.info("sandbox ended", pod_uid=uid)
+        self._on_change(uid)
+
+    def _let_go(self, pod: _Pod) -> None:
+        if pod.pidfd is not None:
+            asyncio.get_running_loop().remove_reader(pod.pidfd)
+            os.close(pod.pidfd)
+            pod.pidfd = None
+        if pod.task is not None:
+            pod.task.cancel()
+        pod.connected.set()
+
+    def _ended(self, directory: Path) -> Sandbox:
+        """The last state on disk; what ran then was ended with the supervisor."""
+        last = _running(directory)
+        ended = {
+            name: record
+            if record.exit_code is not None
+            else msgspec.structs.replace(record, exit_code=KILLED, signal=int(signal.SIGKILL), finished_at=time.time())
+            for name, record in last.containers.items()
+        }
+        return Sandbox(running=False, rootfs=last.rootfs, containers=ended)
+
+    async def _request(self, uid: str, request: dict[str, object]) -> None:
+        pod = self._pods[uid]
+        await pod.connected.wait()
+        if pod.writer is not None:
+            with contextlib.suppress(ConnectionError):  # it died: `_died` tells
+                pod.writer.write(msgspec.json.encode(request) + b"\n")
+                await pod.writer.drain()
+
+
+def _running(directory: Path) -> Sandbox:
+    state = _read(directory / "state.json", _State)
+    return Sandbox(running=True, rootfs=state.rootfs, containers=state.containers) if state else Sandbox(running=True)
+
+
+def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+
+
+async def _connect(directory: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connects through a descriptor of the directory: a socket's own path must be shorter than 108 bytes."""
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{descriptor}/control.sock", limit=1 << 20)
+    finally:
+        os.close(descriptor)
+
+
+def _start_time(pid: int) -> int | None:
+    """See `supervisor.main`: clock ticks from boot to the start; None if the process is gone or only waits to be
+    reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] == b"Z" else int(fields[19])

@@ -1,0 +1,5 @@
+"""Runs the supervisor: `main`."""
+
+from mooring.node.supervisor.main import main
+
+main()

@@ -1,0 +1,82 @@
+"""The few system calls that Python 3.11 has no function for. Each raises `OSError` naming what was tried.
+
+Must not know pods, volumes, or what the calls are used for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+MS_RELATIME = 1 << 21
+MNT_DETACH = 2
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWPID = 0x20000000
+
+# statvfs's flag bits to the mount flags that a remount must repeat: what it leaves out, it would clear.
+_KEPT = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+
+
+def mount(source: str, target: str, fstype: str = "", flags: int = 0, data: str = "") -> None:
+    """mount(2)."""
+    arguments = [os.fsencode(text) if text else None for text in (source, target, fstype)]
+    result = _libc.mount(*arguments, ctypes.c_ulong(flags), data.encode() if data else None)
+    _check(result, f"mount {fstype or source or 'propagation'} on {target}")
+
+
+def bind(source: str, target: str, *, recursive: bool = False, read_only: bool = False) -> None:
+    """A bind mount; `read_only` holds for this mount only, not for the file system."""
+    mount(source, target, "", MS_BIND | (MS_REC if recursive else 0))
+    if read_only:
+        present = os.statvfs(target).f_flag
+        kept = sum(flag for bit, flag in _KEPT.items() if present & bit)
+        mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def detach(target: str) -> None:
+    """Lazy unmount of the whole tree at `target`: out of sight at once, released when nothing uses it."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
+
+
+def enter_root(new_root: str) -> int:
+    """Makes `new_root` (a mount point) the root; returns a descriptor of the old one for `leave_old_root`."""
+    os.chdir(new_root)
+    old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    _check(_libc.pivot_root(b".", b"."), f"pivot_root to {new_root}")
+    return old
+
+
+def leave_old_root(old: int) -> None:
+    """Drops the tree that `enter_root` put aside, with every mount in it that is not used otherwise."""
+    os.fchdir(old)
+    detach(".")
+    os.close(old)
+    os.chdir("/")
+
+
+def unshare(flags: int) -> None:
+    """unshare(2)."""
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare namespaces")
+
+
+def sethostname(name: str) -> None:
+    """sethostname(2), of the current UTS namespace."""
+    encoded = name.encode()
+    _check(_libc.sethostname(encoded, ctypes.c_size_t(len(encoded))), f"sethostname {name}")

@@ -1,0 +1,286 @@
+"""Pods as real processes: namespaces, logs, exits, and what survives the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from mooring.node.process_runtime import ProcessRuntime
+from mooring.node.runtime import ContainerMount, ContainerSpec, Sandbox, SandboxSpec, SandboxStartFailure
+
+pytestmark = pytest.mark.root
+
+UID = "0b9c7cf0-6a3e-4b59-9d59-5b5f8a3f2a11"
+
+
+class Pods:
+    """A runtime whose changes can be waited for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.changed = asyncio.Event()
+        self.runtime = ProcessRuntime(root, "boot-1")
+
+    async def recover(self) -> None:
+        await self.runtime.recover(lambda uid: self.changed.set())
+
+    async def restart_agent(self, boot_id: str = "boot-1") -> None:
+        self.runtime.close()
+        self.runtime = ProcessRuntime(self.root, boot_id)
+        await self.recover()
+
+    async def until(self, condition: Callable[[Sandbox], bool], uid: str = UID) -> Sandbox:
+        while True:
+            self.changed.clear()
+            sandbox = self.runtime.sandboxes().get(uid)
+            if sandbox is not None and condition(sandbox):
+                return sandbox
+            await self.changed.wait()
+
+    async def start(self, script: str = "", *, attempt: int = 0, **spec: object) -> None:
+        fields: dict[str, object] = {"argv": ("/bin/sh", "-c", script), "env": {"PATH": os.defpath}, **spec}
+        await self.runtime.start_container(UID, ContainerSpec(name="main", attempt=attempt, **fields))  # type: ignore[arg-type]
+
+    async def finished(self, attempt: int = 0) -> Sandbox:
+        return await self.until(lambda s: exited(s) is not None and s.containers["main"].attempt == attempt)
+
+    async def run(self, script: str, **spec: object) -> tuple[int | None, list[str]]:
+        await self.start(script, **spec)
+        sandbox = await self.finished()
+        return exited(sandbox), self.output()
+
+    def output(self) -> list[str]:
+        lines = self.runtime.log_path(UID, "main").read_text().splitlines()
+        return [line.split(" ", 3)[3] for line in lines]
+
+
+def exited(sandbox: Sandbox) -> int | None:
+    return sandbox.containers["main"].exit_code if "main" in sandbox.containers else None
+
+
+@pytest.fixture
+async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
+    pods = Pods(tmp_path)
+    await pods.recover()
+    yield pods
+    for uid in pods.runtime.sandboxes():
+        await pods.runtime.kill_sandbox(uid)
+        await pods.until(lambda sandbox: not sandbox.running, uid)
+    pods.runtime.close()
+
+
+async def sandbox(pods: Pods, **spec: object) -> None:
+    await pods.runtime.start_sandbox(SandboxSpec(uid=UID, hostname="web-0", masks=(str(pods.root),), **spec))  # type: ignore[arg-type]
+
+
+async def test_output_is_logged_with_its_stream_and_time_and_the_exit_code_is_kept(pods: Pods) -> None:
+    await sandbox(pods)
+    code, _ = await pods.run("echo out; sleep 0.05; echo err >&2; printf unfinished; exit 7")
+    assert code == 7
+    lines = [line.split(" ") for line in pods.runtime.log_path(UID, "main").read_text().splitlines()]
+    assert lines[0][1:] == ["stdout", "F", "out"]
+    assert ["stderr", "F", "err"] in [line[1:] for line in lines]
+    assert ["stdout", "F", "unfinished"] in [line[1:] for line in lines]
+    assert all(line[0].endswith("Z") for line in lines)
+
+
+async def test_the_pod_has_its_own_hostname_processes_and_root(pods: Pods, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the control plane")
+    await sandbox(pods)
+    code, output = await pods.run(
+        f"cat /proc/sys/kernel/hostname; ls {tmp_path} | wc -l; echo x > /etc/mooring-was-here;"
+        "cat /etc/mooring-was-here; ls /proc | grep -c '^[0-9]'; test -d /pod || test -d /volumes || echo nothing of the sandbox"
+    )
+    assert code == 0
+    assert output[0] == "web-0"
+    assert output[1] == "0", "Mooring's own data must be masked"
+    assert output[2] == "x"
+    assert int(output[3]) < 8
+    assert output[4] == "nothing of the sandbox"
+    assert not Path("/etc/mooring-was-here").exists()
+    assert socket.gethostname() != "web-0"
+
+
+async def test_environment_and_working_directory_are_what_the_spec_says(pods: Pods) -> None:
+    await sandbox(pods)
+    code, output = await pods.run("env; pwd", env={"PATH": os.defpath, "GREETING": "hello"}, working_dir="/made/for/it")
+    assert code == 0
+    assert "GREETING=hello" in output
+    assert output[-1] == "/made/for/it"
+    assert not any(line.startswith("VIRTUAL_ENV=") for line in output)
+
+
+async def test_volumes_are_mounted_at_their_paths_and_read_only_is_honoured(pods: Pods, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "part").mkdir(parents=True)
+    await sandbox(pods, volumes={"data": str(volume)})
+    mounts = (
+        ContainerMount(volume="data", path="/data"),
+        ContainerMount(volume="data", path="/var/run/fixed", read_only=True),
+        ContainerMount(volume="data", path="/part", sub_path="part"),
+    )
+    code, output = await pods.run(
+        "echo record > /data/file; cat /var/run/fixed/file; echo no > /var/run/fixed/file || echo refused;"
+        "echo p > /part/q",
+        mounts=mounts,
+    )
+    assert code == 0
+    assert "record" in output
+    assert "refused" in output
+    assert (volume / "file").read_text() == "record\n"
+    assert (volume / "part" / "q").read_text() == "p\n"
+
+
+async def test_a_sub_path_that_is_a_symbolic_link_is_refused(pods: Pods, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "escape").symlink_to("/etc")
+    await sandbox(pods, volumes={"data": str(volume)})
+    code, _ = await pods.run("ls /in", mounts=(ContainerMount(volume="data", path="/in", sub_path="escape"),))
+    assert code == 128
+    assert "symbolic link" in pods.runtime.sandboxes()[UID].containers["main"].error
+
+
+def make_image(directory: Path) -> Path:
+    """A root file system with nothing but a shell and its libraries."""
+    listed = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
+    for source in ["/bin/sh", *(word for word in listed.split() if word.startswith("/"))]:
+        target = directory / source.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    return directory
+
+
+async def test_an_image_folder_is_the_root_and_is_not_written_to(pods: Pods, tmp_path: Path) -> None:
+    image = make_image(tmp_path / "image")
+    before = sorted(image.rglob("*"))
+    await sandbox(pods, images={"0": str(image)})
+    code, output = await pods.run("echo x > /new && echo /*", image="0")
+    assert code == 0
+    assert set(output[0].split()) == {"/bin", "/lib", "/lib64", "/new", "/dev", "/proc"} - (
+        set() if (image / "lib64").exists() else {"/lib64"}
+    )
+    assert sorted(image.rglob("*")) == before
+
+
+async def test_a_command_that_does_not_exist_is_a_start_error_that_names_it(pods: Pods) -> None:
+    await sandbox(pods)
+    code, _ = await pods.run("", argv=("no-such-program", "x"))
+    record = pods.runtime.sandboxes()[UID].containers["main"]
+    assert code == 128
+    assert "'no-such-program'" in record.error
+
+
+async def test_death_by_signal_is_told_as_such(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("echo ready; exec sleep 1000")
+    await pods.until(lambda s: "main" in s.containers)
+    await pods.runtime.signal_container(UID, "main", signal.SIGTERM)
+    record = (await pods.finished()).containers["main"]
+    assert (record.exit_code, record.signal) == (143, 15)
+
+
+async def test_what_a_container_leaves_behind_ends_with_it(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.run("sleep 1000 & exit 3")
+    await pods.start("ls -d /proc/[0-9]* | wc -l", attempt=1)
+    await pods.finished(attempt=1)
+    assert int(pods.output()[-1]) <= 4  # supervisor, shell, ls, wc
+
+
+async def test_an_attempt_is_started_once_however_often_it_is_asked_for(pods: Pods) -> None:
+    await sandbox(pods)
+    for _ in range(3):
+        await pods.start("echo once")
+    await pods.finished()
+    await pods.start("echo once")
+    await pods.start("echo again", attempt=1)
+    await pods.finished(attempt=1)
+    assert pods.output() == ["once", "again"]
+
+
+async def test_killing_the_sandbox_ends_every_process_and_is_told(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("trap '' TERM; (setsid sleep 1000 &) ; while :; do sleep 1; done")
+    await pods.until(lambda s: "main" in s.containers)
+    await pods.runtime.kill_sandbox(UID)
+    ended = await pods.until(lambda s: not s.running)
+    assert ended.containers["main"].exit_code == 137
+    assert mounts_below(pods.root) == []
+
+
+async def test_a_pod_outlives_its_agent_and_a_new_one_finds_it(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("echo one; read line < /dev/zero; sleep 0.2; echo two; sleep 1000")
+    await pods.until(lambda s: "main" in s.containers)
+    await pods.restart_agent()
+    found = pods.runtime.sandboxes()[UID]
+    assert found.running
+    assert found.containers["main"].exit_code is None
+    await pods.runtime.signal_container(UID, "main", signal.SIGKILL)
+    assert (await pods.finished()).containers["main"].exit_code == 137
+
+
+async def test_an_exit_while_no_agent_was_there_is_found_later(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("exit 5")
+    await pods.finished()
+    await pods.restart_agent()
+    assert exited(pods.runtime.sandboxes()[UID]) == 5
+
+
+async def test_after_another_boot_a_recorded_pid_means_nothing(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("sleep 1000")
+    await pods.until(lambda s: "main" in s.containers)
+    await pods.restart_agent(boot_id="boot-2")
+    assert not pods.runtime.sandboxes()[UID].running
+    await pods.runtime.kill_sandbox(UID)  # must not hit whoever has that pid now
+    await pods.restart_agent()
+    assert pods.runtime.sandboxes()[UID].running
+
+
+async def test_a_pid_taken_over_by_another_process_is_not_the_supervisor(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.runtime.kill_sandbox(UID)
+    await pods.until(lambda s: not s.running)
+    path = pods.root / "pods" / UID / "supervisor.json"
+    path.write_text(json.dumps({"pid": os.getpid(), "startTime": 1, "bootID": "boot-1"}))
+    await pods.restart_agent()
+    assert not pods.runtime.sandboxes()[UID].running
+
+
+async def test_there_is_never_a_second_supervisor_of_a_pod(pods: Pods) -> None:
+    await sandbox(pods)
+    blind = ProcessRuntime(pods.root, "boot-1")
+    with pytest.raises(SandboxStartFailure, match="another supervisor"):
+        await blind.start_sandbox(SandboxSpec(uid=UID, hostname="web-0"))
+
+
+async def test_a_volume_that_is_not_there_is_a_clear_failure(pods: Pods, tmp_path: Path) -> None:
+    with pytest.raises(SandboxStartFailure, match="nowhere"):
+        await sandbox(pods, volumes={"data": str(tmp_path / "nowhere")})
+
+
+async def test_removal_leaves_no_file(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.run("exit 0")
+    await pods.runtime.kill_sandbox(UID)
+    await pods.until(lambda s: not s.running)
+    await pods.runtime.remove_sandbox(UID)
+    assert list((pods.root / "pods" / UID).iterdir()) == []
+    assert UID not in pods.runtime.sandboxes()
+
+
+def mounts_below(root: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if str(root) in line]
