@@ -1,0 +1,68 @@
+"""Reading what a client sends: one object from JSON or YAML, with limits, and a clear 400, 413 or 415 for anything else."""
+
+from typing import Any, cast
+
+import msgspec
+import yaml
+
+from mooring.apiserver.errors import BadRequest, Obj, TooLarge, UnsupportedMediaType
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+_MAX_DEPTH = 200
+_YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+OBJECT_TYPES = ("application/json", "application/yaml")
+
+
+def media_type(content_type: str) -> str:
+    """The bare media type of a Content-Type header; JSON if there is none."""
+    return content_type.partition(";")[0].strip().lower() or "application/json"
+
+
+def read(body: bytes, content_type: str) -> Any:
+    """Any JSON or YAML value. Raises BadRequest, TooLarge or UnsupportedMediaType."""
+    if len(body) > MAX_BODY_BYTES:
+        raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    kind = media_type(content_type)
+    if kind.endswith("json"):
+        return _checked(_json(body))
+    if kind.endswith("yaml"):
+        return _checked(_yaml(body))
+    accepted = ", ".join(OBJECT_TYPES)
+    raise UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )
+
+
+def read_object(body: bytes, content_type: str) -> Obj:
+    """One object. Raises as `read` does."""
+    value = read(body, content_type)
+    if not isinstance(value, dict):
+        raise BadRequest("the body of the request is not an object")
+    return cast(Obj, value)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is not JSON: {error}") from error
+
+
+def _yaml(body: bytes) -> Any:
+    try:
+        value = yaml.load(body, Loader=_YAML_LOADER)
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (yaml.YAMLError, msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is not YAML that JSON can express: {error}") from error
+
+
+def _checked(value: Any, depth: int = 0) -> Any:
+    if depth > _MAX_DEPTH:
+        raise BadRequest(f"the body of the request is nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        for child in cast(Obj, value).values():
+            _checked(child, depth + 1)
+    elif isinstance(value, list):
+        for child in cast(list[Any], value):
+            _checked(child, depth + 1)
+    return value

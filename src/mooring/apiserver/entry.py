@@ -1,0 +1,127 @@
+"""Running the server on this machine: data directory, tokens, kubeconfig, and a port on loopback."""
+
+import errno
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random, SystemRandom
+
+from aiohttp import web
+
+from mooring.apiserver.auth import Tokens
+from mooring.apiserver.http import application
+from mooring.apiserver.server import Server
+from mooring.apiserver.sqlite import SqliteLog
+
+HOST = "127.0.0.1"
+_SHUTDOWN_SECONDS = 1.0
+
+
+class PortBusy(Exception):
+    """The port is taken; the message names it and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers at `url`."""
+
+    server: Server
+    url: str
+    tokens: Tokens
+    kubeconfig: Path
+    _runner: web.AppRunner
+
+    async def close(self) -> None:
+        """Stop answering, end the watches, finish the writes under way."""
+        await self._runner.cleanup()
+        await self.server.close()
+
+
+async def serve(
+    *,
+    data_dir: Path,
+    port: int = 0,
+    tokens: Tokens | None = None,
+    kubeconfig: Path | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    random: Random | None = None,
+) -> Running:
+    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port`; port 0 takes any free one.
+
+    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises `PortBusy`, `LogBusy` or
+    `LogCorrupt`.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tokens = tokens or load_tokens(data_dir)
+    server = Server(SqliteLog(data_dir / "store.db"), tokens, now=now, random=random or SystemRandom())
+    try:
+        await server.start()
+        runner, url = await _listen(server, port)
+    except BaseException:
+        await server.close()
+        raise
+    target = kubeconfig or data_dir / "kubeconfig"
+    write_kubeconfig(target, url, tokens.admin())
+    return Running(server, url, tokens, target, runner)
+
+
+async def _listen(server: Server, port: int) -> tuple[web.AppRunner, str]:
+    runner = web.AppRunner(
+        application(server), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, HOST, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise PortBusy(
+            f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
+        ) from error
+    return runner, f"http://{HOST}:{runner.addresses[0][1]}"
+
+
+def load_tokens(data_dir: Path) -> Tokens:
+    """The tokens of a data directory: read from `tokens.json`, which is made (mode 0600) if missing.
+
+    Node tokens are derived from the secret in it, so another process may mint them while the server is running.
+    """
+    path = data_dir / "tokens.json"
+    if not path.exists():
+        tokens = Tokens(secret := secrets.token_bytes(32))
+        write_private(path, json.dumps({"secret": secret.hex(), "admin": tokens.admin()}, indent=2) + "\n")
+    return Tokens(bytes.fromhex(json.loads(path.read_text())["secret"]))
+
+
+def write_kubeconfig(path: Path, url: str, token: str, name: str = "mooring") -> None:
+    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    write_private(path, json.dumps(config, indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file atomically by one that only its owner can read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,207 @@
+"""Everything that can go wrong with a request, as the Status that Kubernetes answers.
+
+    StoreFailed                    the log lost its word: nothing more is written (see `store`)
+    LogCorrupt                     the durable history cannot be read back
+    ApiError                       becomes a Status object with code, reason and message
+      BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406,
+      AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413, UnsupportedMediaType 415, Invalid 422,
+      TooManyRequests 429, Internal 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
+
+The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+Obj = dict[str, Any]
+"""A Kubernetes object as decoded JSON."""
+
+OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class StoreFailed(Exception):
+    """The log could not make a write durable; what it holds is unknown, so the store stops until it is opened again."""
+
+
+class LogCorrupt(Exception):
+    """The durable history does not read back; the message names the file."""
+
+
+class ApiError(Exception):
+    """A request that failed, with everything that its Status says."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Obj = {key: value for key, value in details.items() if value not in (None, "", [])}
+
+    def status(self) -> Obj:
+        """The `v1.Status` object of this failure."""
+        status: Obj = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            status["details"] = self.details
+        return status | {"code": self.code}
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("Unauthorized")
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class Expired(ApiError):
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class Internal(ApiError):
+    pass
+
+
+class NotImplementedYet(ApiError):
+    code, reason = 501, "NotImplemented"
+
+
+class Unavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class TooLargeVersion(ApiError):
+    code, reason = 504, "Timeout"
+
+    def __init__(self, asked: int, current: int) -> None:
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        message = f"Timeout: Too large resource version: {asked}, current: {current}"
+        super().__init__(message, causes=[cause], retryAfterSeconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A group and a plural, printed as Kubernetes prints it: `pods`, `statefulsets.apps`."""
+
+    group: str
+    plural: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def not_found(resource: Resource, name: str) -> NotFound:
+    message = f'{resource} "{name}" not found'
+    return NotFound(message, name=name, group=resource.group, kind=resource.plural)
+
+
+def already_exists(resource: Resource, name: str, hint: str = "") -> AlreadyExists:
+    message = f'{resource} "{name}" already exists{hint}'
+    return AlreadyExists(message, name=name, group=resource.group, kind=resource.plural)
+
+
+def conflict(resource: Resource, name: str, why: str = OBJECT_MODIFIED) -> Conflict:
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return Conflict(message, name=name, group=resource.group, kind=resource.plural)
+
+
+def forbidden(resource: Resource, name: str, why: str, **details: Any) -> Forbidden:
+    quoted = f' "{name}"' if name else ""
+    message = f"{resource}{quoted} is forbidden: {why}"
+    return Forbidden(message, name=name, group=resource.group, kind=resource.plural, **details)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field; `type` is upstream's cause (`FieldValueRequired`, ...)."""
+
+    type: str
+    field: str
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
+
+
+def invalid_value(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {json.dumps(value)}: {detail}")
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {json.dumps(value)}")
+
+
+def forbidden_field(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def unsupported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
+    names = ", ".join(f'"{name}"' for name in sorted(allowed))
+    return FieldError(
+        "FieldValueNotSupported", field, f"Unsupported value: {json.dumps(value)}: supported values: {names}"
+    )
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
+    """The 422 answer that lists every field error at once."""
+    texts = [str(error) for error in errors]
+    told = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    qualified = f"{kind}.{group}" if group else kind
+    causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in errors]
+    return Invalid(f'{qualified} "{name}" is invalid: {told}', name=name, group=group, kind=kind, causes=causes)

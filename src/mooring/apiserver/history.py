@@ -1,0 +1,122 @@
+"""What a store remembers of the past: the versions of one resource's objects, and readers that follow them.
+
+`History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by new changes.
+A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or other readers.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mooring.apiserver.errors import Expired
+
+Key = tuple[str, str]
+"""Namespace (empty for cluster-scoped kinds) and name."""
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_TRIM = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One stored state of one object: encoded bytes, and the few parsed fields that selecting needs."""
+
+    key: Key
+    uid: str
+    version: int
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One committed write. `previous` is None for ADDED; for DELETED, `item` is the last state under the deletion's version."""
+
+    type: ChangeType
+    item: Item
+    previous: Item | None
+
+
+class History:
+    """Recent changes of one resource, oldest first. Positions are absolute, so that a cursor survives trimming."""
+
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+        self._versions: list[int] = []
+        self._dead = 0
+        self._trimmed = 0
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def start(self) -> int:
+        return self._trimmed + self._dead
+
+    @property
+    def end(self) -> int:
+        return self._trimmed + len(self._changes)
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+        self._versions.append(change.item.version)
+
+    def evict(self) -> Change:
+        """Forget the oldest change and return it."""
+        change = self._changes[self._dead]
+        self._dead += 1
+        if self._dead >= _TRIM:
+            del self._changes[: self._dead], self._versions[: self._dead]
+            self._trimmed, self._dead = self._trimmed + self._dead, 0
+        return change
+
+    def wake(self) -> None:
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def position(self, version: int) -> int:
+        """The position after the last change that is not newer than `version`."""
+        return self._trimmed + bisect_right(self._versions, version, self._dead)
+
+    def since(self, position: int, limit: int | None = None) -> list[Change]:
+        first = position - self._trimmed
+        return self._changes[first : None if limit is None else first + limit]
+
+    async def changed(self) -> None:
+        """Return after the next `wake`."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+
+class Cursor:
+    """One reader of a history, after `version`."""
+
+    def __init__(self, history: History, version: int) -> None:
+        self._history = history
+        self._position = history.position(version)
+
+    def take(self, limit: int | None = None) -> list[Change]:
+        """The changes not yet taken, at most `limit`, maybe none. Raises `Expired` if some have left the window unread."""
+        if self._position < self._history.start:
+            raise Expired("too old resource version: the watch fell behind the history that is kept")
+        changes = self._history.since(self._position, limit)
+        self._position += len(changes)
+        return changes
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything has been taken."""
+        return self._position == self._history.end
+
+    async def changed(self) -> None:
+        """Return as soon as there may be something to take."""
+        if self.at_end:
+            await self._history.changed()

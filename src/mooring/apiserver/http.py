@@ -1,0 +1,52 @@
+"""The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only, plain HTTP.
+
+Watch events that are pending are joined into one write by the core; this module only passes chunks on. A client that goes away
+cancels its request, which closes the watch.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+from aiohttp import web
+
+from mooring.apiserver.body import MAX_BODY_BYTES
+from mooring.apiserver.errors import TooLarge
+from mooring.apiserver.message import Request, Response
+from mooring.apiserver.server import Server
+from mooring.apiserver.store import encode
+
+
+def application(server: Server) -> web.Application:
+    """An aiohttp application that passes every request to `server`."""
+
+    async def handle(incoming: web.Request) -> web.StreamResponse:
+        try:
+            request = await _request(incoming)
+        except web.HTTPRequestEntityTooLarge:
+            error = TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+            return web.Response(status=413, body=encode(error.status()), content_type="application/json")
+        return await _send(incoming, await server.handle(request))
+
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app.router.add_route("*", "/{path:.*}", handle)
+    return app
+
+
+async def _request(incoming: web.Request) -> Request:
+    headers = {name.lower(): value for name, value in incoming.headers.items()}
+    body = await incoming.read() if incoming.can_read_body else b""
+    return Request(incoming.method, incoming.path, list(incoming.query.items()), headers, body)
+
+
+async def _send(incoming: web.Request, response: Response) -> web.StreamResponse:
+    if response.stream is None:
+        return web.Response(status=response.status, headers=response.headers, body=response.body)
+    outgoing = web.StreamResponse(status=response.status, headers=response.headers)
+    outgoing.enable_chunked_encoding()
+    async with aclosing(cast(AsyncGenerator[bytes], response.stream)) as chunks:
+        await outgoing.prepare(incoming)
+        async for chunk in chunks:
+            await outgoing.write(chunk)
+    await outgoing.write_eof()
+    return outgoing

@@ -1,0 +1,117 @@
+"""Every kind that the server keeps, as one table. To add a kind: add an entry, and a strategy if it is special."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mooring.apiserver.errors import Obj, Resource
+from mooring.apiserver.event_versions import from_events_v1, to_events_v1
+from mooring.apiserver.strategies import cluster, pods, volumes, workloads
+from mooring.apiserver.strategy import Strategy
+
+_ORDINARY = Strategy()
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How a second group-version of a kind maps to the one that is stored."""
+
+    stored_as: str
+    to_stored: Callable[[Obj], Obj]
+    from_stored: Callable[[Obj], Obj]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One served kind. `subresources` are those beyond the object itself; "status" among them splits the status off."""
+
+    group: str
+    version: str
+    name: str
+    plural: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    subresources: frozenset[str] = frozenset()
+    categories: tuple[str, ...] = ()
+    strategy: Strategy = field(default=_ORDINARY)
+    conversion: Conversion | None = None
+
+    @cached_property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def resource(self) -> Resource:
+        return Resource(self.group, self.plural)
+
+    @cached_property
+    def storage(self) -> str:
+        """The store's name for the collection."""
+        return self.conversion.stored_as if self.conversion else str(self.resource)
+
+    @property
+    def singular(self) -> str:
+        return self.name.lower()
+
+    @property
+    def has_status(self) -> bool:
+        return "status" in self.subresources
+
+
+def _subresources(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+_STATUS = _subresources("status")
+_SCALE = _subresources("status", "scale")
+_ALL = ("all",)
+
+KINDS: tuple[Kind, ...] = (
+    Kind("", "v1", "Namespace", "namespaces", False, ("ns",), _subresources("status", "finalize"), (), cluster.Namespaces()),
+    Kind("", "v1", "Node", "nodes", False, ("no",), _STATUS, (), cluster.Nodes()),
+    Kind("", "v1", "Pod", "pods", True, ("po",), _subresources("status", "binding", "eviction", "log"), _ALL, pods.Pods()),
+    Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), _STATUS, (), volumes.Volumes()),
+    Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, ("pvc",), _STATUS, (), volumes.Claims()),
+    Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",)),
+    Kind("", "v1", "Secret", "secrets", strategy=cluster.Secrets()),
+    Kind("", "v1", "Service", "services", True, ("svc",), _STATUS, _ALL, cluster.Services()),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",)),
+    Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events()),
+    Kind("apps", "v1", "StatefulSet", "statefulsets", True, ("sts",), _SCALE, _ALL, workloads.StatefulSets()),
+    Kind("apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), _SCALE, _ALL, workloads.ReplicaSets()),
+    Kind("apps", "v1", "Deployment", "deployments", True, ("deploy",), _SCALE, _ALL, workloads.Deployments()),
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions", strategy=workloads.ControllerRevisions()),
+    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",), strategy=volumes.StorageClasses()),
+    Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, (), _STATUS, (), volumes.VolumeAttachments()),
+    Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, strategy=volumes.CSIDrivers()),
+    Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, strategy=volumes.CSINodes()),
+    Kind(
+        "storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", False, ("vac",),
+        strategy=volumes.VolumeAttributesClasses(),
+    ),
+    Kind("coordination.k8s.io", "v1", "Lease", "leases", strategy=cluster.Leases()),
+    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), _STATUS, (), workloads.DisruptionBudgets()),
+    Kind(
+        "events.k8s.io", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events(),
+        conversion=Conversion("events", from_events_v1, to_events_v1),
+    ),
+    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",), strategy=cluster.Classes()),
+    Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", strategy=cluster.AccessControl()),
+    Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", strategy=cluster.AccessControl()),
+    Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, strategy=cluster.AccessControl()),
+    Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=cluster.AccessControl()),
+)  # fmt: skip
+
+BY_PATH: Mapping[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+"""Kinds by group, version and plural: how a request names them."""
+
+BY_STORAGE: Mapping[str, Kind] = {kind.storage: kind for kind in KINDS if kind.conversion is None}
+"""Kinds by the store's name for their collection."""
+
+
+def indexed_fields(storage: str, obj: Obj) -> Mapping[str, str]:
+    """The fields that selectors can ask for, of an object as it is stored."""
+    kind = BY_STORAGE.get(storage)
+    metadata = obj["metadata"]
+    base = {"metadata.name": metadata["name"], "metadata.namespace": metadata.get("namespace", "")}
+    return {**base, **kind.strategy.fields(obj)} if kind else base

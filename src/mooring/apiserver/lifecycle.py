@@ -1,0 +1,100 @@
+"""How an object comes to be and changes: the rules between what a client sent and what is stored. Pure.
+
+`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch their arguments' `old`.
+The caller stores the result in the same turn of the event loop, so that nothing comes between.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from mooring.apiserver import metadata
+from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid
+from mooring.apiserver.kinds import Kind
+from mooring.apiserver.strategy import Admission
+
+_FORM_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
+    """The object to store for a create. Its name and namespace are already settled."""
+    obj = named_first(kind, sent)
+    metadata.stamp_new(obj["metadata"], uid=uid, now=admission.now, generation=kind.strategy.counts_generations)
+    if kind.has_status and kind.strategy.clears_status:
+        obj.pop("status", None)
+
+    def admit() -> Sequence[FieldError]:
+        kind.strategy.default(obj)
+        kind.strategy.prepare_create(obj, admission)
+        return kind.strategy.validate(obj)
+
+    _judge(kind, obj, admit)
+    metadata.tidy(obj["metadata"])
+    return obj
+
+
+def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bool) -> Obj:
+    """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing changes."""
+    obj = _through_status(kind, sent, old) if status else named_first(kind, sent)
+    metadata.carry_over(obj["metadata"], old["metadata"])
+    if not status and kind.has_status:
+        _restore(obj, old, "status")
+
+    def admit() -> Sequence[FieldError]:
+        kind.strategy.default(obj)
+        if status:
+            kind.strategy.prepare_status(obj, old, admission)
+            return ()
+        kind.strategy.prepare_update(obj, old, admission)
+        if kind.strategy.counts_generations and _spec(obj) != _spec(old):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        return [*kind.strategy.validate(obj), *kind.strategy.validate_update(obj, old)]
+
+    _judge(kind, obj, admit, old)
+    metadata.tidy(obj["metadata"])
+    obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+    return obj
+
+
+def named_first(kind: Kind, sent: Obj) -> Obj:
+    """A copy with kind, apiVersion and metadata in front, as people expect to read it."""
+    rest = {key: value for key, value in sent.items() if key not in ("kind", "apiVersion", "metadata")}
+    head = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": sent["metadata"]}
+    return deepcopy(head | rest)
+
+
+def _through_status(kind: Kind, sent: Obj, old: Obj) -> Obj:
+    """Of a write to /status: the status, and metadata as far as the kind allows."""
+    obj = deepcopy(old)
+    obj["metadata"] = deepcopy(sent["metadata"])
+    _restore(obj, sent, "status")
+    for field in kind.strategy.status_keeps:
+        _restore(obj["metadata"], old["metadata"], field)
+    return obj
+
+
+def _restore(obj: Obj, source: Obj, field: str) -> None:
+    obj.pop(field, None)
+    if field in source:
+        obj[field] = deepcopy(source[field])
+
+
+def _spec(obj: Obj) -> Obj:
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+
+
+def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old: Obj | None = None) -> None:
+    meta: Obj = obj["metadata"]
+    errors = metadata.validate(kind, meta)
+    if old is not None:
+        errors += metadata.validate_update(meta, old["metadata"])
+    try:
+        errors += admit()
+    except _FORM_ERRORS as error:
+        raise BadRequest(f"the object does not have the form of a {kind.name}: {_told(error)}") from error
+    if errors:
+        raise invalid(kind.group, kind.name, meta.get("name") or "", errors)
+
+
+def _told(error: Exception) -> Any:
+    return f"field {error} is missing" if isinstance(error, KeyError) else error

@@ -1,0 +1,69 @@
+"""Requests and responses as plain values: what the server core speaks, whatever carries them.
+
+An HTTP adapter (`mooring.apiserver.http`) turns sockets into these; in-process callers build them directly. This module
+knows nothing of Kubernetes objects and nothing of any web framework.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks. `groups` decide the role: `system:masters` may do anything, `system:nodes` what a node needs."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_admin(self) -> bool:
+        return "system:masters" in self.groups
+
+    @property
+    def node_name(self) -> str | None:
+        """The node that this user is, or None if it is not a node."""
+        if "system:nodes" in self.groups and self.name.startswith("system:node:"):
+            return self.name.removeprefix("system:node:")
+        return None
+
+
+ADMIN = User("admin", ("system:masters", "system:authenticated"))
+
+
+def node_user(name: str) -> User:
+    """The user that node `name`'s credential authenticates as."""
+    return User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` carries no query; `headers` have lower-case names; `query` keeps order and repetition.
+
+    `user` is set by a caller in the same process that has authenticated the user itself; when it is None the server
+    authenticates the bearer token of the `authorization` header.
+    """
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    user: User | None = None
+
+    def parameter(self, name: str) -> str:
+        """The first value of a query parameter, or the empty string."""
+        return next((value for key, value in self.query if key == name), "")
+
+    def flag(self, name: str) -> bool:
+        """A boolean query parameter, read as Go's `strconv.ParseBool` reads it (a bare name counts as true)."""
+        return any(key == name and value.lower() in ("", "1", "t", "true") for key, value in self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer: either a whole `body`, or a `stream` of chunks (a watch) that must be closed with `aclose()`."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None

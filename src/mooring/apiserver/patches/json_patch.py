@@ -1,0 +1,161 @@
+"""JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not apply."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+from mooring.apiserver.errors import BadRequest, Invalid, Obj
+
+_MAX_OPERATIONS = 10_000
+
+
+def json_patch(target: Any, operations: Any) -> Any:
+    """`target` with every operation applied in order, or none: raises BadRequest or Invalid."""
+    if not isinstance(operations, list):
+        raise BadRequest("a JSON patch must be a list of operations")
+    steps = cast(list[Any], operations)
+    if len(steps) > _MAX_OPERATIONS:
+        raise BadRequest(f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(steps)}")
+    document = deepcopy(target)
+    for step in steps:
+        document = _apply(document, step)
+    return document
+
+
+def _apply(document: Any, step: Any) -> Any:
+    if not isinstance(step, dict):
+        raise BadRequest("each operation of a JSON patch must be an object")
+    operation = cast(Obj, step)
+    name = operation.get("op")
+    if name not in _OPERATIONS:
+        raise BadRequest(f"Unexpected kind: {name}: a JSON patch knows add, remove, replace, move, copy and test")
+    path = _pointer(operation.get("path"))
+    return _OPERATIONS[str(name)](document, path, operation)
+
+
+def _pointer(text: Any) -> list[str]:
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise BadRequest(f"{text!r} is not a JSON pointer: it must be empty or start with a slash")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _value(operation: Obj) -> Any:
+    if "value" not in operation:
+        raise BadRequest(f"the operation {operation.get('op')} of a JSON patch needs a value")
+    return operation["value"]
+
+
+def _missing(path: list[str]) -> Invalid:
+    return Invalid(f"the server rejected our request due to an error in our request: /{'/'.join(path)} does not exist")
+
+
+def _child(parent: Any, step: str, path: list[str]) -> Any:
+    if isinstance(parent, dict) and step in parent:
+        return cast(Obj, parent)[step]
+    if isinstance(parent, list):
+        entries = cast(list[Any], parent)
+        return entries[_index(step, len(entries) - 1, path)]
+    raise _missing(path)
+
+
+def _index(step: str, last: int, path: list[str]) -> int:
+    if not step.isdecimal() or (len(step) > 1 and step[0] == "0") or len(step) > 9 or int(step) > last:
+        raise _missing(path)
+    return int(step)
+
+
+def _get(document: Any, path: list[str]) -> Any:
+    for step in path:
+        document = _child(document, step, path)
+    return document
+
+
+def _put(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent = _get(document, path[:-1])
+    if isinstance(parent, dict):
+        parent[path[-1]] = value
+    elif isinstance(parent, list):
+        entries = cast(list[Any], parent)
+        entries.insert(len(entries) if path[-1] == "-" else _index(path[-1], len(entries), path), value)
+    else:
+        raise _missing(path)
+    return document
+
+
+def _take(document: Any, path: list[str]) -> tuple[Any, Any]:
+    """What was at `path`, and the document without it."""
+    if not path:
+        return document, None
+    parent, taken = _get(document, path[:-1]), _get(document, path)
+    if isinstance(parent, list):
+        entries = cast(list[Any], parent)
+        del entries[int(path[-1])]
+    else:
+        del parent[path[-1]]
+    return taken, document
+
+
+def _add(document: Any, path: list[str], operation: Obj) -> Any:
+    return _put(document, path, deepcopy(_value(operation)))
+
+
+def _remove(document: Any, path: list[str], operation: Obj) -> Any:
+    return _take(document, path)[1]
+
+
+def _replace(document: Any, path: list[str], operation: Obj) -> Any:
+    value = deepcopy(_value(operation))
+    if not path:
+        return value
+    parent = _get(document, path[:-1])
+    _get(document, path)
+    if isinstance(parent, list):
+        parent[int(path[-1])] = value
+    else:
+        parent[path[-1]] = value
+    return document
+
+
+def _move(document: Any, path: list[str], operation: Obj) -> Any:
+    source = _pointer(operation.get("from"))
+    if path[: len(source)] == source and len(path) > len(source):
+        raise BadRequest("a JSON patch cannot move a value into itself")
+    taken, rest = _take(document, source)
+    return _put(rest, path, taken)
+
+
+def _copy(document: Any, path: list[str], operation: Obj) -> Any:
+    return _put(document, path, deepcopy(_get(document, _pointer(operation.get("from")))))
+
+
+def _test(document: Any, path: list[str], operation: Obj) -> Any:
+    if not _equal(_get(document, path), _value(operation)):
+        raise Invalid(
+            f"the server rejected our request due to an error in our request: testing path /{'/'.join(path)} failed"
+        )
+    return document
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equality of JSON values: unlike Python's, true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        a, b = cast(Obj, one), cast(Obj, other)
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(one, list) and isinstance(other, list):
+        c, d = cast(list[Any], one), cast(list[Any], other)
+        return len(c) == len(d) and all(map(_equal, c, d))
+    return one == other
+
+
+_OPERATIONS: Mapping[str, Callable[[Any, list[str], Obj], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}

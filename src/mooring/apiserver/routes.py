@@ -1,0 +1,64 @@
+"""From a path to what is meant: kind, namespace, name, subresource, and the verb as authorisation and errors name it. Pure."""
+
+from dataclasses import dataclass
+
+from mooring.apiserver.errors import MethodNotAllowed, NotFound
+from mooring.apiserver.kinds import BY_PATH, Kind
+from mooring.apiserver.message import Request
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_NAMED_METHODS = ("GET", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a request for a resource means. `namespace` is empty for cluster-scoped kinds and for all namespaces."""
+
+    kind: Kind
+    verb: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def unknown_path() -> NotFound:
+    return NotFound("the server could not find the requested resource")
+
+
+def resolve(request: Request) -> Route:
+    """The resource that a request is about. Raises NotFound for a path that names none, MethodNotAllowed for its method."""
+    parts = request.path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise unknown_path()
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in BY_PATH:
+        namespace, rest = rest[1], rest[2:]
+    kind = BY_PATH.get((group, version, rest[0]))
+    if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
+        raise unknown_path()
+    return _route(request, kind, namespace, [*rest[1:], "", ""])
+
+
+def _route(request: Request, kind: Kind, namespace: str, rest: list[str]) -> Route:
+    name, subresource = rest[0], rest[1]
+    if subresource and subresource not in kind.subresources:
+        raise unknown_path()
+    if kind.namespaced and name and not namespace:
+        raise unknown_path()
+    return Route(kind, _verb(request, kind, name, subresource), namespace, name, subresource)
+
+
+def _verb(request: Request, kind: Kind, name: str, subresource: str) -> str:
+    method = request.method
+    if method == "GET":
+        return "get" if name else "watch" if request.flag("watch") else "list"
+    if method == "DELETE" and not subresource:
+        return "delete" if name else "deletecollection"
+    if method in _VERBS and (method == "POST") == (not name or subresource in ("binding", "eviction")):
+        return _VERBS[method]
+    message = "the server does not allow this method on the requested resource"
+    raise MethodNotAllowed(message, group=kind.group, kind=kind.plural)

@@ -1,0 +1,156 @@
+"""The server's core: one request in, one response out, with no web framework, socket, thread or wall clock.
+
+`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer. Everything that varies from run to
+run is injected: the clock, the randomness, and the log that the store writes to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from mooring.apiserver import auth
+from mooring.apiserver.auth import Tokens
+from mooring.apiserver.errors import ApiError, Internal, Obj, StoreFailed
+from mooring.apiserver.kinds import BY_STORAGE, indexed_fields
+from mooring.apiserver.log import Log, MemoryLog
+from mooring.apiserver.message import ADMIN, Request, Response
+from mooring.apiserver.reading import Reader
+from mooring.apiserver.routes import Route, resolve
+from mooring.apiserver.store import Store, encode
+from mooring.apiserver.subresources import Subresources
+from mooring.apiserver.writing import Writer
+
+Handler = Callable[[Request, Route], Awaitable[Response]]
+
+DEFAULT_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_JSON = {"content-type": "application/json"}
+_HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
+
+class Server:
+    """A Kubernetes API server over one store.
+
+    `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random` the source of
+    uids and generated names. Call `start()` before the first request and `close()` after the last.
+    """
+
+    def __init__(self, log: Log, tokens: Tokens, *, now: Callable[[], datetime], random: Random) -> None:
+        self.store = Store(log, indexed_fields)
+        self.tokens = tokens
+        self._reader = Reader(self.store, now, random)
+        self._writer = Writer(self.store, now, random)
+        special = Subresources(self._writer)
+        self._special: Mapping[tuple[str, str], Handler] = {
+            ("create", "binding"): special.bind,
+            ("create", "eviction"): special.evict,
+            ("get", "log"): special.log,
+        }
+        self._verbs: Mapping[str, Handler] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._writer.create,
+            "update": self._writer.update,
+            "patch": self._writer.patch,
+            "delete": self._writer.delete,
+            "deletecollection": self._writer.delete_collection,
+        }
+
+    @classmethod
+    def in_memory(
+        cls,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        random: Random | None = None,
+        tokens: Tokens | None = None,
+    ) -> Server:
+        """A server that keeps everything in memory: for tests and simulations. It uses no thread, also when it writes."""
+        return cls(MemoryLog(), tokens or Tokens(b"in-memory"), now=now, random=random or Random(0))
+
+    async def start(self) -> None:
+        """Create the namespaces that always exist, if they do not."""
+        kind = BY_STORAGE["namespaces"]
+        for name in DEFAULT_NAMESPACES:
+            if self.store.head("namespaces", ("", name)) is None:
+                await self._writer.store_new(kind, {"metadata": {"name": name}})
+
+    async def close(self) -> None:
+        """Finish the writes under way and release the log."""
+        await self.store.close()
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request. A watch's answer has a `stream`, which the caller closes with `aclose()`."""
+        try:
+            return await self._answer(request)
+        except ApiError as error:
+            return _failure(error)
+        except StoreFailed as error:
+            return _failure(Internal(str(error)))
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+        body: bytes | Any = b"",
+    ) -> Response:
+        """`handle` with the request's parts as arguments; a body that is not bytes is sent as JSON.
+
+        Without an authorization header the request is the administrator's.
+        """
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        given = headers or {}
+        user = None if "authorization" in given else ADMIN
+        return await self.handle(Request(method, path, query, given, data, user))
+
+    async def _answer(self, request: Request) -> Response:
+        if request.path in auth.ANONYMOUS_PATHS:
+            return self._anonymous(request.path)
+        user = request.user or auth.authenticate(request.headers, self.tokens)
+        request = replace(request, user=user)
+        route = resolve(request)
+        auth.authorize(user, route)
+        return await self._handler(route)(request, route)
+
+    def _handler(self, route: Route) -> Handler:
+        return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]
+
+    def _anonymous(self, path: str) -> Response:
+        if path in _HEALTH_PATHS:
+            return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+        return Response(200, _JSON, encode(VERSION))
+
+    async def _get(self, request: Request, route: Route) -> Response:
+        return self._reader.get(request, route)
+
+    async def _list(self, request: Request, route: Route) -> Response:
+        return self._reader.list(request, route)
+
+    async def _watch(self, request: Request, route: Route) -> Response:
+        return self._reader.watch(request, route)
+
+
+VERSION: Obj = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3+mooring",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+
+
+def _failure(error: ApiError) -> Response:
+    headers = dict(_JSON)
+    if retry := error.details.get("retryAfterSeconds"):
+        headers["retry-after"] = str(retry)
+    return Response(error.code, headers, encode(error.status()))
