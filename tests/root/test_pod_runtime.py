@@ -98,7 +98,8 @@ async def test_the_pod_has_its_own_hostname_processes_and_root(pods: Pods, tmp_p
     await sandbox(pods)
     code, output = await pods.run(
         f"cat /proc/sys/kernel/hostname; ls {tmp_path} | wc -l; echo x > /etc/mooring-was-here;"
-        "cat /etc/mooring-was-here; ls /proc | grep -c '^[0-9]'; test -d /pod || test -d /volumes || echo nothing of the sandbox"
+        "cat /etc/mooring-was-here; ls /proc | grep -c '^[0-9]';"
+        "test -d /pod || test -d /volumes || echo nothing of the sandbox"
     )
     assert code == 0
     assert output[0] == "web-0"
@@ -236,6 +237,21 @@ async def test_an_exit_while_no_agent_was_there_is_found_later(pods: Pods) -> No
     await pods.finished()
     await pods.restart_agent()
     assert exited(pods.runtime.sandboxes()[UID]) == 5
+
+
+async def test_a_new_sandbox_goes_on_counting_where_the_last_one_ended(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.start("sleep 1000")
+    await pods.until(lambda s: "main" in s.containers)
+    await pods.runtime.kill_sandbox(UID)
+    await pods.until(lambda s: not s.running)
+    await sandbox(pods)
+    await pods.start("exit 4", attempt=1)
+    found = await pods.finished(attempt=1)
+    record = found.containers["main"]
+    assert (found.number, record.sandbox, record.exit_code) == (1, 1, 4)
+    assert record.last is not None
+    assert (record.last.attempt, record.last.sandbox, record.last.exit_code) == (0, 0, 137)
 
 
 async def test_after_another_boot_a_recorded_pid_means_nothing(pods: Pods) -> None:

@@ -46,8 +46,12 @@ class _Identity(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
+    number: int
     rootfs: str
     containers: dict[str, ContainerRecord]
+
+    def sandbox(self, *, running: bool) -> Sandbox:
+        return Sandbox(running=running, number=self.number, rootfs=self.rootfs, containers=self.containers)
 
 
 class _Pod:
@@ -90,8 +94,7 @@ class ProcessRuntime:
             return
         for name in ("logs", "sandbox"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-        for name in ("control.sock", "state.json"):
-            (directory / name).unlink(missing_ok=True)
+        (directory / "control.sock").unlink(missing_ok=True)
         await self._launch(spec, directory)
         self._adopt(directory)
 
@@ -183,7 +186,7 @@ class ProcessRuntime:
         try:
             while line := await reader.readline():
                 state = msgspec.json.decode(line, type=_State)
-                pod.sandbox = Sandbox(running=True, rootfs=state.rootfs, containers=state.containers)
+                pod.sandbox = state.sandbox(running=True)
                 self._on_change(uid)
         finally:
             pod.connected.clear()
@@ -214,7 +217,7 @@ class ProcessRuntime:
             else msgspec.structs.replace(record, exit_code=KILLED, signal=int(signal.SIGKILL), finished_at=time.time())
             for name, record in last.containers.items()
         }
-        return Sandbox(running=False, rootfs=last.rootfs, containers=ended)
+        return msgspec.structs.replace(last, running=False, containers=ended)
 
     async def _request(self, uid: str, request: dict[str, object]) -> None:
         pod = self._pods[uid]
@@ -227,7 +230,7 @@ class ProcessRuntime:
 
 def _running(directory: Path) -> Sandbox:
     state = _read(directory / "state.json", _State)
-    return Sandbox(running=True, rootfs=state.rootfs, containers=state.containers) if state else Sandbox(running=True)
+    return state.sandbox(running=True) if state else Sandbox(running=True)
 
 
 def _read(path: Path, kind: type[_Kept]) -> _Kept | None:

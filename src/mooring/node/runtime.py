@@ -28,7 +28,7 @@ class SandboxStartFailure(RuntimeFailure):
     """The pod's sandbox could not be prepared; nothing of it runs."""
 
 
-class Struct(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class Struct(msgspec.Struct, frozen=True, rename="camel"):
     """Base of the values here; camelCase on the wire to the supervisor."""
 
 
@@ -65,21 +65,26 @@ class SandboxSpec(Struct, frozen=True):
 
 
 class ContainerRecord(Struct, frozen=True):
-    """The last attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs."""
+    """An attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs. `sandbox` is the
+    number of the sandbox that it was made in; `last` is the attempt before."""
 
     attempt: int
     started_at: float
+    sandbox: int = 0
     finished_at: float | None = None
     exit_code: int | None = None
     signal: int = 0
     error: str = ""
+    last: ContainerRecord | None = None
 
 
 class Sandbox(Struct, frozen=True):
-    """A pod that was started: `running` while any of its processes may live. `rootfs` says how the machine's root is
-    given to it: "overlay" (writes stay in the container) or "bind" (a user namespace allows no better)."""
+    """A pod that was started: `running` while any of its processes may live. `number` counts its sandboxes from 0.
+    `containers` has the newest attempt of each container, also of earlier sandboxes. `rootfs` says how the machine's
+    root is given to it: "overlay" (writes stay in the container) or "bind" (a user namespace allows no better)."""
 
     running: bool
+    number: int = 0
     rootfs: str = ""
     containers: dict[str, ContainerRecord] = {}
 

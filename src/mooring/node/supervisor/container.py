@@ -28,14 +28,17 @@ if TYPE_CHECKING:
         mounts: list[rootfs.Mount]
 
     class ContainerRecord(TypedDict):
-        """What is known of the last attempt: times in seconds since the epoch, `exitCode` None while it runs."""
+        """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs. `sandbox` is
+        the number of the pod's sandbox that it was made in; `last` is the attempt before."""
 
         attempt: int
+        sandbox: int
         startedAt: float
         finishedAt: float | None
         exitCode: int | None
         signal: int
         error: str
+        last: ContainerRecord | None
 
 
 START_ERROR = 128  # the exit code of a container whose process could not be started
@@ -91,11 +94,15 @@ def timestamp(nanoseconds: int) -> bytes:
     return (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:09d}Z").encode()
 
 
-def new_record(attempt: int, error: str = "") -> ContainerRecord:
+def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: str = "") -> ContainerRecord:
     """The record of an attempt that begins now or, with `error`, could not begin."""
     now = time.time()
+    if last is not None:
+        last = {**last, "last": None}
     return {
         "attempt": attempt,
+        "sandbox": sandbox,
+        "last": last,
         "startedAt": now,
         "finishedAt": now if error else None,
         "exitCode": START_ERROR if error else None,
@@ -105,16 +112,16 @@ def new_record(attempt: int, error: str = "") -> ContainerRecord:
 
 
 class Container:
-    """A container process; `record` is what the agent is told of it. Raises `OSError` if it cannot be forked."""
+    """A container process, which completes its `record`. Raises `OSError` if it cannot be forked."""
 
-    def __init__(self, request: ContainerRequest, mode: str, masks: list[str]) -> None:
+    def __init__(self, request: ContainerRequest, record: ContainerRecord, mode: str, masks: list[str]) -> None:
         self._log = os.open(
             f"/pod/logs/{request['name']}.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o640
         )
         self.start_pipe, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         out, out_in = os.pipe2(os.O_CLOEXEC)
         err, err_in = os.pipe2(os.O_CLOEXEC)
-        self.record = new_record(request["attempt"])
+        self.record = record
         self.pid = os.fork()
         if self.pid == 0:
             _become(request, mode, masks, (out_in, err_in, errors))

@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 from mooring.node.supervisor import rootfs, syscalls
 from mooring.node.supervisor.container import Container, LogStream, new_record
@@ -113,6 +114,20 @@ def _replace(path: str, text: str) -> None:
     os.replace(f"{path}.new", path)
 
 
+def _earlier_sandboxes() -> tuple[int, dict[str, ContainerRecord]]:
+    """This sandbox's number, and what is known of the pod's containers from earlier ones: all of them have ended."""
+    try:
+        with open("/pod/state.json", encoding="utf-8") as file:
+            state: dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        return 0, {}
+    records: dict[str, ContainerRecord] = state["containers"]
+    for record in records.values():
+        if record["exitCode"] is None:
+            record.update(exitCode=128 + signal.SIGKILL, signal=int(signal.SIGKILL), finishedAt=time.time())
+    return state["number"] + 1, records
+
+
 def _ignore(number: int, frame: object) -> None:
     """A signal that has a handler wakes the event loop."""
 
@@ -123,7 +138,7 @@ class Supervisor:
     def __init__(self, mode: str, masks: list[str]) -> None:
         self._mode = mode
         self._masks = masks
-        self._records: dict[str, ContainerRecord] = {}
+        self._number, self._records = _earlier_sandboxes()
         self._by_pid: dict[int, Container] = {}
         self._handlers: dict[int, Callable[[], None]] = {}
         self._clients: list[socket.socket] = []
@@ -157,13 +172,14 @@ class Supervisor:
         known = self._records.get(name)
         if known is not None and (known["attempt"] >= attempt or known["exitCode"] is None):
             return
+        record = new_record(attempt, self._number, known)
         try:
-            container = Container(request, self._mode, self._masks)
+            container = Container(request, record, self._mode, self._masks)
         except OSError as error:
-            self._records[name] = new_record(attempt, f"container {name}: {error}")
+            self._records[name] = new_record(attempt, self._number, known, f"container {name}: {error}")
             self._publish()
             return
-        self._records[name] = container.record
+        self._records[name] = record
         self._by_pid[container.pid] = container
         self._register(container.start_pipe, lambda: self._started(container))
         for stream in container.streams:
@@ -257,7 +273,7 @@ class Supervisor:
             self._send(client)
 
     def _state(self) -> str:
-        return json.dumps({"rootfs": self._mode, "containers": self._records})
+        return json.dumps({"number": self._number, "rootfs": self._mode, "containers": self._records})
 
     def _save(self) -> None:
         try:
