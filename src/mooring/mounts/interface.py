@@ -89,6 +89,10 @@ class Mounts(Protocol):
         device, all its mount points). Empty when nothing is mounted there."""
         ...
 
+    async def can_make(self, fs_type: str) -> None:
+        """Raises `MountsError`, naming what to install, unless this machine can make file systems of this type."""
+        ...
+
     async def probe(self, device: str) -> Probe:
         """What `device` holds. Raises `ProbeFailed` if that cannot be told."""
         ...

@@ -1,0 +1,150 @@
+"""`Mounts` for real: the kernel of this machine and its storage tools. Needs root (or a user and mount namespace)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+
+from mooring.mounts import syscalls, table
+from mooring.mounts.blocking import blocking
+from mooring.mounts.commands import run
+from mooring.mounts.errors import DeviceBusy, MountsError
+from mooring.mounts.filesystem import can_make, grow_filesystem, prepare, probe
+from mooring.mounts.holders import (
+    describe_process,
+    device_number,
+    in_exclusive_use,
+    open_files,
+    processes,
+    who_holds,
+)
+from mooring.mounts.interface import Mount, Mounts, Probe
+
+
+class HostMounts(Mounts):
+    """Acts on the mount namespace of this process."""
+
+    async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
+        return await blocking(table.read_mount_table, pid)
+
+    async def is_mount_point(self, path: str) -> bool:
+        return table.mount_at(await self.mount_table(), _resolved(path)) is not None
+
+    async def mount(self, source: str, target: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        os.makedirs(target, exist_ok=True)
+        flags = ("-o", ",".join(options)) if options else ()
+        await run("mount", "-t", fs_type, *flags, "--", source, target)
+
+    async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
+        os.makedirs(target, exist_ok=True)
+        await blocking(_bind, source, _resolved(target), read_only)
+
+    async def unmount(self, target: str) -> None:
+        await blocking(_unmount, _resolved(target))
+
+    async def remove_mount_point(self, target: str) -> None:
+        await self.unmount(target)
+        try:
+            os.rmdir(target)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise MountsError(
+                    f"{target} is not removed: nothing is mounted there, yet it holds files. Look at them"
+                ) from error
+            raise
+
+    async def get_device_mount_refs(self, path: str) -> list[str]:
+        mounts = await self.mount_table()
+        if _is_block_device(path):
+            found = table.mounts_of_device(mounts, device_number(path))
+        else:
+            shown = table.mount_at(mounts, _resolved(path))
+            found = table.same_content(mounts, shown) if shown else []
+        return [mount.mount_point for mount in found if mount.mount_point != _resolved(path)]
+
+    async def probe(self, device: str) -> Probe:
+        return await probe(device)
+
+    async def can_make(self, fs_type: str) -> None:
+        await can_make(fs_type)
+
+    async def format_and_mount(self, device: str, target: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        device = os.path.realpath(device)
+        there = table.mount_at(await self.mount_table(), _resolved(target))
+        if there is not None:
+            _must_be_on(device, there)
+            return
+        if await blocking(in_exclusive_use, device):
+            raise DeviceBusy(device, await blocking(who_holds, device))
+        await prepare(device, fs_type, read_only="ro" in options)
+        await self.mount(device, target, fs_type, options)
+
+    async def resize(self, device: str, mount_path: str) -> None:
+        shown = table.mount_at(await self.mount_table(), _resolved(mount_path))
+        if shown is None:
+            raise MountsError(f"{mount_path} is not a mount point, so its file system cannot grow")
+        await grow_filesystem(os.path.realpath(device), mount_path, shown.fs_type)
+
+
+def _must_be_on(device: str, mount: Mount) -> None:
+    if mount.device != device_number(device):
+        raise DeviceBusy(mount.mount_point, [f"{mount.source} is mounted there, not {device}"])
+
+
+def _bind(source: str, target: str, read_only: bool) -> None:
+    there = table.mount_at(table.read_mount_table(), target)
+    if there is None:
+        syscalls.bind(source, target)
+    elif os.stat(source).st_dev != os.stat(target).st_dev:
+        raise DeviceBusy(target, [f"{there.source} is mounted there, not {source}"])
+    if read_only and (there is None or "ro" not in there.options):
+        syscalls.remount_bind_read_only(target)
+
+
+def _unmount(target: str) -> None:
+    while table.mount_at(table.read_mount_table(), target) is not None:
+        try:
+            syscalls.unmount(target)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                raise DeviceBusy(target, _users_of(target)) from error
+            if error.errno != errno.EINVAL:  # unmounted by somebody else meanwhile
+                raise
+
+
+def _users_of(target: str) -> list[str]:
+    """Who keeps a mount busy: mounts below it, and processes that work in it or have files of it open."""
+    below = [mount for mount in table.mounts_below(table.read_mount_table(), target) if mount.mount_point != target]
+    prefix = target + "/"
+    return [f"mounted below it: {mount.mount_point}" for mount in below] + [
+        f"used by {describe_process(pid)}"
+        for pid in processes()
+        if any(path == target or path.startswith(prefix) for path in _paths_in_use(pid))
+    ]
+
+
+def _paths_in_use(pid: int) -> list[str]:
+    found: list[str] = []
+    for link in (f"/proc/{pid}/cwd", f"/proc/{pid}/root", *open_files(pid)):
+        try:
+            found.append(os.readlink(link))
+        except OSError:  # ended meanwhile, or hidden from us: it is left out of a message
+            continue
+    return found
+
+
+def _resolved(path: str) -> str:
+    """The path as mount tables show it. Only the parent is resolved: a mount point itself is never a link."""
+    parent, name = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(parent), name)
+
+
+def _is_block_device(path: str) -> bool:
+    try:
+        return stat.S_ISBLK(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return False

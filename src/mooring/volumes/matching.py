@@ -1,0 +1,81 @@
+"""Which PersistentVolume fits a claim. Shared by the binder and the scheduler. Pure.
+
+Rules: upstream's binder (reference section 4.1): among volumes with all the modes asked for, those with the fewest
+modes first; in such a group the smallest that is large enough; a volume reserved for the claim before all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.kube.objects import LabelSelector, Node, PersistentVolume, PersistentVolumeClaim
+from mooring.kube.quantity import parse_bytes
+from mooring.volumes.topology import fits, requirement_holds
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+def requested(claim: PersistentVolumeClaim) -> int:
+    """The bytes that the claim asks for."""
+    return parse_bytes(claim.spec.resources.requests.get("storage", 0))
+
+
+def capacity(pv: PersistentVolume) -> int:
+    """The bytes that the volume has."""
+    return parse_bytes(pv.spec.capacity.get("storage", 0))
+
+
+def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """The volume's claimRef names this claim: its uid, or (a reservation) none."""
+    reference = pv.spec.claim_ref
+    return (
+        reference is not None
+        and (reference.namespace, reference.name) == (claim.namespace, claim.name)
+        and reference.uid in ("", claim.uid)
+    )
+
+
+def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
+    """Why the volume cannot serve the claim, whoever names whom; None if it can."""
+    if pv.deleting:
+        return f"volume {pv.name} is being deleted"
+    if capacity(pv) < requested(claim):
+        return f"volume {pv.name} has {capacity(pv)} bytes, {requested(claim)} are requested"
+    if pv.spec.storage_class_name != (claim.spec.storage_class_name or ""):
+        mine, theirs = claim.spec.storage_class_name or "", pv.spec.storage_class_name
+        return f"volume {pv.name} is of storage class {theirs!r}, the claim asks for {mine!r}"
+    if pv.spec.volume_mode != claim.spec.volume_mode:
+        return f"volume {pv.name} has volumeMode {pv.spec.volume_mode}, the claim asks for {claim.spec.volume_mode}"
+    missing = sorted(set(claim.spec.access_modes) - set(pv.spec.access_modes))
+    return f"volume {pv.name} lacks access mode {', '.join(missing)}" if missing else None
+
+
+def _selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
+    if selector is None:
+        return True
+    labels = pv.metadata.labels
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        requirement_holds(each, labels) for each in selector.match_expressions
+    )
+
+
+def find_match(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], node: Node | None = None
+) -> PersistentVolume | None:
+    """The volume that the claim gets, or None. With a node: only volumes that can be used there."""
+    candidates = [pv for pv in volumes if mismatch(pv, claim) is None and (node is None or fits(pv, node))]
+    for pv in candidates:
+        if reserved_for(pv, claim):
+            return pv
+    free = [
+        pv
+        for pv in candidates
+        if pv.spec.claim_ref is None and pv.status.phase == "Available" and _selected(pv, claim.spec.selector)
+    ]
+    return min(free, key=lambda pv: (len(set(pv.spec.access_modes)), capacity(pv), pv.name), default=None)

@@ -1,0 +1,116 @@
+"""`mooring.dev/disk`: disks of the array on this machine (`disk_array`) as attachable, provisionable volumes.
+
+In a PersistentVolume or a pod: `flexVolume: {driver: mooring.dev/disk, fsType: ext4, options: {disk: NAME}}`, to which
+`exclusive: "false"` is added for a disk without lock. A StorageClass: `provisioner: mooring.dev/disk`, parameters as in
+`disk_source.Parameters`. Settings of the process: `array` (the array's directory, needed) and `mode` (`loop`, the
+default, or `directory`, which needs no privileges for devices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
+from mooring.mounts.blocking import blocking
+from mooring.volumes.errors import InvalidSpec, PluginError
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.interfaces import (
+    AttachableVolumePlugin,
+    AttachCapabilities,
+    DeletableVolumePlugin,
+    ExpandableVolumePlugin,
+    PersistentVolumePlugin,
+    ProvisionableVolumePlugin,
+    VolumeOptions,
+)
+from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
+from mooring.volumes.plugins.disk_mount import DiskMounter, DiskUnmounter
+from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
+from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
+from mooring.volumes.spec import VolumeSpec
+
+
+class DiskPlugin(
+    AttachableVolumePlugin,
+    PersistentVolumePlugin,
+    ProvisionableVolumePlugin,
+    DeletableVolumePlugin,
+    ExpandableVolumePlugin,
+):
+    """The plugin. Its array is the same for all processes of a machine that have the same setting."""
+
+    _host: VolumeHost
+    _array: DiskArray
+    _formats: bool
+
+    def init(self, host: VolumeHost) -> None:
+        settings = host.settings(PLUGIN_NAME)
+        if "array" not in settings:
+            raise PluginError(f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array")
+        mode = settings.get("mode", "loop")
+        self._host = host
+        self._array = DiskArray(Path(settings["array"]), mode)
+        self._formats = mode == "loop"
+
+    def get_plugin_name(self) -> str:
+        return PLUGIN_NAME
+
+    def get_volume_name(self, spec: VolumeSpec) -> str:
+        return disk_source(spec).disk
+
+    def can_support(self, spec: VolumeSpec) -> bool:
+        return flex_volume(spec) is not None
+
+    def supports_mount_option(self) -> bool:
+        return True
+
+    def supports_bulk_volume_verification(self) -> bool:
+        return True
+
+    def get_access_modes(self) -> Sequence[str]:
+        return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany")
+
+    def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
+        exclusive = disk_source(spec).exclusive
+        return AttachCapabilities(refuses=exclusive, revokes=False, multi_attach=not exclusive, request_validity_s=0)
+
+    def new_attacher(self) -> DiskAttacher:
+        return DiskAttacher(self._array, self._host)
+
+    def new_detacher(self) -> DiskAttacher:
+        return DiskAttacher(self._array, self._host)
+
+    async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
+        return await self._host.mounts.get_device_mount_refs(device_mount_path)
+
+    def new_mounter(self, spec: VolumeSpec, pod: Pod) -> DiskMounter:
+        return DiskMounter(self._host, spec, pod, self.new_attacher().get_device_mount_path(spec), self._formats)
+
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> DiskUnmounter:
+        return DiskUnmounter(self._host, spec_name, pod_uid)
+
+    def new_provisioner(self, options: VolumeOptions) -> DiskProvisioner:
+        return DiskProvisioner(self._array, options)
+
+    def new_deleter(self, spec: VolumeSpec) -> DiskDeleter:
+        return DiskDeleter(self._array, disk_source(spec))
+
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
+        return (await blocking(self._array.expand, disk_source(spec).disk, new_size)).size
+
+    async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
+        directory = str(device_mount_directory(self._host))
+        refs = map(Path, await self._host.mounts.get_device_mount_refs(mount_path))
+        disk = next((ref.name for ref in refs if str(ref.parent) == directory), None)
+        if disk is None:
+            raise InvalidSpec(f"{mount_path} shows no disk that is mounted below {directory}")
+        source = FlexVolumeSource(driver=PLUGIN_NAME, options={"disk": disk})
+        pv = PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=PersistentVolumeSpec(flex_volume=source))
+        return VolumeSpec.of_persistent_volume(pv)
+
+
+def plugin() -> DiskPlugin:
+    """The factory that the entry point names."""
+    return DiskPlugin()

@@ -1,0 +1,137 @@
+"""The two ways a disk of the array becomes a device of a machine: a loop device, or (rootless) a plain directory.
+
+Blocking. Knows paths only: what is a disk's medium, and what device shows it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from mooring.mounts import loop
+from mooring.mounts.errors import DeviceBusy
+from mooring.mounts.holders import describe_process, open_files, processes, who_mounts
+from mooring.mounts.interface import Mount
+
+
+class DiskDevices(Protocol):
+    """How media are made and shown to machines."""
+
+    medium: str
+    """Name of the medium in the disk's directory."""
+
+    def make_medium(self, path: Path, size: int) -> None:
+        """Makes an empty medium of `size` bytes, in place of any left-over."""
+        ...
+
+    def grow_medium(self, path: Path, size: int) -> None: ...
+
+    def create(self, medium: Path) -> str:
+        """A new device that shows the medium; its path."""
+        ...
+
+    def of(self, medium: Path) -> list[str]:
+        """All devices that show the medium now."""
+        ...
+
+    def shows(self, device: str, medium: Path) -> bool:
+        """Whether the device at this path (links are followed) shows this very medium."""
+        ...
+
+    def grown(self, device: str) -> None:
+        """The device takes on the medium's new size."""
+        ...
+
+    def remove(self, device: str) -> None:
+        """Raises DeviceBusy while anybody uses it, and then leaves it as it was. Idempotent."""
+        ...
+
+
+class LoopDevices(DiskDevices):
+    """Real block devices: sparse files behind loop devices. Needs root."""
+
+    medium = "disk.img"
+
+    def make_medium(self, path: Path, size: int) -> None:
+        path.unlink(missing_ok=True)  # never truncated in place: an old device may still show the old file
+        self.grow_medium(path, size)
+
+    def grow_medium(self, path: Path, size: int) -> None:
+        with open(path, "ab") as file:
+            file.truncate(size)
+            os.fsync(file.fileno())
+
+    def create(self, medium: Path) -> str:
+        return loop.create(str(medium))
+
+    def of(self, medium: Path) -> list[str]:
+        return loop.devices_of(str(medium))
+
+    def shows(self, device: str, medium: Path) -> bool:
+        return loop.is_device_of(device, str(medium))
+
+    def grown(self, device: str) -> None:
+        loop.set_capacity(device)
+
+    def remove(self, device: str) -> None:
+        loop.remove(device)
+
+
+class DirectoryDevices(DiskDevices):
+    """Directories instead of devices: no privileges, but no sizes either, and a power failure loses nothing."""
+
+    medium = "data"
+
+    def make_medium(self, path: Path, size: int) -> None:
+        path.mkdir(exist_ok=True)
+
+    def grow_medium(self, path: Path, size: int) -> None:
+        return
+
+    def create(self, medium: Path) -> str:
+        return str(medium)
+
+    def of(self, medium: Path) -> list[str]:
+        return []
+
+    def shows(self, device: str, medium: Path) -> bool:
+        return os.path.realpath(device) == os.path.realpath(medium)
+
+    def grown(self, device: str) -> None:
+        return
+
+    def remove(self, device: str) -> None:
+        if not os.path.isdir(device):
+            return
+        status = os.stat(device)
+        number = (os.major(status.st_dev), os.minor(status.st_dev))
+        holders = [*who_mounts(lambda table: _showing(table, device, number)), *_working_in(device)]
+        if holders:
+            raise DeviceBusy(device, holders)
+
+
+def _showing(table: tuple[Mount, ...], directory: str, device: tuple[int, int]) -> list[Mount]:
+    """Bind mounts of the directory. Their root is its path inside its file system: a tail of its full path."""
+    return [
+        mount
+        for mount in table
+        if mount.device == device and mount.root != "/" and os.path.realpath(directory).endswith(mount.root)
+    ]
+
+
+def _working_in(directory: str) -> list[str]:
+    prefix = os.path.realpath(directory)
+    return [
+        f"held open by {describe_process(pid)}"
+        for pid in processes()
+        if any(_link_is_below(link, prefix) for link in (f"/proc/{pid}/cwd", *open_files(pid)))
+    ]
+
+
+def _link_is_below(link: str, directory: str) -> bool:
+    try:
+        target = os.readlink(link)
+    except OSError:
+        return False
+    return target == directory or target.startswith(directory + "/")

@@ -1,0 +1,57 @@
+"""What a device holds, told from blkid's answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.mounts.commands import find_tool, run
+from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed, ToolMissing
+from mooring.mounts.filesystem import filesystem_type, interpret_blkid, probe
+from mooring.mounts.interface import Content, Probe
+
+
+def test_a_file_system_is_recognised_by_its_type():
+    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nTYPE=ext4\n", True) == Probe(Content.FILESYSTEM, "ext4")
+
+
+def test_a_partition_table_is_not_a_file_system():
+    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nPTTYPE=dos\n", True) == Probe(Content.PARTITION_TABLE, "dos")
+
+
+def test_no_signature_and_zeros_is_blank():
+    assert interpret_blkid("/dev/x", 2, "", False) == Probe(Content.BLANK)
+
+
+def test_no_signature_but_data_is_not_blank():
+    assert interpret_blkid("/dev/x", 2, "", True) == Probe(Content.UNKNOWN)
+
+
+def test_a_signature_that_has_no_type_is_not_blank():
+    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\n", False) == Probe(Content.UNKNOWN)
+
+
+@pytest.mark.parametrize("status", [1, 4, 8, -9])
+def test_any_other_answer_means_that_nothing_is_known(status: int):
+    with pytest.raises(ProbeFailed, match="/dev/x"):
+        interpret_blkid("/dev/x", status, "ambivalent", False)
+
+
+async def test_a_device_that_cannot_be_read_is_not_blank():
+    with pytest.raises(ProbeFailed, match="/no/such/device"):
+        await probe("/no/such/device")
+
+
+def test_an_unknown_file_system_type_names_the_known_ones():
+    with pytest.raises(MountsError, match=r"'zfs' is not known: choose one of .*ext4"):
+        filesystem_type("zfs")
+
+
+def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mooring.mounts.commands.SEARCH_PATH", "/nowhere")
+    with pytest.raises(ToolMissing, match=r"mkfs\.ext4 is not installed .* e2fsprogs"):
+        find_tool("mkfs.ext4")
+
+
+async def test_a_failed_command_shows_its_output_and_status():
+    with pytest.raises(CommandFailed, match="exit status 3: no way"):
+        await run("sh", "-c", "echo no way; exit 3")
