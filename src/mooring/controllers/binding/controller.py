@@ -1,0 +1,220 @@
+"""The binder: claims find volumes; phases say what is; protection finalizers go when nothing uses the object.
+
+Keys are "claim:<namespace>/<name>" and "volume:<name>". Provisioning and deletion of volumes is another controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from mooring.controllers.binding.decide import Claim, decide_claim, decide_phase
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.times import Now
+from mooring.volumes.claims import CLAIM_PROTECTION, claim_name
+from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER
+
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+
+
+class BindingController(Controller):
+    """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one."""
+
+    name = "persistentvolume-controller"
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._claims = self.watch(
+            PersistentVolumeClaim,
+            self._touched_by_claim,
+            indexers={"volume": lambda c: [c.spec.volume_name], "class": _class_of},
+        )
+        self._volumes = self.watch(PersistentVolume, self._touched_by_volume, indexers={"claim": _claimed_by})
+        self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
+        self._pods = self.watch(Pod, _claims_of_pod, indexers={"claim": _claims_of_pod})
+        self._told: dict[str, str] = {}
+
+    def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[str]:
+        yield f"claim:{claim.key}"
+        for pv in self._volumes.by_index("claim", claim.key):
+            yield f"volume:{pv.name}"
+
+    def _touched_by_volume(self, pv: PersistentVolume) -> Iterable[str]:
+        yield f"volume:{pv.name}"
+        reference = pv.spec.claim_ref
+        if reference is not None:
+            yield f"claim:{reference.namespace}/{reference.name}"
+        else:
+            yield from self._waiting_for_class(pv.spec.storage_class_name)
+        yield from (f"claim:{claim.key}" for claim in self._claims.by_index("volume", pv.name))
+
+    def _waiting_for_class(self, name: str) -> list[str]:
+        claims = self._claims.by_index("class", name)
+        return [f"claim:{claim.key}" for claim in claims if BIND_COMPLETED not in claim.metadata.annotations]
+
+    async def reconcile(self, key: str) -> None:
+        """One claim or one volume."""
+        kind, _, name = key.partition(":")
+        if kind == "claim":
+            claim = self._claims.get(name)
+            if claim is None:
+                self._told.pop(name, None)
+            elif claim.deleting:
+                await self._let_claim_go(claim)
+            else:
+                await self._reconcile_claim(claim)
+        elif (pv := self._volumes.get(name)) is not None:
+            await self._reconcile_volume(pv)
+
+    # --- claims --------------------------------------------------------------------------------------------------
+
+    async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
+        named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        decision = decide_claim(claim, named, self._volumes.items(), storage_class)
+        match decision.action:
+            case Claim.BIND:
+                assert decision.volume is not None
+                await self._bind(claim, decision.volume)
+            case Claim.PROVISION:
+                assert storage_class is not None
+                await self._ask_provisioner(claim, storage_class.provisioner)
+                self._tell(claim, "Normal", *decision.reason)
+            case Claim.WAIT:
+                waiting = decision.reason.code == "WaitForFirstConsumer"
+                self._tell(claim, "Normal" if waiting else "Warning", *decision.reason)
+            case Claim.LOST:
+                if claim.status.phase != "Lost":
+                    await self._patch_claim(claim, {"status": {"phase": "Lost"}}, "status")
+                self._tell(claim, "Warning", *decision.reason)
+
+    async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
+        reference = pv.spec.claim_ref
+        if reference is None or reference.uid != claim.uid:
+            annotations = {BOUND_BY_CONTROLLER: "yes"} if reference is None else {}
+            patch = {"metadata": {"annotations": annotations}, "spec": {"claimRef": _reference(claim)}}
+            pv = await self._patch_volume(pv, patch)
+        if pv.status.phase != "Bound":
+            pv = await self._patch_volume(pv, {"status": {"phase": "Bound"}}, "status")
+        if BIND_COMPLETED not in claim.metadata.annotations or claim.spec.volume_name != pv.name:
+            annotations = {BIND_COMPLETED: "yes"}
+            if not claim.spec.volume_name:
+                annotations[BOUND_BY_CONTROLLER] = "yes"
+            patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": pv.name}}
+            claim = await self._patch_claim(claim, patch)
+        if claim.status.phase != "Bound":
+            status = {
+                "phase": "Bound",
+                "accessModes": list(pv.spec.access_modes),
+                "capacity": dict(pv.spec.capacity),
+            }
+            await self._patch_claim(claim, {"status": status}, "status")
+            self.log.info("Bound", claim=claim.key, volume=pv.name)
+
+    async def _ask_provisioner(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
+        if claim.metadata.annotations.get(STORAGE_PROVISIONER) != provisioner:
+            annotations = {STORAGE_PROVISIONER: provisioner, BETA_STORAGE_PROVISIONER: provisioner}
+            await self._patch_claim(claim, {"metadata": {"annotations": annotations}})
+
+    async def _let_claim_go(self, claim: PersistentVolumeClaim) -> None:
+        """Removes the protection when no pod uses the claim; a pod without a node does not use it yet."""
+        if CLAIM_PROTECTION not in claim.metadata.finalizers:
+            return
+        if self._used(claim, self._pods.by_index("claim", f"claim:{claim.key}")):
+            return
+        live = await self.client.list(Pod, claim.namespace)  # the cache may be late; a finalizer is gone for good
+        if not self._used(claim, live.items):
+            rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
+            await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
+
+    def _used(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
+        return any(pod.spec.node_name and f"claim:{claim.key}" in set(_claims_of_pod(pod)) for pod in pods)
+
+    # --- volumes -------------------------------------------------------------------------------------------------
+
+    async def _reconcile_volume(self, pv: PersistentVolume) -> None:
+        claim = await self._claim_of(pv)
+        elsewhere = claim is not None and claim.spec.volume_name not in ("", pv.name)
+        phase = decide_phase(pv, claim, elsewhere)
+        if phase != pv.status.phase and not (phase == "Bound" and pv.status.phase == ""):
+            pv = await self._patch_volume(pv, {"status": {"phase": phase}}, "status")
+            self.log.info(phase, volume=pv.name)
+        if pv.deleting and VOLUME_PROTECTION in pv.metadata.finalizers and pv.status.phase != "Bound":
+            rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
+            await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
+
+    async def _claim_of(self, pv: PersistentVolume) -> PersistentVolumeClaim | None:
+        """The very claim that the volume is bound to. That it is gone is believed only of a live read: the answer
+        leads to the deletion of data."""
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return None
+        claim = self._claims.get(f"{reference.namespace}/{reference.name}")
+        if claim is None or claim.uid != reference.uid:
+            claim = await self.client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+        return claim if claim is not None and claim.uid == reference.uid else None
+
+    # --- writes --------------------------------------------------------------------------------------------------
+
+    async def _patch_claim(
+        self, claim: PersistentVolumeClaim, patch: dict[str, Any], subresource: str | None = None
+    ) -> PersistentVolumeClaim:
+        answer = await self.client.patch(
+            PersistentVolumeClaim,
+            claim.name,
+            patch,
+            claim.namespace,
+            subresource=subresource,
+            uid=claim.uid,
+            resource_version=claim.metadata.resource_version,
+        )
+        self._claims.accept(answer)
+        return answer
+
+    async def _patch_volume(
+        self, pv: PersistentVolume, patch: dict[str, Any], subresource: str | None = None
+    ) -> PersistentVolume:
+        answer = await self.client.patch(
+            PersistentVolume,
+            pv.name,
+            patch,
+            subresource=subresource,
+            uid=pv.uid,
+            resource_version=pv.metadata.resource_version,
+        )
+        self._volumes.accept(answer)
+        return answer
+
+    def _tell(self, claim: PersistentVolumeClaim, type_: Any, code: str, message: str) -> None:
+        if self._told.get(claim.key) != message:
+            self._told[claim.key] = message
+            self.recorder.event(claim, type_, code, message)
+
+
+def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    }
+
+
+def _class_of(claim: PersistentVolumeClaim) -> list[str]:
+    return [claim.spec.storage_class_name or ""]
+
+
+def _claimed_by(pv: PersistentVolume) -> list[str]:
+    reference = pv.spec.claim_ref
+    return [f"{reference.namespace}/{reference.name}"] if reference is not None else []
+
+
+def _claims_of_pod(pod: Pod) -> list[str]:
+    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
+    return [f"claim:{pod.namespace}/{name}" for name in names if name]

@@ -1,0 +1,162 @@
+"""The node life-cycle controller: notices silence, sets taints, evicts pods.
+
+Keys are "node:<name>" and "pod:<namespace>/<name>". A node is judged by changes of its Lease or of its status's
+heartbeat, timed by this process's own clock: after a restart each node gets a whole grace period again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, silent_for, taints_after
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.times import Now, format_time, parse_time
+
+LEASES = "kube-node-lease"
+
+
+class NodeLifecycleController(Controller):
+    """Upstream's node-lifecycle and taint-eviction controllers in one. `grace_period` in seconds."""
+
+    name = "node-controller"
+
+    def __init__(self, client: Client, *, grace_period: float, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._grace = grace_period
+        self._nodes = self.watch(Node, lambda node: [f"node:{node.name}"])
+        self._nodes.add_handler(self._taints_changed)
+        self._leases = self.watch(Lease)
+        self._leases.add_handler(self._renewed)
+        self._pods = self.watch(
+            Pod, lambda pod: [f"pod:{pod.key}"], indexers={"node": lambda pod: [pod.spec.node_name]}
+        )
+        self._heartbeats: dict[str, Heartbeat] = {}
+
+    def _renewed(self, _: Lease | None, new: Lease | None) -> None:
+        # Only a node that is thought silent must be looked at again; renewals are many.
+        if new is not None and new.namespace == LEASES and new.name in self._heartbeats:
+            node = self._nodes.get(new.name)
+            if node is not None:
+                self._note(node)
+
+    def _taints_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is not None and (old is None or old.spec.taints != new.spec.taints):
+            for pod in self._pods.by_index("node", new.name):
+                self.queue.add(f"pod:{pod.key}")
+
+    async def reconcile(self, key: str) -> None:
+        """One node or one pod."""
+        kind, _, name = key.partition(":")
+        if kind == "pod":
+            await self._evict(self._pods.get(name))
+        elif (node := self._nodes.get(name)) is None:
+            self._heartbeats.pop(name, None)
+        else:
+            await self._look_at(node)
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def _note(self, node: Node) -> Heartbeat:
+        """The node's last sign of life, brought up to date."""
+        lease = self._leases.get(f"{LEASES}/{node.name}")
+        ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+        beat = (ready.last_heartbeat_time or "") if ready is not None and ready.status != "Unknown" else ""
+        said = (node.uid, (lease.spec.renew_time or "") if lease is not None else "", beat)
+        held = self._heartbeats.get(node.name)
+        if held is None or any(new and new != old for new, old in zip(said, held.said, strict=True)):
+            held = Heartbeat(said, asyncio.get_running_loop().time())
+            self._heartbeats[node.name] = held
+        return held
+
+    async def _look_at(self, node: Node) -> None:
+        silence = silent_for(self._note(node), asyncio.get_running_loop().time())
+        if silence < self._grace:
+            self.queue.add_after(f"node:{node.name}", self._grace - silence)
+        elif node.ready != "Unknown" or not node.status.conditions:
+            node = await self._set_unknown(node)
+        await self._set_taints(node)
+
+    async def _set_unknown(self, node: Node) -> Node:
+        message = f"Node {node.name} has not renewed its lease or status for {self._grace:g} s"
+        stamp = format_time(self.now())
+        condition = {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": message,
+            "lastTransitionTime": stamp,
+        }
+        answer = await self.client.patch(
+            Node,
+            node.name,
+            {"status": {"conditions": [condition]}},
+            subresource="status",
+            uid=node.uid,
+            resource_version=node.metadata.resource_version,
+            strategy="strategic",
+        )
+        self._nodes.accept(answer)
+        self.log.warning("NodeNotReady", node=node.name, reason=message)
+        self.recorder.event(node, "Warning", "NodeNotReady", message)
+        for pod in self._pods.by_index("node", node.name):
+            await self._mark_not_ready(pod, stamp)
+        return answer
+
+    async def _mark_not_ready(self, pod: Pod, stamp: str) -> None:
+        if any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions):
+            condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": stamp}
+            await self._patch_pod_status(pod, {"conditions": [condition]})
+
+    async def _set_taints(self, node: Node) -> None:
+        wanted = taints_after(node, format_time(self.now()))
+        if list(node.spec.taints) == wanted:
+            return
+        body: list[Any] = msgspec.to_builtins(wanted)
+        answer = await self.client.patch(
+            Node,
+            node.name,
+            {"spec": {"taints": body or None}},
+            uid=node.uid,
+            resource_version=node.metadata.resource_version,
+        )
+        self._nodes.accept(answer)
+        self.log.info("Tainted", node=node.name, taints=[f"{t.key}:{t.effect}" for t in wanted])
+
+    # --- pods ----------------------------------------------------------------------------------------------------
+
+    async def _evict(self, pod: Pod | None) -> None:
+        node = self._nodes.get(pod.spec.node_name) if pod is not None else None
+        if pod is None or node is None or pod.deleting or pod.finished:
+            return
+        after = evict_after(pod, node.spec.taints)
+        if after is None:
+            return
+        added = [t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added]
+        elapsed = (self.now() - parse_time(min(added))).total_seconds() if added else after
+        if elapsed < after:
+            self.queue.add_after(f"pod:{pod.key}", after - elapsed)
+            return
+        keys = ", ".join(t.key for t in node.spec.taints if t.effect == "NoExecute")
+        message = f"node {node.name} has taint {keys}"
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": f"Taint manager: {message}",
+            "lastTransitionTime": format_time(self.now()),
+        }
+        await self._patch_pod_status(pod, {"conditions": [condition]})
+        await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        self.log.info("Evicted", pod=pod.key, reason=message)
+        self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion: {message}")
+
+    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
+        await self.client.patch(
+            Pod, pod.name, {"status": status}, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
+        )

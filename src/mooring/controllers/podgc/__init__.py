@@ -1,0 +1,1 @@
+"""Removes pods of nodes that are gone, or that an operator declared out of service."""

@@ -1,0 +1,71 @@
+"""The pod garbage collector. A key is a pod.
+
+A removal is decided upon live reads of the node and carries the pod's uid; its phase is set to Failed first, so that
+owners and users see how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from mooring.controllers.podgc.decide import QUARANTINE_S, decide
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import Node, Pod
+from mooring.kube.times import Now, format_time
+
+
+class PodGCController(Controller):
+    """Upstream's pod-garbage-collector, driven by events instead of a loop over all pods."""
+
+    name = "pod-garbage-collector"
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._pods = self.watch(Pod, lambda pod: [pod.key], indexers={"node": lambda pod: [pod.spec.node_name]})
+        self._nodes = self.watch(Node)
+        self._nodes.add_handler(self._node_changed)
+        self._absent_since: dict[str, float] = {}  # node -> loop time
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        same = old is not None and new is not None and (old.ready, old.spec.taints) == (new.ready, new.spec.taints)
+        for node in (old, new):
+            if node is not None and not same:
+                self._absent_since.pop(node.name, None)
+                for pod in self._pods.by_index("node", node.name):
+                    self.queue.add(pod.key)
+
+    async def reconcile(self, key: str) -> None:
+        """Removes one pod, if that is right."""
+        pod = self._pods.get(key)
+        if pod is None or decide(pod, self._nodes.get(pod.spec.node_name)) is None:
+            return
+        if self._nodes.get(pod.spec.node_name) is None and pod.spec.node_name:
+            now = asyncio.get_running_loop().time()
+            since = self._absent_since.setdefault(pod.spec.node_name, now)
+            if now - since < QUARANTINE_S:
+                self.queue.add_after(key, QUARANTINE_S - (now - since))
+                return
+        live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None
+        reason = decide(pod, live)
+        if reason is None:
+            return
+        await self._mark_failed(pod, reason.message)
+        await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
+        self.log.warning("removed", pod=pod.key, reason=reason.message)
+
+    async def _mark_failed(self, pod: Pod, message: str) -> None:
+        if pod.finished:
+            return
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": f"PodGC: {message}",
+            "lastTransitionTime": format_time(self.now()),
+        }
+        status = {"phase": "Failed", "conditions": [condition]}
+        await self.client.patch(
+            Pod, pod.name, {"status": status}, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
+        )

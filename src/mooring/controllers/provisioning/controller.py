@@ -1,0 +1,151 @@
+"""The provisioner: claims that wait get volumes, released volumes with policy Delete go.
+
+Keys are "claim:<namespace>/<name>" and "volume:<name>". The storage is asked first and the PersistentVolume written
+after it, under a name made from the claim's uid: whatever is interrupted is found again by the next try. A volume is
+deleted from the storage before its PersistentVolume is, after a live look that its claim is gone and that nothing is
+attached.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from mooring.controllers.provisioning.decide import is_to_be_deleted, volume_name, wants_volume
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import AlreadyExists, KubeError
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.kube.times import Now
+from mooring.volumes.errors import DeletedVolumeInUse
+from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
+from mooring.volumes.matching import PROVISIONED_BY, SELECTED_NODE
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+RETRY_IN_USE_S = 1.0
+
+
+class ProvisioningController(Controller):
+    """Calls the plugins' provisioners and deleters."""
+
+    name = "mooring-provisioner"
+
+    def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._plugins = plugins
+        self._ours = {p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)}
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [f"claim:{claim.key}"])
+        self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
+        self._classes = self.watch(StorageClass, self._claims_of_class)
+        self._attachments = self.watch(VolumeAttachment, self._volume_of_attachment)
+        self._told: dict[str, str] = {}
+
+    def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
+        name = storage_class.name
+        return [f"claim:{claim.key}" for claim in self._claims.items() if claim.spec.storage_class_name == name]
+
+    def _volume_of_attachment(self, record: VolumeAttachment) -> list[str]:
+        name = record.spec.source.persistent_volume_name
+        return [f"volume:{name}"] if name else []
+
+    async def reconcile(self, key: str) -> None:
+        """One claim or one volume."""
+        kind, _, name = key.partition(":")
+        if kind == "claim":
+            claim = self._claims.get(name)
+            if claim is not None:
+                storage_class = self._classes.get(claim.spec.storage_class_name or "")
+                if storage_class is not None and wants_volume(claim, storage_class, self._ours):
+                    await self._provision(claim, storage_class)
+        elif (pv := self._volumes.get(name)) is not None and is_to_be_deleted(pv, self._ours):
+            await self._delete(pv)
+
+    async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
+        if self._volumes.get(volume_name(claim)) is not None:
+            return  # made already; the binder has yet to see it
+        try:
+            plugin = self._plugins.find_provisionable_plugin_by_name(storage_class.provisioner)
+            options = VolumeOptions(
+                pv_name=volume_name(claim),
+                claim=claim,
+                reclaim_policy=storage_class.reclaim_policy,
+                mount_options=storage_class.mount_options,
+                parameters=storage_class.parameters,
+                selected_node=await self._selected_node(claim),
+            )
+            made = await plugin.new_provisioner(options).provision()
+        except KubeError:
+            raise
+        except Exception as error:
+            self._tell(claim, "Warning", "ProvisioningFailed", f"failed to provision volume: {error}")
+            raise
+        await self._create(claim, made)
+
+    async def _selected_node(self, claim: PersistentVolumeClaim) -> Node | None:
+        name = claim.metadata.annotations.get(SELECTED_NODE)
+        return await self.client.find(Node, name) if name else None
+
+    async def _create(self, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
+        body = cast("dict[str, Any]", msgspec.to_builtins(made))
+        body["spec"]["claimRef"] = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "uid": claim.uid,
+            "resourceVersion": claim.metadata.resource_version,
+        }
+        try:
+            self._volumes.accept(await self.client.create(PersistentVolume, body))
+        except AlreadyExists:
+            return
+        self.log.info("Provisioned", claim=claim.key, volume=made.name)
+        self.recorder.event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}")
+
+    async def _delete(self, pv: PersistentVolume) -> None:
+        if not await self._claim_is_gone(pv):
+            return
+        try:
+            if nodes := await self._attached_to(pv):
+                raise DeletedVolumeInUse(pv.name, nodes)
+            spec = VolumeSpec.of_persistent_volume(pv)
+            plugin = self._plugins.find_deletable_plugin_by_name(pv.metadata.annotations[PROVISIONED_BY])
+            await plugin.new_deleter(spec).delete()
+        except DeletedVolumeInUse as error:
+            self._tell(pv, "Normal", "VolumeDelete", str(error))
+            self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
+            return
+        except KubeError:
+            raise
+        except Exception as error:
+            await self._failed(pv, error)
+            raise
+        await self.client.delete(PersistentVolume, pv.name, uid=pv.uid)
+        self.log.info("Deleted", volume=pv.name)
+
+    async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
+        """Read live: what follows destroys data."""
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return False
+        claim = await self.client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+        return claim is None or claim.uid != reference.uid
+
+    async def _attached_to(self, pv: PersistentVolume) -> list[str]:
+        live = await self.client.list(VolumeAttachment)
+        return [r.spec.node_name for r in live.items if r.spec.source.persistent_volume_name == pv.name]
+
+    async def _failed(self, pv: PersistentVolume, error: Exception) -> None:
+        self._tell(pv, "Warning", "VolumeFailedDelete", str(error))
+        status = {"phase": "Failed", "message": str(error)}
+        self._volumes.accept(
+            await self.client.patch(PersistentVolume, pv.name, {"status": status}, subresource="status", uid=pv.uid)
+        )
+
+    def _tell(self, about: PersistentVolumeClaim | PersistentVolume, type_: Any, code: str, message: str) -> None:
+        if self._told.get(about.uid) != message:
+            self._told[about.uid] = message
+            self.recorder.event(about, type_, code, message)

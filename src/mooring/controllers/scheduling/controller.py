@@ -1,0 +1,186 @@
+"""The scheduler: pods without a node get one; claims that wait for their first consumer get its node.
+
+A key is a pod. For claims that wait, the choice is written on the claim (or, where a volume that exists fits, on that
+volume), and the pod is bound once its claims are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from mooring.controllers.scheduling.decide import PodVolume, choose
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.reason import Reason
+from mooring.kube.times import Now, format_time
+from mooring.volumes.claims import claim_name
+from mooring.volumes.matching import SELECTED_NODE, find_match
+
+SCHEDULER_NAME = "default-scheduler"
+
+
+class SchedulingController(Controller):
+    """Binds pods to nodes."""
+
+    name = SCHEDULER_NAME
+    workers = 1  # each choice must see the one before it
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._pods = self.watch(
+            Pod,
+            self._touched_by_pod,
+            indexers={
+                "unscheduled": lambda pod: ["yes"] if _waits(pod) else [],
+                "node": lambda pod: [pod.spec.node_name] if not pod.finished else [],
+                "claim": _claims_of,
+            },
+        )
+        self._nodes = self.watch(Node)
+        self._nodes.add_handler(self._node_changed)
+        self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
+        self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
+        self._classes = self.watch(StorageClass, lambda _: self._waiting())
+        self._told: dict[str, str] = {}
+
+    def _waiting(self) -> list[str]:
+        return [pod.key for pod in self._pods.by_index("unscheduled", "yes")]
+
+    def _touched_by_pod(self, pod: Pod) -> Iterable[str]:
+        if _waits(pod):
+            yield pod.key
+        if pod.deleting or pod.finished:  # a ReadWriteOncePod claim may have become free
+            for claim in _claims_of(pod):
+                yield from (user.key for user in self._pods.by_index("claim", claim) if _waits(user))
+
+    def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
+        return [pod.key for pod in self._pods.by_index("claim", claim.key) if _waits(pod)]
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or _matters(old) != _matters(new):
+            for key in self._waiting():
+                self.queue.add(key)
+
+    async def reconcile(self, key: str) -> None:
+        """Chooses a node for one pod and writes the choice."""
+        pod = self._pods.get(key)
+        if pod is None or not _waits(pod):
+            self._told.pop(key, None)
+            return
+        missing, volumes = self._pod_volumes(pod)
+        if missing:
+            message = f'persistentvolumeclaim "{missing}" not found'
+            await self._unschedulable(pod, Reason("FailedScheduling", message))
+            return
+        choice = choose(pod, volumes, self._nodes.items(), self._volumes.items(), self._pods_on)
+        if choice.node is None:
+            await self._unschedulable(pod, choice.reason)
+        elif all(each.bound for each in volumes):
+            await self._bind(pod, choice.node, choice.reason)
+        else:
+            await self._choose_for_claims(volumes, choice.node)
+
+    def _pods_on(self, node: str) -> int:
+        return len(self._pods.by_index("node", node))
+
+    def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
+        """The first claim that does not exist (or ""), and the others."""
+        found: list[PodVolume] = []
+        for key in _claims_of(pod):
+            claim = self._claims.get(key)
+            if claim is None:
+                return key.partition("/")[2], found
+            users = self._pods.by_index("claim", key)
+            others = tuple(u.key for u in users if u.uid != pod.uid and u.spec.node_name and not u.finished)
+            storage_class = self._classes.get(claim.spec.storage_class_name or "")
+            found.append(PodVolume(claim, self._volumes.get(claim.spec.volume_name or ""), storage_class, others))
+        return "", found
+
+    async def _bind(self, pod: Pod, node: Node, reason: Reason) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node.name},
+        }
+        await self.client.create_raw(Pod, body, name=pod.name, namespace=pod.namespace, sub="binding")
+        self.log.info("Scheduled", pod=pod.key, node=node.name)
+        self.recorder.event(pod, "Normal", *reason)
+        self._pods.accept(await self.client.get(Pod, pod.name, pod.namespace))
+
+    async def _choose_for_claims(self, volumes: Iterable[PodVolume], node: Node) -> None:
+        for each in volumes:
+            if each.bound or SELECTED_NODE in each.claim.metadata.annotations:
+                continue
+            fitting = find_match(each.claim, self._volumes.items(), node)
+            if fitting is not None:
+                await self._reserve(fitting, each.claim)
+            else:
+                await self._select(each.claim, node)
+
+    async def _reserve(self, pv: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        if pv.spec.claim_ref is not None:
+            return
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "uid": claim.uid,
+        }
+        answer = await self.client.patch(
+            PersistentVolume,
+            pv.name,
+            {"spec": {"claimRef": reference}},
+            uid=pv.uid,
+            resource_version=pv.metadata.resource_version,
+        )
+        self._volumes.accept(answer)
+
+    async def _select(self, claim: PersistentVolumeClaim, node: Node) -> None:
+        answer = await self.client.patch(
+            PersistentVolumeClaim,
+            claim.name,
+            {"metadata": {"annotations": {SELECTED_NODE: node.name}}},
+            claim.namespace,
+            uid=claim.uid,
+            resource_version=claim.metadata.resource_version,
+        )
+        self._claims.accept(answer)
+
+    async def _unschedulable(self, pod: Pod, reason: Reason) -> None:
+        if self._told.get(pod.key) == reason.message:
+            return
+        self._told[pod.key] = reason.message
+        self.recorder.event(pod, "Warning", *reason)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": reason.message,
+            "lastTransitionTime": format_time(self.now()),
+        }
+        others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
+        patch = {"status": {"conditions": [condition]}}
+        if not others:
+            answer = await self.client.patch(
+                Pod, pod.name, patch, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
+            )
+            self._pods.accept(answer)
+
+
+def _waits(pod: Pod) -> bool:
+    return (
+        not pod.spec.node_name and not pod.deleting and not pod.finished and pod.spec.scheduler_name == SCHEDULER_NAME
+    )
+
+
+def _claims_of(pod: Pod) -> list[str]:
+    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
+    return [f"{pod.namespace}/{name}" for name in names if name]
+
+
+def _matters(node: Node) -> tuple[object, ...]:
+    return node.ready, node.spec, node.metadata.labels

@@ -1,0 +1,1 @@
+"""Stable identities: at most one pod for each, created and removed in order."""

@@ -1,0 +1,95 @@
+"""The objects that a StatefulSet's identity consists of: pod, claims, revision. Pure: bodies for the API."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.statefulset.decide import POD_INDEX, POD_NAME, REVISION
+from mooring.kube.objects import StatefulSet
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def owner_reference(stateful_set: StatefulSet) -> dict[str, Any]:
+    """What marks an object as the set's own."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": stateful_set.name,
+        "uid": stateful_set.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def revision_name(stateful_set: StatefulSet) -> str:
+    """`<set>-<hash of the pod template>`."""
+    digest = hashlib.sha256(msgspec.json.encode(stateful_set.spec.template, order="deterministic")).digest()
+    return f"{stateful_set.name}-" + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:10])
+
+
+def revision_body(stateful_set: StatefulSet, number: int) -> dict[str, Any]:
+    """The ControllerRevision that keeps the present template."""
+    template = {**stateful_set.spec.template, "$patch": "replace"}
+    return {
+        "metadata": {
+            "name": revision_name(stateful_set),
+            "namespace": stateful_set.namespace,
+            "labels": stateful_set.spec.template.get("metadata", {}).get("labels") or {},
+            "ownerReferences": [owner_reference(stateful_set)],
+        },
+        "data": {"spec": {"template": template}},
+        "revision": number,
+    }
+
+
+def claim_name(stateful_set: StatefulSet, template: dict[str, Any], ordinal: int) -> str:
+    """`<template>-<set>-<ordinal>`: the claim belongs to the identity and outlives its pods."""
+    return f"{template['metadata']['name']}-{stateful_set.name}-{ordinal}"
+
+
+def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]]:
+    """The claims of one identity."""
+    bodies: list[dict[str, Any]] = []
+    for template in stateful_set.spec.volume_claim_templates:
+        metadata = template.get("metadata", {})
+        labels = {**(metadata.get("labels") or {}), **stateful_set.spec.selector.match_labels}
+        bodies.append(
+            {
+                "metadata": {
+                    "name": claim_name(stateful_set, template, ordinal),
+                    "namespace": stateful_set.namespace,
+                    "labels": labels,
+                    "annotations": metadata.get("annotations") or {},
+                },
+                "spec": copy.deepcopy(template["spec"]),
+            }
+        )
+    return bodies
+
+
+def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
+    """The pod of one identity."""
+    template = copy.deepcopy(stateful_set.spec.template)
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    name = f"{stateful_set.name}-{ordinal}"
+    labels = {**(metadata.get("labels") or {}), POD_NAME: name, POD_INDEX: str(ordinal), REVISION: revision}
+    claims = {
+        t["metadata"]["name"]: claim_name(stateful_set, t, ordinal) for t in stateful_set.spec.volume_claim_templates
+    }
+    volumes = [volume for volume in spec.get("volumes") or [] if volume["name"] not in claims]
+    volumes += [{"name": key, "persistentVolumeClaim": {"claimName": claim}} for key, claim in claims.items()]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": stateful_set.namespace,
+            "labels": labels,
+            "annotations": metadata.get("annotations") or {},
+            "ownerReferences": [owner_reference(stateful_set)],
+        },
+        "spec": {**spec, "hostname": name, "subdomain": stateful_set.spec.service_name, "volumes": volumes},
+    }
