@@ -6,6 +6,7 @@
     │   ├── NoPluginMatched           no plugin for this spec or name
     │   └── MultiplePluginsMatched    more than one plugin claims this spec
     ├── ClaimError                    a pod's volume cannot be resolved (yet): `mooring.volumes.claims`
+    ├── ContentMissing                what the volume shows (a ConfigMap, a key) does not exist; it may come
     ├── InvalidSpec                   what the user wrote in the volume, its PV or class cannot work: no retry
     ├── StorageRefused                the storage said no: the operation has certainly not happened
     │   ├── VolumeInUse               attached elsewhere; `nodes` says where
@@ -65,6 +66,10 @@ class ClaimError(VolumeError):
 
 class InvalidSpec(VolumeError):
     """The volume as it is written cannot work; somebody must change it."""
+
+
+class ContentMissing(VolumeError):
+    """What the volume is to show does not exist, or not yet."""
 
 
 class StorageRefused(VolumeError):

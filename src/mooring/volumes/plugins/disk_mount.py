@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from mooring.kube.objects import Pod
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, Mounter, Unmounter
+from mooring.volumes.metrics import file_system_metrics
 from mooring.volumes.ownership import give_to_group
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source
 from mooring.volumes.spec import VolumeSpec
@@ -65,16 +64,3 @@ class DiskUnmounter(Unmounter):
 
     async def tear_down_at(self, directory: str) -> None:
         await self._host.mounts.remove_mount_point(directory)
-
-
-def file_system_metrics(path: str) -> Metrics:
-    """The use of the file system that `path` is on. Blocking."""
-    status = os.statvfs(path)
-    return Metrics(
-        capacity=status.f_blocks * status.f_frsize,
-        used=(status.f_blocks - status.f_bfree) * status.f_frsize,
-        available=status.f_bavail * status.f_frsize,
-        inodes=status.f_files,
-        inodes_used=status.f_files - status.f_ffree,
-        inodes_free=status.f_ffree,
-    )

@@ -1,0 +1,124 @@
+"""`kubernetes.io/empty-dir`: a directory that lives as long as its pod, on disk or in memory (`medium: Memory`)."""
+
+from __future__ import annotations
+
+import os
+
+from mooring.kube.objects import EmptyDirVolumeSource, Pod, Volume
+from mooring.kube.quantity import InvalidQuantity, parse_bytes
+from mooring.mounts.blocking import blocking
+from mooring.volumes.directories import remove_tree
+from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.interfaces import Attributes, Metrics, Mounter, Unmounter, VolumePlugin
+from mooring.volumes.metrics import file_system_metrics
+from mooring.volumes.ownership import give_to_group
+from mooring.volumes.spec import VolumeSpec
+
+PLUGIN_NAME = "kubernetes.io/empty-dir"
+MEMORY = "Memory"
+_ANYBODY = 0o777
+
+
+class EmptyDirMounter(Mounter):
+    """Makes the directory; with `medium: Memory`, a tmpfs of `sizeLimit` on it."""
+
+    def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod) -> None:
+        self._host = host
+        self._name = spec.name
+        self._source = _source(spec)
+        self._path = str(host.get_pod_volume_dir(pod.uid, PLUGIN_NAME, spec.name))
+
+    def get_path(self) -> str:
+        return self._path
+
+    def get_attributes(self) -> Attributes:
+        return Attributes(read_only=False, managed=True)
+
+    async def get_metrics(self) -> Metrics:
+        return await blocking(file_system_metrics, self._path)
+
+    async def set_up(self, fs_group: int | None = None) -> None:
+        await self.set_up_at(self._path, fs_group)
+
+    async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        options = self._tmpfs_options()
+        os.makedirs(directory, exist_ok=True)
+        if options and not await self._host.mounts.is_mount_point(directory):
+            await self._host.mounts.mount("tmpfs", directory, "tmpfs", options)
+        if not os.listdir(directory):  # what a pod has begun to use keeps the mode that the pod gave it
+            os.chmod(directory, _ANYBODY)
+        if fs_group is not None:
+            await blocking(give_to_group, directory, fs_group)
+
+    def _tmpfs_options(self) -> list[str]:
+        """Empty for a directory on disk."""
+        if self._source.medium not in ("", MEMORY):
+            raise InvalidSpec(f"emptyDir {self._name} has medium {self._source.medium!r}: only Memory is known")
+        if self._source.medium != MEMORY:
+            return []
+        limit = self._size_limit()
+        return ["mode=0777", *([f"size={limit}"] if limit else [])]
+
+    def _size_limit(self) -> int:
+        try:
+            return parse_bytes(self._source.size_limit or 0)
+        except InvalidQuantity as error:
+            raise InvalidSpec(f"emptyDir {self._name} has sizeLimit {self._source.size_limit!r}: {error}") from error
+
+
+class EmptyDirUnmounter(Unmounter):
+    """Removes the directory with its content: its life is the pod's."""
+
+    def __init__(self, host: VolumeHost, spec_name: str, pod_uid: str) -> None:
+        self._host = host
+        self._path = str(host.get_pod_volume_dir(pod_uid, PLUGIN_NAME, spec_name))
+
+    def get_path(self) -> str:
+        return self._path
+
+    async def tear_down(self) -> None:
+        await self.tear_down_at(self._path)
+
+    async def tear_down_at(self, directory: str) -> None:
+        await self._host.mounts.unmount(directory)
+        await blocking(remove_tree, directory)
+
+
+class EmptyDirPlugin(VolumePlugin):
+    """The plugin."""
+
+    _host: VolumeHost
+
+    def init(self, host: VolumeHost) -> None:
+        self._host = host
+
+    def get_plugin_name(self) -> str:
+        return PLUGIN_NAME
+
+    def get_volume_name(self, spec: VolumeSpec) -> str:
+        _source(spec)
+        return spec.name
+
+    def can_support(self, spec: VolumeSpec) -> bool:
+        return spec.volume is not None and spec.volume.empty_dir is not None
+
+    def new_mounter(self, spec: VolumeSpec, pod: Pod) -> EmptyDirMounter:
+        return EmptyDirMounter(self._host, spec, pod)
+
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> EmptyDirUnmounter:
+        return EmptyDirUnmounter(self._host, spec_name, pod_uid)
+
+    async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
+        return VolumeSpec.of_volume(Volume(name=volume_name, empty_dir=EmptyDirVolumeSource()))
+
+
+def _source(spec: VolumeSpec) -> EmptyDirVolumeSource:
+    if spec.volume is None or spec.volume.empty_dir is None:
+        raise InvalidSpec(f"volume {spec.name} is not an emptyDir")
+    return spec.volume.empty_dir
+
+
+def plugin() -> EmptyDirPlugin:
+    """The factory that the entry point names."""
+    return EmptyDirPlugin()
