@@ -58,12 +58,13 @@ class Disk(msgspec.Struct, frozen=True, rename="camel"):
 class DiskArray:
     """The array in the directory `root`. Several processes may have their own object for the same directory."""
 
-    def __init__(self, root: Path, mode: str = "loop") -> None:
-        if mode not in MODES:
-            raise InvalidSpec(f"disk array mode {mode!r} is not known: choose one of {', '.join(MODES)}")
+    def __init__(self, root: Path, devices: str | DiskDevices = "loop") -> None:
+        """`devices` is the name of a mode, or how else disks become devices. Raises InvalidSpec for an unknown mode."""
+        if isinstance(devices, str) and devices not in MODES:
+            raise InvalidSpec(f"disk array mode {devices!r} is not known: choose one of {', '.join(MODES)}")
         self._disks = root / "disks"
         self._nodes = root / "nodes"
-        self._devices = MODES[mode]()
+        self._devices = MODES[devices]() if isinstance(devices, str) else devices
 
     # --- disks
 
@@ -133,6 +134,7 @@ class DiskArray:
     def check_attach(self, disk: str, node: str) -> Disk:
         """Whether `attach` would be accepted now. Raises VolumeNotFound, VolumeInUse."""
         record = self.get(disk)
+        _checked("node", node)
         if record.exclusive and (others := [other for other in record.nodes if other != node]):
             raise VolumeInUse(disk, node, others)
         return record
