@@ -4,14 +4,15 @@ In this process, without sockets, threads or a wall clock of its own (tests, sim
 
     server = Server.in_memory(now=clock, random=Random(7))
     await server.start()
-    answer = await server.call("GET", "/api/v1/pods")                   # as the administrator
-    answer = await server.handle(Request("GET", "/api/v1/pods", [("watch", "1")], user=node_user("a")))
-    async for chunk in answer.stream: ...                               # lines of JSON; end with `await answer.stream.aclose()`
+    answer = await server.call("GET", "/api/v1/pods")  # as the administrator; a dict body is sent as JSON
+    watch = await server.handle(Request("GET", "/api/v1/pods", [("watch", "1")], user=node_user("a")))
+    async for lines in watch.stream: ...  # lines of JSON; end with `await watch.stream.aclose()`
 
-Over HTTP on loopback, durable in `data_dir`::
+Over HTTP on loopback, durable in `data_dir` (`mooring.apiserver.entry`)::
 
-    running = await serve(data_dir=path, port=0)                        # writes data_dir/kubeconfig and data_dir/tokens.json
-    running.url; running.tokens.node("a"); await running.close()
+    running = await serve(data_dir=path, port=0)  # writes data_dir/kubeconfig and data_dir/tokens.json
+    running.url, running.tokens.node("a")
+    await running.close()
 
 The core (`server` and what it imports) knows no HTTP framework; `http` is the adapter, `entry` puts the parts together.
 """
@@ -20,13 +21,4 @@ from mooring.apiserver.auth import Tokens
 from mooring.apiserver.message import ADMIN, Request, Response, User, node_user
 from mooring.apiserver.server import Server
 
-__all__ = ["ADMIN", "Request", "Response", "Server", "Tokens", "User", "node_user", "serve"]
-
-
-def __getattr__(name: str) -> object:
-    """`serve` brings aiohttp with it, so it is imported only where it is used."""
-    if name == "serve":
-        from mooring.apiserver.entry import serve
-
-        return serve
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["ADMIN", "Request", "Response", "Server", "Tokens", "User", "node_user"]

@@ -1,14 +1,17 @@
 """Who may do what: bearer tokens to users, and the two roles.
 
-An administrator may do anything. A node may read what its pods need and write only what is its own: its Node, Lease and CSINode,
-events, the status of pods bound to it, and the deletion of those pods. Pure but for the secret that tokens are made from.
+An administrator may do anything. A node may read what its pods need and write only what is its own: its Node, Lease
+and CSINode, events, the status of pods bound to it, and the deletion of those pods. Pure but for the secret that
+tokens are made from.
 """
 
+import base64
+import binascii
 import hmac
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 
+from mooring.apiserver.dotted import text_at
 from mooring.apiserver.errors import Forbidden, Obj, Unauthorized, forbidden
 from mooring.apiserver.message import ADMIN, User, node_user
 from mooring.apiserver.routes import Route
@@ -17,9 +20,9 @@ ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 _READ = frozenset({"get", "list", "watch"})
 _NODE_READS = frozenset({
-    "pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "configmaps", "secrets", "services", "serviceaccounts",
-    "namespaces", "events", "storageclasses", "volumeattachments", "csidrivers", "csinodes", "leases", "priorityclasses",
-    "volumeattributesclasses",
+    "pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "configmaps", "secrets", "services",
+    "serviceaccounts", "namespaces", "events", "storageclasses", "volumeattachments", "csidrivers", "csinodes",
+    "leases", "priorityclasses", "volumeattributesclasses",
 })  # fmt: skip
 _OWN_NAME = {"nodes": "", "csinodes": "", "leases": "kube-node-lease"}
 """What a node may write if it bears its own name, and the namespace where."""
@@ -53,15 +56,32 @@ class Tokens:
 
 
 def authenticate(headers: Mapping[str, str], tokens: Tokens) -> User:
-    """The user of a request's bearer token. Raises Unauthorized."""
-    match = re.fullmatch(r"[Bb]earer +(\S+)", headers.get("authorization", "").strip())
-    if match is None:
-        raise Unauthorized
-    return tokens.user(match.group(1))
+    """The user of a request's token, sent as a bearer token or as a basic password. Raises Unauthorized.
+
+    Basic is for kubectl, which sends no bearer token over plain HTTP but does send the credentials of the server's URL.
+    """
+    scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return tokens.user(credentials.strip())
+        case "basic":
+            return tokens.user(_password(credentials.strip()))
+        case _:
+            raise Unauthorized
+
+
+def _password(credentials: str) -> str:
+    try:
+        return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise Unauthorized from error
 
 
 def authorize(user: User, route: Route) -> None:
-    """Raises Forbidden unless the role allows the request, as far as its path tells. Pods are judged by `authorize_pod`."""
+    """Raises Forbidden unless the role allows the request, as far as its path tells.
+
+    What the path does not tell is judged by `authorize_create` and `authorize_pod`.
+    """
     if user.is_admin:
         return
     node = user.node_name
@@ -79,9 +99,8 @@ def authorize_pod(user: User, route: Route, pod: Obj) -> None:
     """Raises Forbidden if a node writes to a pod that is not bound to it."""
     if user.is_admin or route.verb in _READ:
         return
-    bound = (pod.get("spec") or {}).get("nodeName", "")
-    if bound != user.node_name:
-        told = f"node {user.node_name!r} can only {route.verb} pods bound to it".replace("'", '"')
+    if text_at(pod, "spec.nodeName") != user.node_name:
+        told = f'node "{user.node_name}" can only {route.verb} pods bound to it'
         raise forbidden(route.kind.resource, route.name, told)
 
 

@@ -1,5 +1,6 @@
-"""Reading what a client sends: one object from JSON or YAML, with limits, and a clear 400, 413 or 415 for anything else."""
+"""Reading what a client sends: JSON or YAML within limits, or else a clear 400, 413 or 415."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -56,13 +57,18 @@ def _yaml(body: bytes) -> Any:
         raise BadRequest(f"the body of the request is not YAML that JSON can express: {error}") from error
 
 
-def _checked(value: Any, depth: int = 0) -> Any:
+def _checked(value: Any) -> Any:
+    _check_depth(value, 0)
+    return value
+
+
+def _check_depth(value: Any, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise BadRequest(f"the body of the request is nested deeper than {_MAX_DEPTH} levels")
+    children: Iterable[Any] = ()
     if isinstance(value, dict):
-        for child in cast(Obj, value).values():
-            _checked(child, depth + 1)
+        children = cast(Obj, value).values()
     elif isinstance(value, list):
-        for child in cast(list[Any], value):
-            _checked(child, depth + 1)
-    return value
+        children = cast(list[Any], value)
+    for child in children:
+        _check_depth(child, depth + 1)

@@ -1,15 +1,17 @@
 """What a delete does to an object: the rules of graceful deletion, finalizers and preconditions. Pure.
 
-A deletion either removes the object now (`Remove`), marks it and waits (`Mark`), or changes nothing because it is already under
-way (`Pending`). Garbage collection of dependents is a controller's work: here only the finalizers that ask for it are set.
+A deletion either removes the object now (`Remove`), marks it and waits (`Mark`), or changes nothing because it is
+already under way (`Pending`). Garbage collection of dependents is a controller's work: here only the finalizers that
+ask for it are set.
 """
 
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from mooring.apiserver.dotted import list_at, object_at, text_at
 from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid, unsupported
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.times import parse, stamp
@@ -53,9 +55,7 @@ Outcome: TypeAlias = Remove | Mark | Pending
 
 def parse_options(body: Obj, query: Mapping[str, str]) -> DeleteOptions:
     """Options from the body of a delete, or else from its query. Raises BadRequest or Invalid."""
-    preconditions: Any = body.get("preconditions") or {}
-    if not isinstance(preconditions, dict):
-        raise BadRequest("preconditions must be an object")
+    preconditions = object_at(body, "preconditions")
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
     if orphan is None and "orphanDependents" in query:
@@ -67,8 +67,8 @@ def parse_options(body: Obj, query: Mapping[str, str]) -> DeleteOptions:
         policy = "Orphan" if orphan else "Background"
     return DeleteOptions(
         grace=_grace(body, query),
-        uid=preconditions.get("uid"),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        version=preconditions.get("resourceVersion"),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        uid=text_at(preconditions, "uid") or None,
+        version=text_at(preconditions, "resourceVersion") or None,
         policy=policy,
         dry_run=bool(body.get("dryRun")) or "dryRun" in query,
     )
@@ -130,7 +130,7 @@ def ends_with_update(old: Obj, new: Obj) -> bool:
     meta: Obj = new["metadata"]
     if meta.get("finalizers") or "deletionTimestamp" not in old["metadata"]:
         return False
-    return not old["metadata"].get("deletionGracePeriodSeconds") and not (new.get("spec") or {}).get("finalizers")
+    return not old["metadata"].get("deletionGracePeriodSeconds") and not list_at(new, "spec.finalizers")
 
 
 def _effective_grace(kind: Kind, obj: Obj, options: DeleteOptions) -> int | None:

@@ -1,9 +1,11 @@
 """Running the server on this machine: data directory, tokens, kubeconfig, and a port on loopback."""
 
+import base64
 import errno
 import json
 import os
 import secrets
+import ssl
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from random import Random, SystemRandom
 
 from aiohttp import web
 
+from mooring.apiserver import tls
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.http import application
 from mooring.apiserver.server import Server
@@ -53,30 +56,31 @@ async def serve(
 ) -> Running:
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port`; port 0 takes any free one.
 
-    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises `PortBusy`, `LogBusy` or
-    `LogCorrupt`.
+    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises
+    `PortBusy`, `LogBusy` or `LogCorrupt`.
     """
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens = tokens or load_tokens(data_dir)
     server = Server(SqliteLog(data_dir / "store.db"), tokens, now=now, random=random or SystemRandom())
     try:
         await server.start()
-        runner, url = await _listen(server, port)
+        certificates = tls.ensure(data_dir, now, write_private)
+        runner, url = await _listen(server, port, certificates.context())
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
-    write_kubeconfig(target, url, tokens.admin())
+    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
     return Running(server, url, tokens, target, runner)
 
 
-async def _listen(server: Server, port: int) -> tuple[web.AppRunner, str]:
+async def _listen(server: Server, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
     runner = web.AppRunner(
         application(server), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, HOST, port).start()
+        await web.TCPSite(runner, HOST, port, ssl_context=context).start()
     except OSError as error:
         await runner.cleanup()
         if error.errno != errno.EADDRINUSE:
@@ -84,7 +88,7 @@ async def _listen(server: Server, port: int) -> tuple[web.AppRunner, str]:
         raise PortBusy(
             f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
         ) from error
-    return runner, f"http://{HOST}:{runner.addresses[0][1]}"
+    return runner, f"https://{HOST}:{runner.addresses[0][1]}"
 
 
 def load_tokens(data_dir: Path) -> Tokens:
@@ -99,13 +103,18 @@ def load_tokens(data_dir: Path) -> Tokens:
     return Tokens(bytes.fromhex(json.loads(path.read_text())["secret"]))
 
 
-def write_kubeconfig(path: Path, url: str, token: str, name: str = "mooring") -> None:
-    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600."""
+def write_kubeconfig(path: Path, url: str, token: str, authority: bytes, name: str = "mooring") -> None:
+    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600.
+
+    The token is the password in the server's URL, because kubectl sends no bearer token over plain HTTP.
+    """
+    server = url.replace("://", f"://{name}:{token}@", 1)
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": url}}],
-        "users": [{"name": name, "user": {"token": token}}],
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "users": [{"name": name, "user": {}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }

@@ -187,6 +187,11 @@ def duplicate(field: str, value: Any) -> FieldError:
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {json.dumps(value)}")
 
 
+def not_among(field: str, value: Any) -> FieldError:
+    """The field names something that is not there."""
+    return FieldError("FieldValueNotFound", field, f"Not found: {json.dumps(value)}")
+
+
 def forbidden_field(field: str, detail: str) -> FieldError:
     return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
 

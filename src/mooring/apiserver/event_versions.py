@@ -1,4 +1,4 @@
-"""The two faces of an Event: core/v1, which is stored, and events.k8s.io/v1. Pure renaming of fields, in both directions."""
+"""The two faces of an Event: core/v1, which is stored, and events.k8s.io/v1. Pure renaming of fields."""
 
 from mooring.apiserver.errors import Obj
 

@@ -1,7 +1,8 @@
 """What a store remembers of the past: the versions of one resource's objects, and readers that follow them.
 
-`History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by new changes.
-A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or other readers.
+`History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by new
+changes. A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or other
+readers.
 """
 
 import asyncio
@@ -34,7 +35,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One committed write. `previous` is None for ADDED; for DELETED, `item` is the last state under the deletion's version."""
+    """One committed write.
+
+    `previous` is None for ADDED; for DELETED, `item` is the last state under the deletion's version.
+    """
 
     type: ChangeType
     item: Item
@@ -104,7 +108,10 @@ class Cursor:
         self._position = history.position(version)
 
     def take(self, limit: int | None = None) -> list[Change]:
-        """The changes not yet taken, at most `limit`, maybe none. Raises `Expired` if some have left the window unread."""
+        """The changes not yet taken, at most `limit`, maybe none.
+
+        Raises `Expired` if some have left the window unread.
+        """
         if self._position < self._history.start:
             raise Expired("too old resource version: the watch fell behind the history that is kept")
         changes = self._history.since(self._position, limit)

@@ -1,7 +1,7 @@
 """The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only, plain HTTP.
 
-Watch events that are pending are joined into one write by the core; this module only passes chunks on. A client that goes away
-cancels its request, which closes the watch.
+Watch events that are pending are joined into one write by the core; this module only passes chunks on. A client that
+goes away cancels its request, which closes the watch.
 """
 
 from collections.abc import AsyncGenerator

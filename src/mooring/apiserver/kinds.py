@@ -64,12 +64,17 @@ def _subresources(*names: str) -> frozenset[str]:
 
 _STATUS = _subresources("status")
 _SCALE = _subresources("status", "scale")
+_NAMESPACE = _subresources("status", "finalize")
+_POD = _subresources("status", "binding", "eviction", "log")
 _ALL = ("all",)
+_STORAGE, _RBAC = "storage.k8s.io", "rbac.authorization.k8s.io"
+_NEW_EVENTS = Conversion("events", from_events_v1, to_events_v1)
+_ACCESS = cluster.AccessControl()
 
 KINDS: tuple[Kind, ...] = (
-    Kind("", "v1", "Namespace", "namespaces", False, ("ns",), _subresources("status", "finalize"), (), cluster.Namespaces()),
+    Kind("", "v1", "Namespace", "namespaces", False, ("ns",), _NAMESPACE, (), cluster.Namespaces()),
     Kind("", "v1", "Node", "nodes", False, ("no",), _STATUS, (), cluster.Nodes()),
-    Kind("", "v1", "Pod", "pods", True, ("po",), _subresources("status", "binding", "eviction", "log"), _ALL, pods.Pods()),
+    Kind("", "v1", "Pod", "pods", True, ("po",), _POD, _ALL, pods.Pods()),
     Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), _STATUS, (), volumes.Volumes()),
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, ("pvc",), _STATUS, (), volumes.Claims()),
     Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",)),
@@ -81,25 +86,28 @@ KINDS: tuple[Kind, ...] = (
     Kind("apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), _SCALE, _ALL, workloads.ReplicaSets()),
     Kind("apps", "v1", "Deployment", "deployments", True, ("deploy",), _SCALE, _ALL, workloads.Deployments()),
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions", strategy=workloads.ControllerRevisions()),
-    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",), strategy=volumes.StorageClasses()),
-    Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, (), _STATUS, (), volumes.VolumeAttachments()),
-    Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, strategy=volumes.CSIDrivers()),
-    Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, strategy=volumes.CSINodes()),
+    Kind(_STORAGE, "v1", "StorageClass", "storageclasses", False, ("sc",), strategy=volumes.StorageClasses()),
+    Kind(_STORAGE, "v1", "VolumeAttachment", "volumeattachments", False, (), _STATUS, (), volumes.VolumeAttachments()),
+    Kind(_STORAGE, "v1", "CSIDriver", "csidrivers", False, strategy=volumes.CSIDrivers()),
+    Kind(_STORAGE, "v1", "CSINode", "csinodes", False, strategy=volumes.CSINodes()),
     Kind(
-        "storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", False, ("vac",),
+        _STORAGE, "v1", "VolumeAttributesClass", "volumeattributesclasses", False, ("vac",),
         strategy=volumes.VolumeAttributesClasses(),
     ),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", strategy=cluster.Leases()),
-    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), _STATUS, (), workloads.DisruptionBudgets()),
     Kind(
-        "events.k8s.io", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events(),
-        conversion=Conversion("events", from_events_v1, to_events_v1),
+        "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), _STATUS,
+        strategy=workloads.DisruptionBudgets(),
     ),
-    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",), strategy=cluster.Classes()),
-    Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", strategy=cluster.AccessControl()),
-    Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", strategy=cluster.AccessControl()),
-    Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, strategy=cluster.AccessControl()),
-    Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=cluster.AccessControl()),
+    Kind("events.k8s.io", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events(), conversion=_NEW_EVENTS),
+    Kind(
+        "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",),
+        strategy=cluster.PriorityClasses(),
+    ),
+    Kind(_RBAC, "v1", "Role", "roles", strategy=_ACCESS),
+    Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=_ACCESS),
+    Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=_ACCESS),
+    Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=_ACCESS),
 )  # fmt: skip
 
 BY_PATH: Mapping[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}

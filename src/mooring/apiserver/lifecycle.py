@@ -1,7 +1,7 @@
 """How an object comes to be and changes: the rules between what a client sent and what is stored. Pure.
 
-`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch their arguments' `old`.
-The caller stores the result in the same turn of the event loop, so that nothing comes between.
+`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch their
+arguments' `old`. The caller stores the result in the same turn of the event loop, so that nothing comes between.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,8 @@
 """The seam between the store and whatever keeps its history: append a batch, recover.
 
-Guarantee of every `Log`: when `append` has returned (or its awaitable is done), the batch survives a crash as a whole; a batch
-that was not acknowledged survives as a whole or not at all. A log knows nothing of Kubernetes: records are versions and bytes.
+Guarantee of every `Log`: when `append` has returned (or its awaitable is done), the batch survives a crash as a whole;
+a batch that was not acknowledged survives as a whole or not at all. A log knows nothing of Kubernetes: records are
+versions and bytes.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence

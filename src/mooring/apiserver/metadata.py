@@ -1,51 +1,35 @@
 """Metadata: what a client may set, what the server sets, and what is wrong with it. Pure."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
 
+from mooring.apiserver.dotted import WrongForm, list_at, object_at, objects_at, strings_at, text_at
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid_value, required
 from mooring.apiserver.kinds import Kind
 
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _MAX_ANNOTATION_BYTES = 256 * 1024
 _SERVER_SET = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "creationTimestamp", "generation")
-_STRING_MAPS = ("labels", "annotations")
-_STRINGS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 
 
 def of(obj: Obj) -> Obj:
     """An object's metadata, made if missing. Raises BadRequest if it does not have the form of metadata."""
-    metadata = obj.get("metadata")
-    if metadata is None:
-        metadata = obj["metadata"] = {}
-    if not isinstance(metadata, dict):
-        raise BadRequest("metadata must be an object")
-    found = cast(Obj, metadata)
-    _check_form(found)
-    return found
+    try:
+        metadata = object_at(obj, "metadata")
+        _check_form(metadata)
+    except WrongForm as error:
+        raise BadRequest(f"metadata does not have its form: {error}") from error
+    obj["metadata"] = metadata
+    return metadata
 
 
 def _check_form(metadata: Obj) -> None:
-    for field in _STRINGS:
-        if not isinstance(metadata.get(field), str | None):
-            raise BadRequest(f"metadata.{field} must be a string")
-    for field in _STRING_MAPS:
-        entries: Any = metadata.get(field)
-        if entries is not None and not _all_strings(entries):
-            raise BadRequest(f"metadata.{field} must be an object whose values are strings")
-    finalizers: Any = metadata.get("finalizers")
-    if finalizers is not None and not (isinstance(finalizers, list) and all(isinstance(f, str) for f in finalizers)):  # pyright: ignore[reportUnknownVariableType]
-        raise BadRequest("metadata.finalizers must be a list of strings")
-    owners: Any = metadata.get("ownerReferences")
-    if owners is not None and not (isinstance(owners, list) and all(isinstance(o, dict) for o in owners)):  # pyright: ignore[reportUnknownVariableType]
-        raise BadRequest("metadata.ownerReferences must be a list of objects")
-
-
-def _all_strings(entries: Any) -> bool:
-    return isinstance(entries, dict) and all(
-        isinstance(value, str) for value in cast(Mapping[str, Any], entries).values()
-    )
+    for field in ("name", "generateName", "namespace", "uid", "resourceVersion"):
+        text_at(metadata, field)
+    for field in ("labels", "annotations"):
+        strings_at(metadata, field)
+    if not all(isinstance(each, str) for each in list_at(metadata, "finalizers")):
+        raise WrongForm("finalizers must be a list of strings")
+    objects_at(metadata, "ownerReferences")
 
 
 def tidy(metadata: Obj) -> None:
@@ -81,11 +65,11 @@ def validate(kind: Kind, metadata: Obj) -> list[FieldError]:
         found.append(required("metadata.name", "name or generateName is required"))
     elif (why := kind.strategy.name_error(name)) is not None:
         found.append(invalid_value("metadata.name", name, why))
-    for key, value in (metadata.get("labels") or {}).items():
+    for key, value in strings_at(metadata, "labels").items():
         found += _key_errors("metadata.labels", key)
         if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
             found.append(invalid_value("metadata.labels", value, _LABEL_VALUE))
-    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    annotations = strings_at(metadata, "annotations")
     for key in annotations:
         found += _key_errors("metadata.annotations", key)
     if (
@@ -98,13 +82,14 @@ def validate(kind: Kind, metadata: Obj) -> list[FieldError]:
 
 
 _LABEL_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _QUALIFIED_NAME = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 
 
@@ -115,12 +100,12 @@ def _key_errors(path: str, key: str) -> list[FieldError]:
 
 
 def _finalizer_errors(metadata: Obj) -> list[FieldError]:
-    wrong = [each for each in metadata.get("finalizers") or [] if _key_errors("metadata.finalizers", each)]
+    wrong = [each for each in list_at(metadata, "finalizers") if _key_errors("metadata.finalizers", each)]
     return [invalid_value("metadata.finalizers", each, _QUALIFIED_NAME) for each in wrong]
 
 
 def _owner_errors(metadata: Obj) -> list[FieldError]:
-    owners: list[Obj] = metadata.get("ownerReferences") or []
+    owners = objects_at(metadata, "ownerReferences")
     found = [
         required(f"metadata.ownerReferences[{index}].{field}")
         for index, owner in enumerate(owners)

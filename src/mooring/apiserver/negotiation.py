@@ -27,7 +27,7 @@ def negotiate(accept: str) -> Accepted:
     """The first alternative that the server can give. Raises NotAcceptable if there is none."""
     for alternative in accept.split(",") if accept.strip() else [""]:
         media, *parameters = (part.strip() for part in alternative.split(";"))
-        options = dict(parameter.partition("=")[::2] for parameter in parameters)
+        options = {name: value for name, _, value in (each.partition("=") for each in parameters)}
         if options.get("g", "meta.k8s.io") != "meta.k8s.io" or options.get("as", "") not in _FORMS:
             continue
         if media in ("", "*/*", "application/*", "application/json"):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -30,10 +30,8 @@ BOOKMARK_SECONDS = 60.0
 _LONGEST_WATCH_SECONDS = 24 * 3600
 _CHUNK_CHANGES = 1000
 _CONTINUE_TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with "
-    "the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the "
-    "first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You must start a new list without "
+    "the continue parameter."
 )
 
 
@@ -175,7 +173,8 @@ class _Watch:
     def __init__(
         self, store: Store, route: Route, selected: Selection, form: Form, now: Callable[[], datetime], request: Request
     ) -> None:
-        self._store, self._kind, self._selected, self._form, self._now = store, route.kind, selected, form, now
+        self._store, self._kind, self._selected, self._now = store, route.kind, selected, now
+        self._form: Form = form
         self._rows_hold = _rows_hold(request)
         self._bookmarks = request.flag("allowWatchBookmarks")
         version = version_of(request.parameter("resourceVersion"))
@@ -259,6 +258,5 @@ def respond(status: int, body: bytes, accepted: Accepted = Accepted()) -> Respon
         return Response(status, {"content-type": "application/json"}, body)
     import yaml
 
-    value = cast(Any, msgspec.json.decode(body))
-    text: str = yaml.safe_dump(value, sort_keys=False)
+    text: str = yaml.safe_dump(msgspec.json.decode(body), sort_keys=False)
     return Response(status, {"content-type": "application/yaml"}, text.encode())

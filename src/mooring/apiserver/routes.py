@@ -1,4 +1,4 @@
-"""From a path to what is meant: kind, namespace, name, subresource, and the verb as authorisation and errors name it. Pure."""
+"""From a path to what is meant: kind, namespace, name, subresource and verb. Pure."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,10 @@ def unknown_path() -> NotFound:
 
 
 def resolve(request: Request) -> Route:
-    """The resource that a request is about. Raises NotFound for a path that names none, MethodNotAllowed for its method."""
+    """The resource that a request is about.
+
+    Raises NotFound for a path that names none, MethodNotAllowed for a method that the path does not have.
+    """
     parts = request.path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]

@@ -1,7 +1,7 @@
 """The server's core: one request in, one response out, with no web framework, socket, thread or wall clock.
 
-`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer. Everything that varies from run to
-run is injected: the clock, the randomness, and the log that the store writes to.
+`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer. Everything that
+varies from run to run is injected: the clock, the randomness, and the log that the store writes to.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from mooring.apiserver import auth
+from mooring.apiserver import auth, discovery, openapi
 from mooring.apiserver.auth import Tokens
-from mooring.apiserver.errors import ApiError, Internal, Obj, StoreFailed
+from mooring.apiserver.dotted import WrongForm
+from mooring.apiserver.errors import ApiError, BadRequest, Internal, Obj, StoreFailed
 from mooring.apiserver.kinds import BY_STORAGE, indexed_fields
 from mooring.apiserver.log import Log, MemoryLog
 from mooring.apiserver.message import ADMIN, Request, Response
@@ -35,8 +36,8 @@ _HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 class Server:
     """A Kubernetes API server over one store.
 
-    `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random` the source of
-    uids and generated names. Call `start()` before the first request and `close()` after the last.
+    `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random`
+    the source of uids and generated names. Call `start()` before the first request and `close()` after the last.
     """
 
     def __init__(self, log: Log, tokens: Tokens, *, now: Callable[[], datetime], random: Random) -> None:
@@ -69,7 +70,7 @@ class Server:
         random: Random | None = None,
         tokens: Tokens | None = None,
     ) -> Server:
-        """A server that keeps everything in memory: for tests and simulations. It uses no thread, also when it writes."""
+        """A server that keeps everything in memory, without any thread: for tests and simulations."""
         return cls(MemoryLog(), tokens or Tokens(b"in-memory"), now=now, random=random or Random(0))
 
     async def start(self) -> None:
@@ -89,6 +90,8 @@ class Server:
             return await self._answer(request)
         except ApiError as error:
             return _failure(error)
+        except WrongForm as error:
+            return _failure(BadRequest(str(error)))
         except StoreFailed as error:
             return _failure(Internal(str(error)))
 
@@ -114,6 +117,8 @@ class Server:
             return self._anonymous(request.path)
         user = request.user or auth.authenticate(request.headers, self.tokens)
         request = replace(request, user=user)
+        if (document := discovery.answer(request) or openapi.answer(request)) is not None:
+            return document
         route = resolve(request)
         auth.authorize(user, route)
         return await self._handler(route)(request, route)

@@ -1,7 +1,7 @@
 """A `Log` in one SQLite file: WAL, synchronous FULL, one transaction and one fsync for each batch.
 
-The commit runs in one worker thread, so that the event loop never waits for the disk. Two processes cannot open the same
-file: the second gets `LogBusy`.
+The commit runs in one worker thread, so that the event loop never waits for the disk. Two processes cannot open the
+same file: the second gets `LogBusy`.
 """
 
 import asyncio

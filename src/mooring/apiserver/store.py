@@ -3,7 +3,8 @@
 Guarantees:
 - Versions come from one counter for all resources, rise with every write and are never used twice, also across crashes.
 - A write's future is done only when the log has made it durable. Readers and watchers see durable states only.
-- Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other writer comes between.
+- Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other writer
+  comes between.
 - Writes that arrive while a commit is under way, or in the same turn of the event loop, share the next commit.
 
 The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a version, labels and a few indexed fields.
@@ -84,7 +85,8 @@ class Collection:
 class Store:
     """Objects by resource and key, recovered from `log` and written through it.
 
-    `window` bounds how many changes, and `window_bytes` how many bytes of them, stay readable for watches and paged lists.
+    `window` bounds how many changes, and `window_bytes` how many bytes of them, stay readable for watches and paged
+    lists.
     """
 
     def __init__(

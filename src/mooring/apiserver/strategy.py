@@ -1,7 +1,7 @@
 """What may differ from kind to kind, with the behaviour of an ordinary kind as the default.
 
-A strategy is stateless and pure but for the `Admission` that it is given: it changes the new object in place, or returns the
-field errors that make it invalid. It knows nothing of requests or of the store.
+A strategy is stateless and pure but for the `Admission` that it is given: it changes the new object in place, or
+returns the field errors that make it invalid. It knows nothing of requests or of the store.
 """
 
 import re
@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules, fill
+from mooring.apiserver.dotted import value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+IMMUTABLE = "field is immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ def subdomain_error(name: str) -> str | None:
     if _SUBDOMAIN.fullmatch(name):
         return None
     return (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-        "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+        "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
         "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
     )
 
@@ -46,8 +49,9 @@ def label_error(name: str) -> str | None:
     if _LABEL.fullmatch(name):
         return None
     return (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-        "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+        "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
     )
 
 
@@ -58,8 +62,9 @@ def label_1035_error(name: str) -> str | None:
     if _LABEL_1035.fullmatch(name):
         return None
     return (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
-        "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+        "'[a-z]([-a-z0-9]*[a-z0-9])?')"
     )
 
 
@@ -123,15 +128,6 @@ class Strategy:
 
 
 def _immutable_error(path: str, value: Any, detail: str) -> FieldError:
-    if detail == "field is immutable":
+    if detail == IMMUTABLE:
         return invalid_value(path, value, detail)
     return forbidden_field(path, detail)
-
-
-def value_at(obj: Any, path: str) -> Any:
-    """The value at a dotted path of plain names, or None."""
-    for step in path.split("."):
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(step)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return obj  # pyright: ignore[reportUnknownVariableType]

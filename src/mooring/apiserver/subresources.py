@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mooring.apiserver.body import read_object
 from mooring.apiserver.deletion import DeleteOptions
+from mooring.apiserver.dotted import objects_at, strings_at, text_at
 from mooring.apiserver.errors import BadRequest, NotImplementedYet, Obj, Resource, conflict, not_found
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request, Response
@@ -32,9 +33,8 @@ class Subresources:
     async def bind(self, request: Request, route: Route) -> Response:
         """Bind a pod to a node, once: 409 if it is bound or being deleted."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
-        target: Obj = sent.get("target") or {}
-        node = target.get("name") if isinstance(target, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not isinstance(node, str) or not node:
+        node = text_at(sent, "target.name")
+        if not node:
             raise BadRequest("a Binding needs target.name, the node's name")
         head = self._head(route)
         pod = decode(head.body)
@@ -59,25 +59,22 @@ class Subresources:
 
 def _check_bindable(route: Route, pod: Obj, binding: Obj) -> None:
     resource, meta = Resource("", "pods/binding"), pod["metadata"]
-    uid = (binding.get("metadata") or {}).get("uid")
+    uid = text_at(binding, "metadata.uid")
     if uid and uid != meta["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
         raise conflict(resource, route.name, why)
     if meta.get("deletionTimestamp"):
         raise conflict(resource, route.name, f"pod {route.name} is being deleted, cannot be assigned to a host")
-    if node := pod["spec"].get("nodeName"):
+    if node := text_at(pod, "spec.nodeName"):
         raise conflict(resource, route.name, f'pod {route.name} is already assigned to node "{node}"')
 
 
 def _bound(pod: Obj, node: str, binding: Obj, now: str) -> Obj:
     pod["spec"]["nodeName"] = node
-    annotations: Obj = (binding.get("metadata") or {}).get("annotations") or {}
+    annotations = strings_at(pod, "metadata.annotations") | strings_at(binding, "metadata.annotations")
     if annotations:
-        pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **annotations}
-    status: Obj = pod["status"]
-    kept = [each for each in status.get("conditions") or [] if each.get("type") != "PodScheduled"]
-    status["conditions"] = [
-        *kept,
-        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},
-    ]
+        pod["metadata"]["annotations"] = annotations
+    kept = [each for each in objects_at(pod, "status.conditions") if each.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    pod["status"]["conditions"] = [*kept, scheduled]
     return pod

@@ -1,20 +1,41 @@
-"""Server-side tables: the columns that `kubectl get` shows, for each kind. Pure."""
+"""Server-side tables: what `kubectl get` prints, made from the columns of `columns`. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from mooring.apiserver.columns import columns_of
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.times import parse
 
 
 def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_hold: str) -> Obj:
-    columns = [{"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}]
-    columns += [{"name": "Age", "type": "string", "format": "", "description": "", "priority": 0}]
+    """A `meta.k8s.io/v1` Table of objects. `rows_hold` is the includeObject parameter: None, Metadata or Object."""
+    columns = columns_of(kind)
+    definitions = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": "name" if column.name == "Name" else "",
+            "description": column.description,
+            "priority": 1 if column.wide else 0,
+        }
+        for column in columns
+    ]
+    rows = [{"cells": [column.cell(obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects]
     return {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": str(version)},
-        "columnDefinitions": columns,
-        "rows": [{"cells": [o["metadata"]["name"], str(now - parse(o["metadata"]["creationTimestamp"]))],
-                  "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o["metadata"]}}
-                 for o in objects],
-    }  # fmt: skip
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": str(version)},
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }
+
+
+def _held(obj: Obj, rows_hold: str) -> dict[str, Any]:
+    if rows_hold == "None":
+        return {}
+    if rows_hold == "Object":
+        return {"object": obj}
+    held = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+    return {"object": held}

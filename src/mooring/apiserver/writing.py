@@ -1,7 +1,8 @@
 """create, update, patch, delete and deletecollection.
 
-Each is: read the newest state, decide with the pure rules of `lifecycle` and `deletion`, write. There is no await between reading
-and writing, so no write is computed from a state that has been replaced. An answer is given only when the write is durable.
+Each is: read the newest state, decide with the pure rules of `lifecycle` and `deletion`, write. There is no await
+between reading and writing, so no write is computed from a state that has been replaced. An answer is given only when
+the write is durable.
 """
 
 from collections.abc import Callable, Mapping
@@ -332,8 +333,8 @@ def _check_uid(route: Route, meta: Obj, head: Item) -> None:
     if meta.get("uid") and meta["uid"] != head.uid:
         key = "/".join(part for part in ("/registry", route.kind.plural, *head.key) if part)
         why = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
-            f"UID in precondition: {meta['uid']}, UID in object meta: {head.uid}"
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {head.uid}"
         )
         raise conflict(route.kind.resource, route.name, why)
 

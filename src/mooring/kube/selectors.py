@@ -1,8 +1,8 @@
 """Label and field selectors: parse, match, print.
 
-Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and for node affinity
-`key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`, with `\\` before a literal comma,
-equals sign or backslash.
+Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and for node
+affinity `key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`, with `\\` before
+a literal comma, equals sign or backslash.
 """
 
 import re
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+_OPERATORS: tuple[Operator, ...] = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -105,7 +106,8 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """A selector from its object form (`matchLabels`, `matchExpressions`). None matches nothing, an empty one everything.
+    """A selector from its object form (`matchLabels`, `matchExpressions`). None matches nothing, an empty one
+    everything.
 
     Raises `InvalidSelector`.
     """
@@ -118,9 +120,10 @@ def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelec
 
 
 def _expression(expression: Mapping[str, Any]) -> Requirement:
-    operator = expression.get("operator")
-    if operator not in _MATCHES:
-        raise InvalidSelector(f'"{operator}" is not a valid label selector operator')
+    named = expression.get("operator")
+    operator: Operator | None = next((each for each in _OPERATORS if each == named), None)
+    if operator is None:
+        raise InvalidSelector(f'"{named}" is not a valid label selector operator')
     values: Sequence[str] = expression.get("values") or ()
     if operator in ("In", "NotIn") and not values:
         raise InvalidSelector(f"values: Required value: must be specified when `operator` is '{operator}'")

@@ -1,8 +1,8 @@
 """Strategic merge patch: like merge patch, but lists of named things merge entry by entry.
 
-Which lists merge, and by which key, is the table below; it states the `patchStrategy` and `patchMergeKey` of the Kubernetes
-API's own types (1.36). A list that is not in it is replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse`
-of a node are such lists. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`,
+Which lists merge, and by which key, is the table below; it states the `patchStrategy` and `patchMergeKey` of the
+Kubernetes API's own types (1.36). A list that is not in it is replaced whole, as in a merge patch: `volumesAttached`
+and `volumesInUse` of a node are such lists. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`,
 `$setElementOrder/x`, `$retainKeys`.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, cast
 
+from mooring.apiserver.dotted import list_at, text_at
 from mooring.apiserver.errors import BadRequest, Obj
 
 MERGE_KEYS: Mapping[str, str] = {
@@ -66,12 +67,12 @@ class _Merger:
         self._replaced = replaced
 
     def objects(self, target: Obj, patch: Obj) -> Obj:
-        match patch.get("$patch"):
+        match text_at(patch, "$patch"):
             case "replace":
                 return _plain({key: value for key, value in patch.items() if key != "$patch"})
             case "delete":
                 return {}
-            case None | "merge":
+            case "" | "merge":
                 pass
             case other:
                 raise BadRequest(f"Unknown patch type '{other}' found in a strategic merge patch")
@@ -99,12 +100,12 @@ class _Merger:
         if field in MERGED_PRIMITIVES:
             return [*old, *(value for value in patch if value not in old)]
         key = self._keys.get(field)
-        if key is None or not all(isinstance(entry, dict) for entry in patch):
-            return _plain(patch)
+        if key is None or not all(isinstance(entry, dict) for entry in [*old, *patch]):
+            return cast(list[Any], _plain(patch))
         entries = cast(list[Obj], patch)
         if any(entry.get("$patch") == "replace" for entry in entries):
             return [_plain(entry) for entry in entries if entry.get("$patch") != "replace"]
-        return self._entries(key, field, [dict(entry) for entry in old], entries)
+        return self._entries(key, field, [*cast(list[Obj], old)], entries)
 
     def _entries(self, key: str, field: str, merged: list[Obj], patch: list[Obj]) -> list[Obj]:
         for entry in patch:
@@ -120,17 +121,14 @@ class _Merger:
         return merged
 
     def _directives(self, merged: Obj, patch: Obj) -> None:
-        retained = patch.get("$retainKeys")
-        if isinstance(retained, list):
-            for key in [key for key in merged if key not in retained]:
+        if "$retainKeys" in patch:
+            for key in merged.keys() - set(list_at({"keys": patch["$retainKeys"]}, "keys")):
                 del merged[key]
-        for name, value in patch.items():
-            if name.startswith(_DELETE_FROM) and isinstance(value, list):
-                field = name.removeprefix(_DELETE_FROM)
-                merged[field] = [entry for entry in merged.get(field) or [] if entry not in value]
-        for name, value in patch.items():
-            if name.startswith(_ORDER) and isinstance(value, list):
-                self._reorder(merged, name.removeprefix(_ORDER), cast(list[Any], value))
+        for name in [name for name in patch if name.startswith(_DELETE_FROM)]:
+            field, dropped = name.removeprefix(_DELETE_FROM), list_at({"entries": patch[name]}, "entries")
+            merged[field] = [entry for entry in list_at(merged, field) if entry not in dropped]
+        for name in [name for name in patch if name.startswith(_ORDER)]:
+            self._reorder(merged, name.removeprefix(_ORDER), list_at({"entries": patch[name]}, "entries"))
 
     def _reorder(self, merged: Obj, field: str, order: list[Any]) -> None:
         """Put the listed entries in the listed order; each other entry stays behind the one it followed."""

@@ -1,9 +1,20 @@
 """Nodes, namespaces, leases, events, services, configuration and access control."""
 
+from base64 import b64encode
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from mooring.apiserver.errors import FieldError, Obj, invalid_value, required
-from mooring.apiserver.strategy import Admission, Strategy, label_1035_error, label_error, path_segment_error, value_at
+from mooring.apiserver.defaults import Rules
+from mooring.apiserver.dotted import list_at, object_at, strings_at, text_at, value_at
+from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required
+from mooring.apiserver.strategy import (
+    IMMUTABLE,
+    Admission,
+    Strategy,
+    label_1035_error,
+    label_error,
+    path_segment_error,
+)
 
 
 class Nodes(Strategy):
@@ -15,16 +26,11 @@ class Nodes(Strategy):
         return {"spec.unschedulable": "true" if value_at(obj, "spec.unschedulable") else "false"}
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        before, after = value_at(old, "spec.providerID"), value_at(obj, "spec.providerID")
-        if before and before != after:
-            return [
-                FieldError(
-                    "FieldValueForbidden",
-                    "spec.providerID",
-                    'Forbidden: node updates may not change providerID except from "" to valid',
-                )
-            ]
-        return []
+        before, after = text_at(old, "spec.providerID"), text_at(obj, "spec.providerID")
+        if before in ("", after):
+            return []
+        detail = 'node updates may not change providerID except from "" to valid'
+        return [forbidden_field("spec.providerID", detail)]
 
 
 class Namespaces(Strategy):
@@ -33,18 +39,17 @@ class Namespaces(Strategy):
     name_error = staticmethod(label_error)
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        spec: Obj = obj.get("spec") or {}
-        obj["spec"] = spec
-        spec["finalizers"] = list(dict.fromkeys([*(spec.get("finalizers") or []), "kubernetes"]))
+        finalizers = dict.fromkeys([*list_at(obj, "spec.finalizers"), "kubernetes"])
+        obj["spec"] = object_at(obj, "spec") | {"finalizers": list(finalizers)}
         obj["status"] = {"phase": "Active"}
-        labels: Obj = obj["metadata"].setdefault("labels", {})
-        labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+        own_name = {"kubernetes.io/metadata.name": obj["metadata"]["name"]}
+        obj["metadata"]["labels"] = strings_at(obj, "metadata.labels") | own_name
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        obj.setdefault("spec", {})["finalizers"] = value_at(old, "spec.finalizers")
+        obj["spec"] = object_at(obj, "spec") | {"finalizers": list_at(old, "spec.finalizers")}
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        return {"status.phase": value_at(obj, "status.phase") or ""}
+        return {"status.phase": text_at(obj, "status.phase")}
 
 
 class Leases(Strategy):
@@ -58,52 +63,48 @@ class Events(Strategy):
     """Events, stored as core/v1 whichever group they come from."""
 
     create_on_update = True
+    _ABOUT: ClassVar[tuple[str, ...]] = (
+        "kind",
+        "namespace",
+        "name",
+        "uid",
+        "apiVersion",
+        "resourceVersion",
+        "fieldPath",
+    )
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        about: Obj = obj.get("involvedObject") or {}
-        namespace = obj["metadata"].get("namespace")
-        if about.get("namespace", "") not in ("", namespace) or (not about.get("namespace") and namespace != "default"):
-            return [
-                invalid_value("involvedObject.namespace", about.get("namespace", ""), "does not match event.namespace")
-            ]
-        return []
+        about, namespace = text_at(obj, "involvedObject.namespace"), text_at(obj, "metadata.namespace")
+        if about in ("", namespace) and (about or namespace == "default"):
+            return []
+        return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        about: Obj = obj.get("involvedObject") or {}
-        names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        return {
-            **{f"involvedObject.{name}": about.get(name, "") for name in names},
-            "reason": obj.get("reason", ""),
-            "type": obj.get("type", ""),
-            "source": value_at(obj, "source.component") or "",
-            "reportingComponent": obj.get("reportingComponent", ""),
-        }
+        about = {f"involvedObject.{name}": text_at(obj, f"involvedObject.{name}") for name in self._ABOUT}
+        plain = {name: text_at(obj, name) for name in ("reason", "type", "reportingComponent")}
+        return {**about, **plain, "source": text_at(obj, "source.component")}
 
 
 class Secrets(Strategy):
     """Secrets."""
 
-    defaults = {"type": "Opaque"}
-    immutable = {"type": "field is immutable"}
+    defaults: ClassVar[Rules] = {"type": "Opaque"}
+    immutable: ClassVar[Mapping[str, str]] = {"type": IMMUTABLE}
 
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        _fold_string_data(obj)
-
-    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        _fold_string_data(obj)
+    def default(self, obj: Obj) -> None:
+        super().default(obj)
+        texts = strings_at(obj, "stringData")
+        obj.pop("stringData", None)
+        if texts:
+            encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+            obj["data"] = object_at(obj, "data") | encoded
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        return {"type": obj.get("type", "")}
+        return {"type": text_at(obj, "type")}
 
 
-def _fold_string_data(obj: Obj) -> None:
-    from base64 import b64encode
-
-    texts: Obj = obj.pop("stringData", None) or {}
-    if texts:
-        data: Obj = obj.get("data") or {}
-        obj["data"] = data
-        data.update({key: b64encode(str(value).encode()).decode() for key, value in texts.items()})
+def _same_port(port: Obj) -> Any:
+    return port.get("port")
 
 
 class Services(Strategy):
@@ -111,19 +112,20 @@ class Services(Strategy):
 
     name_error = staticmethod(label_1035_error)
     clears_status = False
-    defaults = {
+    defaults: ClassVar[Rules] = {
         "spec.type": "ClusterIP",
         "spec.sessionAffinity": "None",
         "spec.ports[].protocol": "TCP",
-        "spec.ports[].targetPort": lambda port: port.get("port"),  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
+        "spec.ports[].targetPort": _same_port,
         "status.loadBalancer": {},
     }
 
 
-class Classes(Strategy):
+class PriorityClasses(Strategy):
     """PriorityClasses."""
 
-    immutable = {"value": "may not be changed in an update."}
+    defaults: ClassVar[Rules] = {"preemptionPolicy": "PreemptLowerPriority"}
+    immutable: ClassVar[Mapping[str, str]] = {"value": "may not be changed in an update."}
 
 
 class AccessControl(Strategy):
@@ -132,6 +134,6 @@ class AccessControl(Strategy):
     name_error = staticmethod(path_segment_error)
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        if obj["kind"].endswith("Binding") and not value_at(obj, "roleRef.name"):
+        if obj["kind"].endswith("Binding") and not text_at(obj, "roleRef.name"):
             return [required("roleRef.name")]
         return []

@@ -5,13 +5,24 @@ from copy import deepcopy
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules, fill, under
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
-from mooring.apiserver.strategy import Admission, Strategy, label_error, value_at
+from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_among,
+    required,
+    unsupported,
+)
+from mooring.apiserver.strategy import Admission, Strategy, label_error
 
 
 def _pull_policy(container: Obj) -> str:
-    image = str(container.get("image", "")).rpartition("/")[2]
-    return "IfNotPresent" if "@" in image or not (":" not in image or image.endswith(":latest")) else "Always"
+    image = text_at(container, "image").rpartition("/")[2]
+    pinned = "@" in image or (":" in image and not image.endswith(":latest"))
+    return "IfNotPresent" if pinned else "Always"
 
 
 _CONTAINER: Rules = {
@@ -40,10 +51,12 @@ POD_SPEC: Rules = {
 }
 """The defaults of a pod's spec, relative to it; workloads use them for their templates."""
 
-_TOLERATIONS = [
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+_TOLERATIONS = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
-]
+)
 
 _UPDATE_FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -54,25 +67,24 @@ _UPDATE_FORBIDDEN = (
 
 def validate_pod_spec(spec: Obj, path: str) -> list[FieldError]:
     """What upstream requires of a pod's or a template's spec, as far as this system depends on it."""
-    volumes: list[Any] = spec.get("volumes") or []
-    known = {str(volume.get("name", "")) for volume in volumes}
-    containers: list[Any] = spec.get("containers") or []
+    volumes, containers = objects_at(spec, "volumes"), objects_at(spec, "containers")
+    known = {text_at(volume, "name") for volume in volumes}
     found = _names(volumes, f"{path}.volumes") + _names(containers, f"{path}.containers")
     if not containers:
         found.append(required(f"{path}.containers"))
-    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
-        found.append(unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never")))
+    if spec.get("restartPolicy") not in _RESTART_POLICIES:
+        found.append(unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES))
     for group in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(group) or []):
+        for index, container in enumerate(objects_at(spec, group)):
             found += _validate_container(container, f"{path}.{group}[{index}]", known)
     return found
 
 
-def _names(entries: list[Any], path: str) -> list[FieldError]:
+def _names(entries: list[Obj], path: str) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for index, entry in enumerate(entries):
-        name = str(entry.get("name") or "")
+        name = text_at(entry, "name")
         if not name:
             found.append(required(f"{path}[{index}].name"))
         elif name in seen:
@@ -84,64 +96,51 @@ def _names(entries: list[Any], path: str) -> list[FieldError]:
 
 
 def _validate_container(container: Obj, path: str, volumes: set[str]) -> list[FieldError]:
-    found = [] if container.get("image") else [required(f"{path}.image")]
-    for index, mount in enumerate(container.get("volumeMounts") or []):
-        at = f"{path}.volumeMounts[{index}]"
-        if mount.get("name") not in volumes:
-            found.append(FieldError("FieldValueNotFound", f"{at}.name", f'Not found: "{mount.get("name", "")}"'))
-        if not mount.get("mountPath"):
-            found.append(required(f"{at}.mountPath"))
-    for index, device in enumerate(container.get("volumeDevices") or []):
-        if device.get("name") not in volumes:
-            at = f"{path}.volumeDevices[{index}].name"
-            found.append(FieldError("FieldValueNotFound", at, f'Not found: "{device.get("name", "")}"'))
+    found = [] if text_at(container, "image") else [required(f"{path}.image")]
+    for field, place in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
+        for index, use in enumerate(objects_at(container, field)):
+            at = f"{path}.{field}[{index}]"
+            if text_at(use, "name") not in volumes:
+                found.append(not_among(f"{at}.name", text_at(use, "name")))
+            if not text_at(use, place):
+                found.append(required(f"{at}.{place}"))
     return found
 
 
 class Pods(Strategy):
     """Pods proper."""
 
-    defaults = under("spec", POD_SPEC) | {"spec.enableServiceLinks": True}
+    defaults: ClassVar[Rules] = {**under("spec", POD_SPEC), "spec.enableServiceLinks": True}
     status_keeps = ("ownerReferences",)
     returns_deleted = True
     counts_generations = True
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        spec: Obj = obj["spec"]
+        spec = object_at(obj, "spec")
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
         spec.setdefault("priority", 0)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
         _add_tolerations(spec)
 
-    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        obj["status"] = old.get("status", {})
-
     def validate(self, obj: Obj) -> list[FieldError]:
-        return validate_pod_spec(obj["spec"], "spec")
+        return validate_pod_spec(object_at(obj, "spec"), "spec")
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        changed = _fixed_part(obj["spec"], old["spec"]) != _fixed_part(old["spec"], old["spec"])
+        before, after = object_at(old, "spec"), object_at(obj, "spec")
+        changed = _fixed_part(after, before) != _fixed_part(before, before)
         return [forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else []
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
-        return {
-            "spec.nodeName": spec.get("nodeName", ""),
-            "spec.restartPolicy": spec.get("restartPolicy", ""),
-            "spec.schedulerName": spec.get("schedulerName", ""),
-            "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-            "status.phase": status.get("phase", ""),
-            "status.podIP": status.get("podIP", ""),
-            "status.nominatedNodeName": status.get("nominatedNodeName", ""),
-        }
+        named = ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName")
+        states = ("status.phase", "status.podIP", "status.nominatedNodeName")
+        fields = {path: text_at(obj, path) for path in (*named, *states)}
+        return fields | {"spec.hostNetwork": "true" if value_at(obj, "spec.hostNetwork") else "false"}
 
     def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
         """Upstream's rule: an unscheduled or finished pod has nothing to stop, so it goes at once."""
-        spec, status = obj["spec"], obj.get("status") or {}
-        if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        if not text_at(obj, "spec.nodeName") or text_at(obj, "status.phase") in ("Succeeded", "Failed"):
             return 0
-        wanted = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
+        wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if asked is None else asked
         return int(wanted) if wanted >= 0 else 1
 
 
@@ -149,27 +148,25 @@ def _fixed_part(spec: Obj, old: Obj) -> Obj:
     """What of a pod's spec may not change, with the rest taken from `old`."""
     fixed = deepcopy(spec)
     for group in ("containers", "initContainers"):
-        for container, before in zip(fixed.get(group) or [], old.get(group) or [], strict=False):
+        for container, before in zip(objects_at(fixed, group), objects_at(old, group), strict=False):
             container["image"] = before.get("image")
     fixed["activeDeadlineSeconds"] = old.get("activeDeadlineSeconds")
-    before_tolerations: list[Any] = old.get("tolerations") or []
-    if all(toleration in (fixed.get("tolerations") or []) for toleration in before_tolerations):
-        fixed["tolerations"] = before_tolerations
-    if value_at(old, "terminationGracePeriodSeconds") is not None and old["terminationGracePeriodSeconds"] < 0:
+    if all(toleration in list_at(fixed, "tolerations") for toleration in list_at(old, "tolerations")):
+        fixed["tolerations"] = old.get("tolerations")
+    if (value_at(old, "terminationGracePeriodSeconds") or 0) < 0:
         fixed["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
-    gates = {gate["name"] for gate in old.get("schedulingGates") or []}
-    if all(gate.get("name") in gates for gate in fixed.get("schedulingGates") or []):
+    gates = {gate.get("name") for gate in objects_at(old, "schedulingGates")}
+    if all(gate.get("name") in gates for gate in objects_at(fixed, "schedulingGates")):
         fixed["schedulingGates"] = old.get("schedulingGates")
     return {key: value for key, value in fixed.items() if value not in (None, [])}
 
 
 def _add_tolerations(spec: Obj) -> None:
-    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says otherwise."""
-    present: list[Obj] = spec.setdefault("tolerations", []) or []
-    for toleration in _TOLERATIONS:
-        if not any(_tolerates(own, toleration["key"]) for own in present):
-            present.append(dict(toleration))
-    spec["tolerations"] = present
+    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says otherwise.
+    Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says otherwise."""
+    present = objects_at(spec, "tolerations")
+    missing = [each for each in _TOLERATIONS if not any(_tolerates(own, each["key"]) for own in present)]
+    spec["tolerations"] = [*present, *(dict(each) for each in missing)]
 
 
 def _tolerates(toleration: Obj, key: Any) -> bool:
@@ -177,16 +174,16 @@ def _tolerates(toleration: Obj, key: Any) -> bool:
 
 
 def _qos_class(spec: Obj) -> str:
-    containers: list[Obj] = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
-    resources = [container.get("resources") or {} for container in containers]
+    containers = objects_at(spec, "containers") + objects_at(spec, "initContainers")
+    resources = [object_at(container, "resources") for container in containers]
     if not any(each.get("requests") or each.get("limits") for each in resources):
         return "BestEffort"
     return "Guaranteed" if all(_guaranteed(each) for each in resources) else "Burstable"
 
 
 def _guaranteed(resources: Obj) -> bool:
-    limits: Obj = resources.get("limits") or {}
-    requests: Obj = resources.get("requests") or limits
+    limits = object_at(resources, "limits")
+    requests = object_at(resources, "requests") or limits
     return all(name in limits and limits[name] == requests.get(name) for name in ("cpu", "memory"))
 
 
@@ -199,25 +196,16 @@ class PodTemplates(Strategy):
     def default(self, obj: Obj) -> None:
         fill(obj, self.defaults)
         fill(obj, self.template_defaults)
-        metadata: Obj = obj["spec"]["template"].setdefault("metadata", {})
-        metadata.setdefault("creationTimestamp", None)
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        spec = obj["spec"]
-        template: Obj = spec.get("template") or {}
-        found = validate_pod_spec(template.get("spec") or {}, "spec.template.spec")
-        replicas = spec.get("replicas")
-        if isinstance(replicas, int) and replicas < 0:
+        found = validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec")
+        replicas = value_at(obj, "spec.replicas")
+        if replicas < 0:
             found.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))
-        selector: Obj = spec.get("selector") or {}
-        if not selector:
+        if not object_at(obj, "spec.selector"):
             return [*found, required("spec.selector")]
-        labels: Obj = (template.get("metadata") or {}).get("labels") or {}
-        if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-            found.append(
-                invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-            )
+        labels = strings_at(obj, "spec.template.metadata.labels")
+        if any(labels.get(key) != value for key, value in strings_at(obj, "spec.selector.matchLabels").items()):
+            detail = "`selector` does not match template `labels`"
+            found.append(invalid_value("spec.template.metadata.labels", labels, detail))
         return found
-
-    def fields(self, obj: Obj) -> Mapping[str, str]:
-        return {}

@@ -1,15 +1,20 @@
-"""Volumes: PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, CSIDriver, CSINode, VolumeAttributesClass."""
+"""Volumes: PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, CSIDriver, CSINode and
+VolumeAttributesClass."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
+from mooring.apiserver.defaults import Rules
+from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
-from mooring.apiserver.strategy import Admission, Strategy, value_at
+from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
 from mooring.kube.quantity import InvalidQuantity, parse_quantity
 
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
+VOLUME_MODES = ("Filesystem", "Block")
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 
@@ -18,15 +23,15 @@ _CLAIM_FORBIDDEN = (
 )
 
 
-def _modes(spec: Obj, path: str) -> list[FieldError]:
-    modes: Sequence[str] = spec.get("accessModes") or ()
+def _modes(spec: Obj) -> list[FieldError]:
+    modes = list_at(spec, "accessModes")
     if not modes:
-        return [required(f"{path}.accessModes", "at least 1 access mode is required")]
-    found = [unsupported(f"{path}.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+        return [required("spec.accessModes", "at least 1 access mode is required")]
+    found = [unsupported("spec.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
     if "ReadWriteOncePod" in modes and len(modes) > 1:
-        found.append(forbidden_field(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes"))
-    if spec.get("volumeMode") not in ("Filesystem", "Block"):
-        found.append(unsupported(f"{path}.volumeMode", spec.get("volumeMode"), ("Filesystem", "Block")))
+        found.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
+    if spec.get("volumeMode") not in VOLUME_MODES:
+        found.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
     return found
 
 
@@ -40,9 +45,9 @@ def _amount(value: Any, path: str) -> tuple[Decimal | None, list[FieldError]]:
     return amount, []
 
 
-def add_finalizer(obj: Obj, finalizer: str) -> None:
+def _add_finalizer(obj: Obj, finalizer: str) -> None:
     """Admission plugin StorageObjectInUseProtection."""
-    finalizers: list[str] = obj["metadata"].setdefault("finalizers", []) or []
+    finalizers = list_at(obj, "metadata.finalizers")
     obj["metadata"]["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]
 
 
@@ -50,46 +55,40 @@ class Claims(Strategy):
     """PersistentVolumeClaims: pending at first, immutable but for growth."""
 
     returns_deleted = True
-    defaults = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
+    defaults: ClassVar[Rules] = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"phase": "Pending"}
-        add_finalizer(obj, "kubernetes.io/pvc-protection")
-        beta: Obj = obj["metadata"].get("annotations") or {}
-        if obj["spec"].get("storageClassName") is None and "volume.beta.kubernetes.io/storage-class" not in beta:
+        _add_finalizer(obj, "kubernetes.io/pvc-protection")
+        named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(obj, "metadata.annotations")
+        if value_at(obj, "spec.storageClassName") is None and not named_by_annotation:
             name = default_class(admission.objects(STORAGE_CLASSES))
             if name:
                 obj["spec"]["storageClassName"] = name
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        spec = obj["spec"]
-        found = _modes(spec, "spec")
-        storage = value_at(spec, "resources.requests.storage")
+        found = _modes(object_at(obj, "spec"))
+        storage = value_at(obj, "spec.resources.requests.storage")
         if storage is None:
             return [*found, required("spec.resources[storage]")]
         return found + _amount(storage, "spec.resources[storage]")[1]
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        bound = value_at(old, "status.phase") == "Bound"
-        if _fixed_claim(obj["spec"], old["spec"], bound) != _fixed_claim(old["spec"], old["spec"], bound):
+        bound = text_at(old, "status.phase") == "Bound"
+        before, after = object_at(old, "spec"), object_at(obj, "spec")
+        if _fixed_claim(after, before, bound) != _fixed_claim(before, before, bound):
             return [forbidden_field("spec", _CLAIM_FORBIDDEN)]
-        path = "resources.requests.storage"
-        new_size, found = _amount(value_at(obj["spec"], path), f"spec.{path}")
-        old_size, _ = _amount(value_at(old["spec"], path), f"spec.{path}")
+        path = "spec.resources.requests.storage"
+        new_size, found = _amount(value_at(obj, path), path)
+        old_size, _ = _amount(value_at(old, path), path)
         if new_size is not None and old_size is not None and new_size < old_size and not _may_shrink(new_size, old):
-            found.append(
-                forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
-            )
+            found.append(forbidden_field(path, "field can not be less than status.capacity"))
         return found
-
-    def fields(self, obj: Obj) -> Mapping[str, str]:
-        return {}
 
 
 def _may_shrink(size: Decimal, old: Obj) -> bool:
     """A failed expansion may be taken back as long as the request stays above what the volume has."""
-    have = value_at(old, "status.capacity")
-    capacity: Any = have.get("storage") if isinstance(have, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    capacity = value_at(old, "status.capacity.storage")
     return capacity is not None and size > parse_quantity(capacity)
 
 
@@ -100,32 +99,37 @@ def _fixed_claim(spec: Obj, old: Obj, bound: bool) -> Obj:
         fixed.pop("volumeName", None)
     if bound:
         fixed.pop("volumeAttributesClassName", None)
-        ((fixed.get("resources") or {}).get("requests") or {}).pop("storage", None)
+        object_at(fixed, "resources.requests").pop("storage", None)
     if old.get("storageClassName") is None:
         fixed.pop("storageClassName", None)
     return {key: value for key, value in fixed.items() if value not in (None, [], {})}
 
 
 def default_class(classes: Sequence[Obj]) -> str | None:
-    """The default StorageClass: the newest one so annotated, the first by name among equals (admission DefaultStorageClass)."""
-    defaults = [each for each in classes if (each["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true"]
-    defaults.sort(key=lambda each: each["metadata"]["name"])
-    defaults.sort(key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
-    return defaults[0]["metadata"]["name"] if defaults else None
+    """The default StorageClass: the newest so annotated, by name among equals (admission DefaultStorageClass)."""
+    defaults = [each for each in classes if strings_at(each, "metadata.annotations").get(DEFAULT_CLASS) == "true"]
+    defaults.sort(key=lambda each: text_at(each, "metadata.name"))
+    defaults.sort(key=lambda each: text_at(each, "metadata.creationTimestamp"), reverse=True)
+    return text_at(defaults[0], "metadata.name") if defaults else None
 
 
 _SOURCES = frozenset({
-    "gcePersistentDisk", "awsElasticBlockStore", "hostPath", "glusterfs", "nfs", "rbd", "iscsi", "cinder", "cephfs", "fc",
-    "flocker", "flexVolume", "azureFile", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk", "portworxVolume",
-    "scaleIO", "local", "storageos", "csi",
+    "gcePersistentDisk", "awsElasticBlockStore", "hostPath", "glusterfs", "nfs", "rbd", "iscsi", "cinder", "cephfs",
+    "fc", "flocker", "flexVolume", "azureFile", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk",
+    "portworxVolume", "scaleIO", "local", "storageos", "csi",
 })  # fmt: skip
+
+
+def _source(volume: Obj) -> Obj:
+    spec = object_at(volume, "spec")
+    return {name: spec[name] for name in sorted(_SOURCES & spec.keys()) if spec[name] is not None}
 
 
 class Volumes(Strategy):
     """PersistentVolumes: pending at first, source immutable, phase stamped with its time."""
 
     returns_deleted = True
-    defaults = {
+    defaults: ClassVar[Rules] = {
         "spec.persistentVolumeReclaimPolicy": "Retain",
         "spec.volumeMode": "Filesystem",
         "spec.hostPath?.type": "",
@@ -135,70 +139,66 @@ class Volumes(Strategy):
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": admission.now}
-        add_finalizer(obj, "kubernetes.io/pv-protection")
+        _add_finalizer(obj, "kubernetes.io/pv-protection")
 
     def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        status: Obj = obj.setdefault("status", {})
-        if status.get("phase") != value_at(old, "status.phase"):
-            status["lastPhaseTransitionTime"] = admission.now
+        if value_at(obj, "status.phase") != value_at(old, "status.phase"):
+            obj["status"]["lastPhaseTransitionTime"] = admission.now
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        spec = obj["spec"]
-        found = _modes(spec, "spec")
+        spec = object_at(obj, "spec")
+        found = _modes(spec)
         storage = value_at(spec, "capacity.storage")
         found += [required("spec.capacity")] if storage is None else _amount(storage, "spec.capacity[storage]")[1]
-        if spec["persistentVolumeReclaimPolicy"] not in ("Retain", "Delete", "Recycle"):
-            allowed = ("Retain", "Delete", "Recycle")
-            found.append(
-                unsupported("spec.persistentVolumeReclaimPolicy", spec["persistentVolumeReclaimPolicy"], allowed)
-            )
-        sources = sorted(_SOURCES & spec.keys())
-        if not sources:
-            found.append(required("spec", "must specify a volume type"))
-        found += [forbidden_field(f"spec.{name}", "may not specify more than 1 volume type") for name in sources[1:]]
-        if spec.get("csi") is not None:
-            found += [required(f"spec.csi.{name}") for name in ("driver", "volumeHandle") if not spec["csi"].get(name)]
-        if "local" in spec and value_at(spec, "nodeAffinity.required") is None:
-            found.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
-        return found
+        policy = spec["persistentVolumeReclaimPolicy"]
+        if policy not in RECLAIM_POLICIES:
+            found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
+        return found + _source_errors(obj)
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        def source(pv: Obj) -> Obj:
-            return {name: pv["spec"][name] for name in sorted(_SOURCES & pv["spec"].keys())}
-
         found: list[FieldError] = []
-        if source(obj) != source(old):
-            found.append(
-                forbidden_field(
-                    "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
-                )
-            )
-        if obj["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
-            found.append(invalid_value("spec.volumeMode", obj["spec"].get("volumeMode"), "field is immutable"))
+        if _source(obj) != _source(old):
+            detail = "spec.persistentvolumesource is immutable after creation"
+            found.append(forbidden_field("spec.persistentvolumesource", detail))
+        if value_at(obj, "spec.volumeMode") != value_at(old, "spec.volumeMode"):
+            found.append(invalid_value("spec.volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
         return found
+
+
+def _source_errors(volume: Obj) -> list[FieldError]:
+    source = _source(volume)
+    if not source:
+        return [required("spec", "must specify a volume type")]
+    detail = "may not specify more than 1 volume type"
+    found = [forbidden_field(f"spec.{name}", detail) for name in list(source)[1:]]
+    if "csi" in source:
+        names = ("driver", "volumeHandle")
+        found += [required(f"spec.csi.{name}") for name in names if not text_at(volume, f"spec.csi.{name}")]
+    if "local" in source and value_at(volume, "spec.nodeAffinity.required") is None:
+        found.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+    return found
 
 
 class StorageClasses(Strategy):
     """StorageClasses: what a volume was made by cannot change under it."""
 
     returns_deleted = True
-    defaults = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
-    immutable = {
+    defaults: ClassVar[Rules] = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+    immutable: ClassVar[Mapping[str, str]] = {
         "parameters": "updates to parameters are forbidden.",
         "provisioner": "updates to provisioner are forbidden.",
         "reclaimPolicy": "updates to reclaimPolicy are forbidden.",
-        "volumeBindingMode": "field is immutable",
+        "volumeBindingMode": IMMUTABLE,
+    }
+    _ALLOWED: ClassVar[Mapping[str, Sequence[str]]] = {
+        "reclaimPolicy": ("Delete", "Retain"),
+        "volumeBindingMode": ("Immediate", "WaitForFirstConsumer"),
     }
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        found = [] if obj.get("provisioner") else [required("provisioner")]
-        for field, allowed in (
-            ("reclaimPolicy", ("Delete", "Retain")),
-            ("volumeBindingMode", ("Immediate", "WaitForFirstConsumer")),
-        ):
-            if obj[field] not in allowed:
-                found.append(unsupported(field, obj[field], allowed))
-        return found
+        found = [] if text_at(obj, "provisioner") else [required("provisioner")]
+        wrong = {field: allowed for field, allowed in self._ALLOWED.items() if obj[field] not in allowed}
+        return found + [unsupported(field, obj[field], allowed) for field, allowed in wrong.items()]
 
 
 class VolumeAttachments(Strategy):
@@ -207,29 +207,19 @@ class VolumeAttachments(Strategy):
     returns_deleted = True
     unconditional_update = False
     status_keeps = ("labels", "annotations", "finalizers", "ownerReferences")
-    immutable = {"spec": "field is immutable"}
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {"attached": False}
-
-    def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        status: Obj = obj.get("status") or {}
-        obj["status"] = status
-        status.setdefault("attached", False)
+    defaults: ClassVar[Rules] = {"status.attached": False}
+    immutable: ClassVar[Mapping[str, str]] = {"spec": IMMUTABLE}
+    _ONE_SOURCE: ClassVar[str] = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        spec: Obj = obj.get("spec") or {}
-        found = [required(f"spec.{name}") for name in ("attacher", "nodeName") if not spec.get(name)]
-        source: Obj = spec.get("source") or {}
+        names = ("attacher", "nodeName")
+        found = [required(f"spec.{name}") for name in names if not text_at(obj, f"spec.{name}")]
+        source = object_at(obj, "spec.source")
         given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name)]
         if not given:
-            found.append(
-                required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
-            )
+            found.append(required("spec.source", self._ONE_SOURCE))
         elif len(given) > 1:
-            found.append(
-                forbidden_field("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
-            )
+            found.append(forbidden_field("spec.source", self._ONE_SOURCE))
         return found
 
 
@@ -237,7 +227,8 @@ class CSIDrivers(Strategy):
     """CSIDriver objects and their defaults."""
 
     returns_deleted = True
-    defaults = {
+    counts_generations = True
+    defaults: ClassVar[Rules] = {
         "spec.attachRequired": True,
         "spec.podInfoOnMount": False,
         "spec.storageCapacity": False,
@@ -246,8 +237,10 @@ class CSIDrivers(Strategy):
         "spec.requiresRepublish": False,
         "spec.seLinuxMount": False,
     }
-    counts_generations = True
-    immutable = {"spec.attachRequired": "field is immutable", "spec.volumeLifecycleModes": "field is immutable"}
+    immutable: ClassVar[Mapping[str, str]] = {
+        "spec.attachRequired": IMMUTABLE,
+        "spec.volumeLifecycleModes": IMMUTABLE,
+    }
 
 
 class CSINodes(Strategy):
@@ -257,25 +250,26 @@ class CSINodes(Strategy):
     unconditional_update = False
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        found: list[FieldError] = []
-        for index, driver in enumerate(value_at(obj, "spec.drivers") or []):
-            found += [required(f"spec.drivers[{index}].{name}") for name in ("name", "nodeID") if not driver.get(name)]
-        return found
+        drivers = enumerate(objects_at(obj, "spec.drivers"))
+        paths = [
+            (f"spec.drivers[{i}].{name}", text_at(each, name)) for i, each in drivers for name in ("name", "nodeID")
+        ]
+        return [required(path) for path, text in paths if not text]
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        before = {driver["name"]: driver for driver in value_at(old, "spec.drivers") or []}
-        after: list[Obj] = value_at(obj, "spec.drivers") or []
-        changed = [driver for driver in after if before.get(driver["name"], driver) != driver]
-        return [invalid_value("spec.drivers", driver, "field is immutable") for driver in changed]
+        before = {driver.get("name"): driver for driver in objects_at(old, "spec.drivers")}
+        after = objects_at(obj, "spec.drivers")
+        changed = [driver for driver in after if before.get(driver.get("name"), driver) != driver]
+        return [invalid_value("spec.drivers", driver, IMMUTABLE) for driver in changed]
 
 
 class VolumeAttributesClasses(Strategy):
     """VolumeAttributesClasses cannot change."""
 
-    immutable = {
+    immutable: ClassVar[Mapping[str, str]] = {
         "driverName": "updates to driverName are forbidden.",
         "parameters": "updates to parameters are forbidden.",
     }
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        return [] if obj.get("driverName") else [required("driverName")]
+        return [] if text_at(obj, "driverName") else [required("driverName")]

@@ -1,10 +1,13 @@
 """StatefulSet, ReplicaSet, Deployment, ControllerRevision and PodDisruptionBudget."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
+from mooring.apiserver.defaults import Rules
+from mooring.apiserver.dotted import object_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
 from mooring.apiserver.strategies.pods import PodTemplates
-from mooring.apiserver.strategy import Admission, Strategy
+from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
 
 _STATEFULSET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -17,14 +20,10 @@ _STATEFULSET_FORBIDDEN = (
 )
 
 
-def _partition(strategy: Obj) -> int | None:
-    return 0 if strategy.get("type") == "RollingUpdate" else None
-
-
 class StatefulSets(PodTemplates):
     """StatefulSets: most of the spec is fixed at creation."""
 
-    defaults = {
+    defaults: ClassVar[Rules] = {
         "spec.replicas": 1,
         "spec.podManagementPolicy": "OrderedReady",
         "spec.updateStrategy.type": "RollingUpdate",
@@ -33,64 +32,60 @@ class StatefulSets(PodTemplates):
         "spec.persistentVolumeClaimRetentionPolicy.whenScaled": "Retain",
         "spec.volumeClaimTemplates[].apiVersion": "v1",
         "spec.volumeClaimTemplates[].kind": "PersistentVolumeClaim",
-        "spec.volumeClaimTemplates[].metadata.creationTimestamp": None,
         "spec.volumeClaimTemplates[].spec.volumeMode": "Filesystem",
         "spec.volumeClaimTemplates[].status.phase": "Pending",
     }
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
-        update: Obj = obj["spec"]["updateStrategy"]
-        if update["type"] == "RollingUpdate":
-            rolling: Obj = update.get("rollingUpdate") or {}
-            update["rollingUpdate"] = rolling
-            rolling.setdefault("partition", 0)
+        _default_rolling_update(obj["spec"]["updateStrategy"], {"partition": 0})
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        def fixed(spec: Obj) -> Obj:
-            return {key: value for key, value in spec.items() if key not in _STATEFULSET_MUTABLE and value is not None}
+        before, after = _fixed_part(old), _fixed_part(obj)
+        return [forbidden_field("spec", _STATEFULSET_FORBIDDEN)] if before != after else []
 
-        if fixed(obj["spec"]) != fixed(old["spec"]):
-            return [forbidden_field("spec", _STATEFULSET_FORBIDDEN)]
-        return []
+
+def _fixed_part(statefulset: Obj) -> Obj:
+    spec = object_at(statefulset, "spec")
+    return {key: value for key, value in spec.items() if key not in _STATEFULSET_MUTABLE and value is not None}
+
+
+def _default_rolling_update(strategy: Obj, defaults: Obj) -> None:
+    if strategy.get("type") == "RollingUpdate":
+        strategy["rollingUpdate"] = defaults | object_at(strategy, "rollingUpdate")
 
 
 class ReplicaSets(PodTemplates):
     """ReplicaSets."""
 
-    defaults = {"spec.replicas": 1}
-    immutable = {"spec.selector": "field is immutable"}
+    defaults: ClassVar[Rules] = {"spec.replicas": 1}
+    immutable: ClassVar[Mapping[str, str]] = {"spec.selector": IMMUTABLE}
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"replicas": 0}
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+        return {"status.replicas": str(value_at(obj, "status.replicas") or 0)}
 
 
 class Deployments(PodTemplates):
     """Deployments."""
 
-    defaults = {
+    defaults: ClassVar[Rules] = {
         "spec.replicas": 1,
         "spec.strategy.type": "RollingUpdate",
         "spec.revisionHistoryLimit": 10,
         "spec.progressDeadlineSeconds": 600,
     }
-    immutable = {"spec.selector": "field is immutable"}
+    immutable: ClassVar[Mapping[str, str]] = {"spec.selector": IMMUTABLE}
     status_keeps = ("labels",)
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
-        strategy: Obj = obj["spec"]["strategy"]
-        if strategy["type"] == "RollingUpdate":
-            rolling: Obj = strategy.get("rollingUpdate") or {}
-            strategy["rollingUpdate"] = rolling
-            rolling.setdefault("maxUnavailable", "25%")
-            rolling.setdefault("maxSurge", "25%")
+        _default_rolling_update(obj["spec"]["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {}
@@ -99,7 +94,7 @@ class Deployments(PodTemplates):
 class ControllerRevisions(Strategy):
     """ControllerRevisions: the data never changes."""
 
-    immutable = {"data": "field is immutable"}
+    immutable: ClassVar[Mapping[str, str]] = {"data": IMMUTABLE}
 
 
 class DisruptionBudgets(Strategy):
@@ -112,7 +107,7 @@ class DisruptionBudgets(Strategy):
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        spec: Obj = obj.get("spec") or {}
+        spec = object_at(obj, "spec")
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             return [invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")]
         return []

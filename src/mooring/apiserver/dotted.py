@@ -1,0 +1,66 @@
+"""Reading decoded JSON by dotted path, with its form checked: a client may send anything anywhere. Pure."""
+
+from typing import Any, cast
+
+from mooring.apiserver.errors import Obj
+
+
+class WrongForm(ValueError):
+    """A value is not of the JSON type that its place asks for; the message names path and type."""
+
+
+def value_at(obj: Any, path: str) -> Any:
+    """The value at a dotted path of plain names, or None if any part of it is missing or null."""
+    for step in path.split("."):
+        if obj is None:
+            return None
+        if not isinstance(obj, dict):
+            raise WrongForm(f"{step} of {path} is looked for in something that is not an object")
+        obj = cast(Obj, obj).get(step)
+    return obj
+
+
+def object_at(obj: Obj, path: str) -> Obj:
+    """The object at a path; an empty one (not stored) if it is missing or null. Raises `WrongForm`."""
+    found = value_at(obj, path)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise WrongForm(f"{path} must be an object")
+    return cast(Obj, found)
+
+
+def list_at(obj: Obj, path: str) -> list[Any]:
+    """The list at a path; an empty one if it is missing or null. Raises `WrongForm`."""
+    found = value_at(obj, path)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise WrongForm(f"{path} must be a list")
+    return cast(list[Any], found)
+
+
+def objects_at(obj: Obj, path: str) -> list[Obj]:
+    """The list of objects at a path; an empty one if it is missing or null. Raises `WrongForm`."""
+    found = list_at(obj, path)
+    if not all(isinstance(entry, dict) for entry in found):
+        raise WrongForm(f"{path} must be a list of objects")
+    return cast(list[Obj], found)
+
+
+def strings_at(obj: Obj, path: str) -> dict[str, str]:
+    """The map of strings at a path (labels and the like); an empty one if missing. Raises `WrongForm`."""
+    found = object_at(obj, path)
+    if not all(isinstance(value, str) for value in found.values()):
+        raise WrongForm(f"{path} must be an object whose values are strings")
+    return cast(dict[str, str], found)
+
+
+def text_at(obj: Obj, path: str) -> str:
+    """The string at a path; empty if it is missing or null. Raises `WrongForm`."""
+    found = value_at(obj, path)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise WrongForm(f"{path} must be a string")
+    return found
