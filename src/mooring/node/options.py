@@ -1,0 +1,32 @@
+"""What an operator can say about one node agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """The options of an agent. Times are seconds; directories are absolute."""
+
+    name: str
+    """The Node's name."""
+    root_dir: Path
+    """Everything that this agent keeps; one agent for one directory."""
+    boot_id: str
+    """Names this boot of the machine; another after each start of the (possibly simulated) machine."""
+    images_dir: Path | None = None
+    """Where `image:` names a root file system folder."""
+    masked_dirs: tuple[Path, ...] = ()
+    """Directories of the machine that pods on its root file system see empty, besides `root_dir`."""
+    address: str = "127.0.0.1"
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels of the Node besides the well-known ones."""
+    lease_duration_s: float = 40.0
+    """How long the Lease holds; it is renewed four times as often."""
+    status_period_s: float = 300.0
+    """The longest time between two writes of the Node's status; changes are written at once."""
+    plugin_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Volume plugin to its settings."""

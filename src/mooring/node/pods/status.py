@@ -1,0 +1,217 @@
+"""What a pod's status says, computed from what is. Pure.
+
+The same facts give the same status, so a status is written only when it differs from the one written last. Phases,
+reasons and conditions are Kubernetes'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mooring.kube.objects import Container, ContainerStatus, Pod
+from mooring.kube.reason import Reason
+from mooring.kube.times import format_time
+from mooring.node.pods.decide import Facts, Goal, Memory, goal, outcome, wants_restart
+from mooring.node.runtime import START_ERROR, ContainerRecord
+
+SHUTDOWN = Reason("Terminated", "Pod was terminated in response to imminent node shutdown.")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the status needs besides the facts: `problems` says why a container cannot be made; `now` is a stamp."""
+
+    address: str
+    now: str
+    problems: Mapping[str, Reason]
+
+
+def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, Any]:
+    """The status of a pod that the API server knows, as a body for a patch."""
+    pod = facts.pod
+    assert pod is not None
+    main = [_container_status(facts, memory, around, container) for container in pod.spec.containers]
+    init = [_container_status(facts, memory, around, container) for container in pod.spec.init_containers]
+    phase = _phase(facts, main, init)
+    status: dict[str, Any] = {
+        "phase": phase,
+        "conditions": _conditions(facts, main, phase, around.now),
+        "containerStatuses": main,
+        "hostIP": around.address,
+        "hostIPs": [{"ip": around.address}],
+        "podIP": around.address,
+        "podIPs": [{"ip": around.address}],
+        "startTime": pod.status.start_time or around.now,
+    }
+    if init:
+        status["initContainerStatuses"] = init
+    if facts.shutting_down and phase == "Failed" and not pod.status.reason:
+        status |= {"reason": SHUTDOWN.code, "message": SHUTDOWN.message}
+    return status
+
+
+def initialized(facts: Facts) -> bool:
+    """Every init container has ended well in the pod's present sandbox."""
+    pod, sandbox = facts.pod, facts.sandbox
+    if pod is None or not pod.spec.init_containers:
+        return True
+    records = [facts.record(container.name) for container in pod.spec.init_containers]
+    return sandbox is not None and all(
+        record is not None and record.exit_code == 0 and record.sandbox == sandbox.number for record in records
+    )
+
+
+# --- phase ---------------------------------------------------------------------------------------------------------
+
+
+def _phase(facts: Facts, main: Sequence[dict[str, Any]], init: Sequence[dict[str, Any]]) -> str:
+    pod = facts.pod
+    assert pod is not None
+    if pod.finished:
+        return pod.status.phase
+    if (ended := outcome(facts)) is not None:
+        return ended
+    if goal(facts) is not Goal.RUN and not facts.running:
+        return "Succeeded" if all(_exit_code(status) == 0 for status in main) else "Failed"
+    began = all("waiting" not in status["state"] or status["lastState"] for status in main)
+    return "Running" if began else "Pending"
+
+
+def _exit_code(status: Mapping[str, Any]) -> int | None:
+    return status["state"].get("terminated", {}).get("exitCode")
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def _container_status(facts: Facts, memory: Memory, around: Surroundings, container: Container) -> dict[str, Any]:
+    pod, record = facts.pod, facts.record(container.name)
+    assert pod is not None
+    state = _state(facts, memory, around, container, record)
+    running = "running" in state
+    before = record if record is not None and "waiting" in state else record.last if record else None
+    known = next((status for status in _known(pod) if status.name == container.name), None)
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "containerID": _container_id(pod, container.name, record) if record else "",
+        "state": state,
+        "lastState": {"terminated": _terminated(pod, container.name, before)} if before else {},
+        "ready": running or (_is_init(pod, container) and record is not None and record.exit_code == 0),
+        "started": running,
+        "restartCount": record.attempt if record else known.restart_count if known else 0,
+    }
+
+
+def _state(
+    facts: Facts, memory: Memory, around: Surroundings, container: Container, record: ContainerRecord | None
+) -> dict[str, Any]:
+    pod = facts.pod
+    assert pod is not None
+    if record is None or (record.exit_code is not None and container.name in around.problems):
+        return {"waiting": _waiting(facts, around, container)}
+    if record.exit_code is None:
+        return {"running": {"startedAt": _time(record.started_at)}}
+    restart = memory.restarts.get(container.name)
+    again = goal(facts) is Goal.RUN and wants_restart(_policy(pod, container), record.exit_code)
+    if again and restart is not None and restart.delay:
+        message = f"back-off {restart.delay:.0f}s restarting failed container={container.name} pod={pod.key}"
+        return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    return {"terminated": _terminated(pod, container.name, record)}
+
+
+def _waiting(facts: Facts, around: Surroundings, container: Container) -> dict[str, str]:
+    problem = around.problems.get(container.name)
+    if problem is not None:
+        return {"reason": problem.code, "message": problem.message}
+    assert facts.pod is not None
+    waiting = "; ".join(f"volume {name}: {why.message}" for name, why in sorted(facts.volumes.waiting.items()))
+    code = "ContainerCreating" if _is_init(facts.pod, container) or initialized(facts) else "PodInitializing"
+    return {"reason": code, "message": waiting} if waiting else {"reason": code}
+
+
+def _terminated(pod: Pod, name: str, record: ContainerRecord) -> dict[str, Any]:
+    code = record.exit_code if record.exit_code is not None else START_ERROR
+    terminated: dict[str, Any] = {
+        "exitCode": code,
+        "reason": "StartError" if record.error else "Completed" if code == 0 else "Error",
+        "startedAt": _time(record.started_at),
+        "finishedAt": _time(record.finished_at or record.started_at),
+        "containerID": _container_id(pod, name, record),
+    }
+    if record.error:
+        terminated["message"] = record.error
+    if record.signal:
+        terminated["signal"] = record.signal
+    return terminated
+
+
+def _known(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+
+def _is_init(pod: Pod, container: Container) -> bool:
+    return any(container is other for other in pod.spec.init_containers)
+
+
+def _policy(pod: Pod, container: Container) -> str:
+    """An init container that ended well is never started again."""
+    if _is_init(pod, container) and pod.spec.restart_policy == "Always":
+        return "OnFailure"
+    return pod.spec.restart_policy
+
+
+def _container_id(pod: Pod, name: str, record: ContainerRecord) -> str:
+    return f"mooring://{pod.uid}/{name}/{record.attempt}"
+
+
+def _time(seconds: float) -> str:
+    return format_time(datetime.fromtimestamp(seconds, UTC))
+
+
+# --- conditions ----------------------------------------------------------------------------------------------------
+
+
+def _conditions(facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now: str) -> list[dict[str, str]]:
+    pod = facts.pod
+    assert pod is not None
+    unready = [status["name"] for status in main if not status["ready"]]
+    why = _unready_reason(phase, unready)
+    done = phase == "Succeeded" or initialized(facts)
+    conditions = [
+        ("Initialized", done, Reason("ContainersNotInitialized", "init containers have not all ended well")),
+        ("ContainersReady", not unready, why),
+        ("Ready", not unready, why),
+    ]
+    return [_condition(pod, kind, now, holds=holds, why=reason) for kind, holds, reason in conditions] + _disruption(
+        facts, now
+    )
+
+
+def _unready_reason(phase: str, unready: list[str]) -> Reason:
+    if phase == "Succeeded":
+        return Reason("PodCompleted", "")
+    if phase == "Failed":
+        return Reason("PodFailed", "")
+    return Reason("ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+
+
+def _condition(pod: Pod, kind: str, now: str, *, holds: bool, why: Reason) -> dict[str, str]:
+    status = "True" if holds else "False"
+    held = next((condition for condition in pod.status.conditions if condition.type == kind), None)
+    since = held.last_transition_time if held and held.status == status and held.last_transition_time else now
+    reason = {} if holds else {"reason": why.code} | ({"message": why.message} if why.message else {})
+    # The nulls take away what an earlier report said: conditions are merged by type.
+    nothing: dict[str, Any] = {"reason": None, "message": None} if held else {}
+    return {"type": kind, "status": status, "lastTransitionTime": since, **nothing, **reason}
+
+
+def _disruption(facts: Facts, now: str) -> list[dict[str, str]]:
+    if not facts.shutting_down or facts.pod is None:
+        return []
+    why = Reason("TerminationByKubelet", SHUTDOWN.message)
+    return [{**_condition(facts.pod, "DisruptionTarget", now, holds=True, why=why), "reason": why.code}]

@@ -1,0 +1,262 @@
+"""The node's side of its Node object: registration, status, Lease.
+
+Guarantees, each a rule of the handshake (design section 2; reference/protocol.md C5, C6, C11, C13):
+- A registration carries `volumesInUse` as reconstructed, in the create.
+- Every status write carries the uid and resourceVersion of the Node that it was computed from and always changes it
+  (a token; heartbeat times have whole seconds only), so that a write that arrives late is refused. It carries Ready,
+  boot ID, and the out-of-service taint that it saw: a taint under which the node has reported is spent.
+- A volume counts as published only after the write was acknowledged, and only for the Node's present uid.
+- Writes are made one after the other. `publish` returns after a write that began after it was called, or that carried
+  the same volumes.
+
+It must not know why a volume is in use, nor what pods are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import platform
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Lease, Node
+from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.node.options import AgentOptions
+from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
+from mooring.volumes.out_of_service import SEEN, identity, taint_of
+
+LEASE_NAMESPACE = "kube-node-lease"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+PODS = "110"  # upstream's default for one node
+STATUS_WRITE = "mooring.dev/status-write"
+"""On a Node: differs after each status write of its agent."""
+RETRY_S = 1.0
+
+log = structlog.get_logger("node-agent")
+
+
+def node_body(options: AgentOptions) -> dict[str, Any]:
+    """The Node's metadata and what never changes of its status."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    capacity = {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": PODS}
+    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
+    labels = {"kubernetes.io/hostname": options.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture}
+    addresses = [{"type": "InternalIP", "address": options.address}, {"type": "Hostname", "address": options.name}]
+    return {
+        "metadata": {
+            "name": options.name,
+            "labels": {**labels, **options.labels},
+            "annotations": {CONTROLLER_MANAGED: "true"},
+        },
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": addresses,
+            "nodeInfo": {
+                "bootID": options.boot_id,
+                "architecture": architecture,
+                "operatingSystem": "linux",
+                "kernelVersion": platform.release(),
+                "kubeletVersion": "mooring",
+            },
+        },
+    }
+
+
+def ready_condition(node: Node | None, stamp: str, *, ready: bool, message: str) -> dict[str, str]:
+    """The Ready condition; its transition time is kept while the status does not change."""
+    status = "True" if ready else "False"
+    held = next((c for c in node.status.conditions if c.type == "Ready"), None) if node else None
+    kept = held is not None and held.status == status and held.last_transition_time
+    return {
+        "type": "Ready",
+        "status": status,
+        "reason": "NodeAgentReady" if ready else "NodeAgentNotReady",
+        "message": message,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": kept or stamp,
+    }
+
+
+def seen_taint(node: Node) -> dict[str, str | None]:
+    """The annotation by which this report spends the out-of-service taint that the Node carries."""
+    taint = taint_of(node)
+    if taint is not None:
+        return {SEEN: identity(taint)}
+    return {SEEN: None} if SEEN in node.metadata.annotations else {}
+
+
+class Registration:
+    """The Node and the Lease of this agent. `volumes_in_use` is asked at the moment of each write."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: AgentOptions,
+        volumes_in_use: Callable[[], tuple[str, ...]],
+        *,
+        now: Now,
+        random: Random,
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._volumes_in_use = volumes_in_use
+        self._now = now
+        self._random = random
+        self._lock = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._ready = (True, "the node agent runs")
+        self._acknowledged: frozenset[str] | None = None
+        self.uid = ""
+        """The uid under which this node is registered; "" before the first registration."""
+        self.nodes = Informer(client, Node, random=random, field_selector=f"metadata.name={options.name}")
+        self.nodes.add_handler(self._node_changed)
+
+    @property
+    def node(self) -> Node | None:
+        """Our Node as the cache knows it; None if it does not exist."""
+        return self.nodes.get(self._options.name)
+
+    def published(self, volume: str) -> bool:
+        """Whether the API server has acknowledged that `volume` is in our volumesInUse, under our present uid."""
+        return self._acknowledged is not None and volume in self._acknowledged
+
+    async def register(self) -> None:
+        """Creates the Node, or takes over the one that exists. Only after reconstruction. Repeats until it is done."""
+        while True:
+            try:
+                async with self._lock:
+                    await self._write()
+                return
+            except KubeError as error:
+                log.warning("registration failed", node=self._options.name, error=str(error), retry_s=RETRY_S)
+                await asyncio.sleep(RETRY_S)
+
+    async def publish(self) -> None:
+        """Makes volumesInUse known. Raises `KubeError` if that is not sure."""
+        async with self._lock:
+            if self._acknowledged != frozenset(self._volumes_in_use()):
+                await self._write()
+
+    async def shut_down(self, message: str) -> None:
+        """The last word of an agent that goes: Ready is False, with volumesInUse as they are now."""
+        self._ready = (False, message)
+        await self.register()
+
+    async def run(self) -> None:
+        """Keeps the status current, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._options.status_period_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            await self.register()
+
+    async def run_lease(self) -> None:
+        """Renews the Lease, until cancelled."""
+        period = self._options.lease_duration_s / 4
+        while True:
+            try:
+                await self._renew()
+                await asyncio.sleep(period)
+            except KubeError as error:
+                log.warning("lease not renewed", node=self._options.name, error=str(error))
+                await asyncio.sleep(min(RETRY_S, period))
+
+    # --- the Node
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None or new.uid != self.uid:
+            self._acknowledged = None
+            self._wake.set()
+        elif new.ready != ("True" if self._ready[0] else "False") or self._unseen(new):
+            self._wake.set()
+
+    @staticmethod
+    def _unseen(node: Node) -> bool:
+        """There is a taint that no report has spent yet, or a report about one that is gone."""
+        return any(node.metadata.annotations.get(key) != value for key, value in seen_taint(node).items())
+
+    async def _write(self) -> None:
+        base = self.node
+        self._acknowledged, previous = None, self._acknowledged
+        while True:
+            try:
+                volumes = self._volumes_in_use()
+                answer = await self._send(base, volumes)
+                break
+            except Conflict:  # AlreadyExists too: somebody wrote first; compute again from what is there now
+                base = await self._client.find(Node, self._options.name)
+            except NotFound:
+                base = None
+        if self.uid != answer.uid:
+            log.info("registered", node=answer.name, uid=answer.uid, volumes_in_use=len(volumes))
+        elif previous != frozenset(volumes):
+            log.info("volumesInUse published", node=answer.name, volumes=volumes)
+        self.uid = answer.uid
+        self._acknowledged = frozenset(volumes)
+        self.nodes.accept(answer)
+
+    async def _send(self, base: Node | None, volumes: tuple[str, ...]) -> Node:
+        body = self._body(base, volumes)
+        if base is None:
+            return await self._client.create(Node, body)
+        if base.uid != self.uid:  # not our creation, or another agent's before us
+            metadata = node_body(self._options)["metadata"]
+            base = await self._client.patch(Node, base.name, {"metadata": metadata}, uid=base.uid)
+        body["metadata"] = {"annotations": body["metadata"]["annotations"]}
+        return await self._client.patch(
+            Node,
+            base.name,
+            body,
+            subresource="status",
+            uid=base.uid,
+            resource_version=base.metadata.resource_version,
+            strategy="strategic",
+        )
+
+    def _body(self, base: Node | None, volumes: tuple[str, ...]) -> dict[str, Any]:
+        body = node_body(self._options)
+        stamp = format_time(self._now())
+        annotations: dict[str, str | None] = {
+            RECONSTRUCTED: self._options.boot_id,
+            STATUS_WRITE: f"{stamp}.{self._random.getrandbits(32):08x}",
+        }
+        if base is not None:
+            annotations |= seen_taint(base)
+        body["metadata"]["annotations"] |= annotations
+        ready, message = self._ready
+        body["status"]["conditions"] = [ready_condition(base, stamp, ready=ready, message=message)]
+        body["status"]["volumesInUse"] = list(volumes)
+        return body
+
+    # --- the Lease
+
+    async def _renew(self) -> None:
+        spec = {
+            "holderIdentity": self._options.name,
+            "leaseDurationSeconds": max(1, math.ceil(self._options.lease_duration_s)),
+            "renewTime": format_micro_time(self._now()),
+        }
+        try:
+            await self._client.patch(Lease, self._options.name, {"spec": spec}, LEASE_NAMESPACE)
+        except NotFound:
+            await self._create_lease(spec)
+
+    async def _create_lease(self, spec: dict[str, Any]) -> None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._options.name, "uid": self.uid}
+        metadata = {"name": self._options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+        try:
+            await self._client.create(Lease, {"metadata": metadata, "spec": spec}, LEASE_NAMESPACE)
+        except AlreadyExists:
+            log.debug("lease was created meanwhile", node=self._options.name)

@@ -1,0 +1,1 @@
+"""Volumes on this node: what is recorded (`records`), what to do next (`decide`), and the manager that does it."""

@@ -1,0 +1,68 @@
+"""Watches the ConfigMaps and Secrets that mounted volumes show, each by its name, only while a pod uses it.
+
+A node may read the objects of its own pods only, so there is no watch over all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import ConfigMap, Object, Pod, Secret
+from mooring.volumes.spec import VolumeSpec
+
+_Source = tuple[type[Object], str, str]  # kind, namespace, name
+_User = tuple[str, str]  # pod UID, unique volume name
+
+
+def sources(pod: Pod, spec: VolumeSpec) -> list[_Source]:
+    """The objects whose content the volume shows."""
+    volume = spec.volume
+    found: list[_Source] = []
+    if volume is not None and volume.config_map is not None:
+        found.append((ConfigMap, pod.namespace, volume.config_map.name))
+    if volume is not None and volume.secret is not None:
+        found.append((Secret, pod.namespace, volume.secret.secret_name))
+    return found
+
+
+class ContentWatches:
+    """Who shows what. `changed(pod_uid, unique_name)` is called after each change, also when an object appears."""
+
+    def __init__(self, client: Client, changed: Callable[[str, str], None], *, random: Random) -> None:
+        self._client = client
+        self._changed = changed
+        self._random = random
+        self._users: dict[_Source, set[_User]] = {}
+        self._watches: dict[_Source, asyncio.Task[None]] = {}
+
+    def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str) -> None:
+        """The pod uses this volume."""
+        for source in sources(pod, spec):
+            self._users.setdefault(source, set()).add((pod.uid, unique_name))
+            if source not in self._watches:
+                self._watches[source] = asyncio.create_task(self._watch(source), name=f"watch {source[1]}/{source[2]}")
+
+    def unfollow(self, pod_uid: str, unique_name: str) -> None:
+        """It does not any more."""
+        for source, users in list(self._users.items()):
+            users.discard((pod_uid, unique_name))
+            if not users:
+                del self._users[source]
+                self._watches.pop(source).cancel()
+
+    async def _watch(self, source: _Source) -> None:
+        kind, namespace, name = source
+        informer = Informer(
+            self._client, kind, random=self._random, namespace=namespace, field_selector=f"metadata.name={name}"
+        )
+
+        def tell(old: Object | None, new: Object | None) -> None:
+            for user in list(self._users.get(source, ())):
+                self._changed(*user)
+
+        informer.add_handler(tell)
+        await informer.run()

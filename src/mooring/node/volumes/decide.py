@@ -1,0 +1,133 @@
+"""What to do next about one volume on this node. Pure.
+
+The order of events is the handshake's (design section 2, *Node*): publish `volumesInUse`, see the volume reported in
+`volumesAttached`, look live, mount the device, set the pods up; and back: tear down, unmount the device, only then let
+the volume leave `volumesInUse`. Uncertain counts as mounted for every step that lets go, and as not mounted for every
+step that hands out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mooring.kube.reason import Reason
+
+
+@dataclass(frozen=True)
+class PodVolumes:
+    """What a pod is told of its volumes. `mounted`: volume name to path. `waiting`: volume name to why. `stale`: one
+    of them must not be used any more. `held`: something of the pod's volumes is, or may be, still mounted. `releasing`: it was let go, and that has not ended."""
+
+    wanted: bool = False
+    mounted: Mapping[str, str] = field(default_factory=dict[str, str])
+    waiting: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
+    stale: bool = False
+    held: bool = False
+    releasing: bool = False
+
+
+class Presence(Enum):
+    """What is known of a mount."""
+
+    ABSENT = "absent"
+    UNCERTAIN = "uncertain"
+    """It was tried, or found after a restart: it may be there."""
+    PRESENT = "present"
+
+
+@dataclass(frozen=True)
+class VolumeState:
+    """All that is known of one volume. Pods are named by their UIDs."""
+
+    attachable: bool
+    has_device: bool
+    """It is mounted once for the node; attachable volumes always are."""
+    wanted_by: frozenset[str]
+    """Pods that use it, or would: until their processes are gone."""
+    starting: frozenset[str] = frozenset()
+    """Those of them that are not being terminated: only they get new mounts."""
+    pods: Mapping[str, Presence] = field(default_factory=dict[str, Presence])
+    outdated: frozenset[str] = frozenset()
+    """Pods whose mount must be set up once more, because its content has changed."""
+    device: Presence = Presence.ABSENT
+    published: bool = False
+    """In volumesInUse, acknowledged."""
+    reported: bool = False
+    """In volumesAttached, as far as the cache knows."""
+    stale: bool = False
+    """Its VolumeAttachment is gone or is another one: the device may be another node's now."""
+
+
+class Action(Enum):
+    """The next step."""
+
+    PUBLISH = "Publish"
+    """Put it into volumesInUse."""
+    WAIT_FOR_ATTACH = "WaitForAttach"
+    MOUNT_DEVICE = "MountDevice"
+    SET_UP = "SetUp"
+    TEAR_DOWN = "TearDown"
+    UNMOUNT_DEVICE = "UnmountDevice"
+    END_PODS = "EndPods"
+    """The pods on a stale mount must end before it can be unmounted."""
+    UNPUBLISH = "Unpublish"
+    """Let it leave volumesInUse, and forget it."""
+    SETTLED = "Settled"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action, the pods that it is for, and why."""
+
+    action: Action
+    pods: frozenset[str]
+    reason: Reason
+
+
+def decide(volume: VolumeState) -> Step:
+    """The next step; after it, decide again on what then is."""
+    return _let_go(volume) or _hand_out(volume) or _step(Action.SETTLED, frozenset(), "Settled", "nothing to do")
+
+
+def _let_go(volume: VolumeState) -> Step | None:
+    held = frozenset(pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT)
+    unwanted = held - volume.wanted_by
+    if unwanted:
+        return _step(Action.TEAR_DOWN, unwanted, "NotWanted", "the pod does not use it any more")
+    if volume.stale and held:
+        return _step(Action.END_PODS, held, "StaleMount", "its VolumeAttachment is gone or was replaced")
+    if volume.device is Presence.ABSENT or held:
+        return _forget(volume)
+    if volume.stale:
+        return _step(Action.UNMOUNT_DEVICE, frozenset(), "StaleMount", "its VolumeAttachment is gone or was replaced")
+    if not volume.wanted_by:
+        return _step(Action.UNMOUNT_DEVICE, frozenset(), "NotWanted", "no pod of this node uses it")
+    return None
+
+
+def _forget(volume: VolumeState) -> Step | None:
+    if volume.wanted_by or volume.device is not Presence.ABSENT:
+        return None
+    return _step(Action.UNPUBLISH, frozenset(), "NotWanted", "nothing of it is left on this node")
+
+
+def _hand_out(volume: VolumeState) -> Step | None:
+    missing = frozenset(pod for pod in volume.starting if volume.pods.get(pod) is not Presence.PRESENT)
+    due = missing | (volume.outdated & volume.starting)
+    if volume.stale:
+        return None
+    if volume.attachable and volume.wanted_by and not volume.published:
+        return _step(Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume")
+    if not due:
+        return None
+    if volume.attachable and not volume.reported:
+        return _step(Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet")
+    if volume.has_device and volume.device is not Presence.PRESENT:
+        return _step(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
+    return _step(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
+
+
+def _step(action: Action, pods: frozenset[str], code: str, message: str) -> Step:
+    return Step(action, pods, Reason(code, message))

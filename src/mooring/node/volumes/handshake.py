@@ -1,0 +1,78 @@
+"""The node's live look before a mount: rules R5, C13 and C16 of reference/protocol.md.
+
+First the Node: it must still be ours, with the volume in both lists. Then the VolumeAttachment: attached, and no detach
+begun. Both are read live and in this order; a cache would not do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mooring.kube.client import Client
+from mooring.kube.errors import NotFound
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.volumes.names import DETACHING, split_volume_name, volume_attachment_name
+
+
+class NotAttachedYet(Exception):
+    """The live look does not permit a mount now; the message says what was seen. Not a failure: look again later."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What the live look saw: the device path that the controller reported, and the attachment that is now used."""
+
+    device_path: str
+    attachment_uid: str
+    node_uid: str
+
+
+def attachment_name(unique_name: str, node_name: str) -> str:
+    """The name of the VolumeAttachment of this volume and node."""
+    plugin, volume_name = split_volume_name(unique_name)
+    return volume_attachment_name(plugin, volume_name, node_name)
+
+
+async def look(client: Client, node_name: str, node_uid: str, unique_name: str) -> Permission:
+    """Permits the mount of the volume now, or raises `NotAttachedYet`."""
+    device_path = await _look_at_node(client, node_name, node_uid, unique_name)
+    name = attachment_name(unique_name, node_name)
+    try:
+        attachment = await client.get(VolumeAttachment, name)
+    except NotFound:
+        raise NotAttachedYet(f"VolumeAttachment {name} does not exist") from None
+    problem = _problem(attachment, node_name)
+    if problem:
+        raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
+    return Permission(device_path, attachment.uid, node_uid)
+
+
+async def is_stale(client: Client, node_name: str, unique_name: str, attachment_uid: str) -> bool:
+    """Whether a mount made under the VolumeAttachment of that uid has lost its ground."""
+    attachment = await client.find(VolumeAttachment, attachment_name(unique_name, node_name))
+    return attachment is None or attachment.uid != attachment_uid
+
+
+async def _look_at_node(client: Client, node_name: str, node_uid: str, unique_name: str) -> str:
+    try:
+        node = await client.get(Node, node_name)
+    except NotFound:
+        raise NotAttachedYet(f"Node {node_name} does not exist any more") from None
+    if node.uid != node_uid:
+        raise NotAttachedYet(f"Node {node_name} was registered anew (uid {node.uid}, not {node_uid})")
+    if unique_name not in node.status.volumes_in_use:
+        raise NotAttachedYet(f"Node {node_name} does not have {unique_name} in volumesInUse")
+    for entry in node.status.volumes_attached:
+        if entry.name == unique_name:
+            return entry.device_path
+    raise NotAttachedYet(f"Node {node_name} does not have {unique_name} in volumesAttached")
+
+
+def _problem(attachment: VolumeAttachment, node_name: str) -> str:
+    if attachment.spec.node_name != node_name:
+        return f"is for node {attachment.spec.node_name}"
+    if not attachment.status.attached:
+        return "is not attached"
+    if DETACHING in attachment.metadata.annotations:
+        return "is being detached"
+    return "is being deleted" if attachment.deleting else ""

@@ -1,0 +1,341 @@
+"""Makes the volumes of this node what its pods want: reconstructs, mounts, unmounts, says what is in use.
+
+`decide` says what to do next about one volume; here it is done. Guarantees:
+- Operations on one volume are serial; on several, concurrent. What fails is tried again after its backoff (500 ms,
+  doubling to 2 min 2 s) or as soon as something changes; the pods concerned get a FailedMount event.
+- What may be mounted is written down before it is mounted, and until it is unmounted (`records`).
+- A volume is in `volumes_in_use()` from the time a pod wants it until its device is unmounted and no pod wants it.
+
+It must not know containers: who wants a volume, and until when, is the pod worker's word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import Node, Pod
+from mooring.kube.reason import Reason
+from mooring.kube.workqueue import WorkQueue
+from mooring.mounts.interface import Mounts
+from mooring.node.volumes import handshake
+from mooring.node.volumes.content import ContentWatches
+from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
+from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.records import Records, scan
+from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+WORKERS = 32
+LOOK_AGAIN_S = 1.0
+WAIT_EVENT_S = 123.0
+"""How long a pod waits for an attach before an event says so (upstream: podAttachAndMountTimeout)."""
+
+log = structlog.get_logger("node-agent")
+
+
+class Publisher(Protocol):
+    """What is needed of `mooring.node.registration`."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def node(self) -> Node | None: ...
+    def published(self, volume: str) -> bool: ...
+    async def publish(self) -> None: ...
+
+
+Report = Callable[[Pod, str, str], None]
+"""Takes a pod, the reason and the message of a Warning event."""
+
+
+class VolumeManager:
+    """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed."""
+
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        root: Path,
+        plugins: PluginManager,
+        mounts: Mounts,
+        *,
+        report: Report,
+        pod_changed: Callable[[str], None],
+        content: ContentWatches,
+    ) -> None:
+        self._client = client
+        self._node_name = node_name
+        self._root = root
+        self._plugins = plugins
+        self._mounts = mounts
+        self._records = Records(root)
+        self._operations = Operations(plugins, self._records)
+        self._report = report
+        self._pod_changed = pod_changed
+        self._content = content
+        self._volumes: dict[str, WantedVolume] = {}
+        self._by_pod: defaultdict[str, set[str]] = defaultdict(set)
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._publisher: Publisher
+
+    # --- what others ask
+
+    def volumes_in_use(self) -> tuple[str, ...]:
+        """The unique names for the Node's `volumesInUse`."""
+        return tuple(sorted(name for name, volume in self._volumes.items() if volume.in_use))
+
+    def pods(self) -> list[str]:
+        """The pods that want, or hold, any volume."""
+        return list(self._by_pod)
+
+    def state(self, pod_uid: str) -> PodVolumes:
+        """What the pod has, and what it waits for."""
+        mounted: dict[str, str] = {}
+        waiting: dict[str, Reason] = {}
+        volumes = [self._volumes[name] for name in sorted(self._by_pod.get(pod_uid, ()))]
+        for volume in volumes:
+            volume.tell(pod_uid, mounted, waiting)
+        return PodVolumes(
+            wanted=any(pod_uid in volume.wants for volume in volumes),
+            mounted=mounted,
+            waiting=waiting,
+            stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
+            held=any(volume.holds(pod_uid) for volume in volumes),
+            releasing=any(pod_uid not in volume.wants and pod_uid not in volume.adopted for volume in volumes),
+        )
+
+    def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
+        """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has one."""
+        names = {name: self._plugins.unique_volume_name(spec, pod.uid) for name, spec in specs.items()}
+        for unique_name in dict.fromkeys(names.values()):
+            own = tuple(name for name, other in names.items() if other == unique_name)
+            volume = self._volume(unique_name, specs[own[0]])
+            volume.adopted.discard(pod.uid)
+            volume.wants[pod.uid] = Want(pod, own, specs[own[0]], asyncio.get_running_loop().time())
+            self._by_pod[pod.uid].add(unique_name)
+            self._content.follow(pod, specs[own[0]], unique_name)
+            self._queue.add(unique_name)
+
+    def terminating(self, pod_uid: str) -> None:
+        """The pod keeps what it has and gets nothing new."""
+        for unique_name in self._by_pod.get(pod_uid, ()):
+            want = self._volumes[unique_name].wants.get(pod_uid)
+            if want is not None and want.starting:
+                want.starting = False
+                self._queue.add(unique_name)
+
+    def release(self, pod_uid: str) -> None:
+        """The pod's processes are gone: its volumes are to be unmounted."""
+        for unique_name in list(self._by_pod.get(pod_uid, ())):
+            volume = self._volumes[unique_name]
+            volume.adopted.discard(pod_uid)
+            if volume.wants.pop(pod_uid, None) is not None:
+                self._content.unfollow(pod_uid, unique_name)
+            if not volume.holds(pod_uid):
+                self._forget_pod(pod_uid, unique_name)
+            self._queue.add(unique_name)
+
+    def content_changed(self, pod_uid: str, unique_name: str) -> None:
+        """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod."""
+        volume = self._volumes.get(unique_name)
+        if volume is not None and pod_uid in volume.wants:
+            volume.outdated.add(pod_uid)
+            self._queue.add(unique_name)
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Our Node has changed: looks at the volumes that this concerns."""
+        before, after = _reported(old), _reported(new)
+        unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
+        for unique_name, volume in self._volumes.items():
+            if volume.record.device is not None and (unreported or unique_name not in after):
+                volume.unverified = True
+            if unreported or (unique_name in before) != (unique_name in after):
+                self._queue.add(unique_name)
+
+    # --- running
+
+    async def reconstruct(self) -> None:
+        """Finds what earlier agents left mounted. Needs no API server; nothing is mounted or unmounted by it."""
+        table = await self._mounts.mount_table()
+        points = {mount.mount_point for mount in table}
+        known = self._records.load()
+        for record in [*known, *scan(self._root, known, table)]:
+            volume = WantedVolume.found(record, points)
+            self._volumes[record.unique_name] = volume
+            for pod_uid in record.pods:
+                self._by_pod[pod_uid].add(record.unique_name)
+        log.info("reconstructed", volumes=len(self._volumes), in_use=self.volumes_in_use())
+
+    async def run(self, publisher: Publisher) -> None:
+        """Works until cancelled. Only after the Node is registered and the first list of pods has arrived."""
+        self._publisher = publisher
+        for unique_name in self._volumes:
+            self._queue.add(unique_name)
+        await self._queue.run(WORKERS, self._reconcile)
+
+    async def _reconcile(self, unique_name: str) -> None:
+        while (volume := self._volumes.get(unique_name)) is not None:
+            await self._verify(volume)
+            step = decide(volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume)))
+            try:
+                if not await self._take(volume, step):
+                    return
+            except handshake.NotAttachedYet as error:
+                self._waiting(volume, step, str(error))
+                self._queue.add_after(unique_name, LOOK_AGAIN_S)
+                return
+            except Exception as error:
+                self._failed(volume, step, error)
+                raise
+
+    async def _take(self, volume: WantedVolume, step: Step) -> bool:
+        """Does one step; False if nothing more can be done now."""
+        match step.action:
+            case Action.SETTLED:
+                return False
+            case Action.END_PODS:
+                self._tell_stale(volume, step)
+                return False
+            case Action.WAIT_FOR_ATTACH:
+                self._waiting(volume, step, step.reason.message)
+                return False
+            case Action.UNPUBLISH:
+                await self._unpublish(volume)
+                return False
+            case Action.PUBLISH:
+                await self._publisher.publish()
+                return True
+            case Action.MOUNT_DEVICE | Action.SET_UP:
+                await self._mount(volume, step)
+            case Action.TEAR_DOWN:
+                await self._tear_down(volume, step.pods)
+            case Action.UNMOUNT_DEVICE:
+                await self._operations.unmount_device(volume)
+        return True
+
+    async def _mount(self, volume: WantedVolume, step: Step) -> None:
+        volume.busy = True  # before the live look: what it permits must not be taken back by a status write meanwhile
+        try:
+            permission = await self._permission(volume)
+            if step.action is Action.MOUNT_DEVICE:
+                await self._operations.mount_device(volume, permission)
+            else:
+                await self._each(step.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))
+        finally:
+            volume.busy = False
+
+    async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
+        async def tear_down(pod_uid: str) -> None:
+            await self._operations.tear_down(volume, pod_uid)
+            if pod_uid not in volume.wants:
+                self._forget_pod(pod_uid, volume.record.unique_name)
+
+        await self._each(pods, tear_down)
+
+    async def _each(self, pods: Iterable[str], operation: Callable[[str], Awaitable[None]]) -> None:
+        """One after the other; a pod that fails does not keep the next from its volume. Raises the last failure."""
+        failure: Exception | None = None
+        for pod_uid in sorted(pods):
+            try:
+                await operation(pod_uid)
+            except Exception as error:
+                failure = error
+            self._pod_changed(pod_uid)
+        if failure is not None:
+            raise failure
+
+    async def _unpublish(self, volume: WantedVolume) -> None:
+        name = volume.record.unique_name
+        if volume.record.attachable:
+            await self._publisher.publish()
+        if not volume.in_use and not volume.wants and volume.record.empty and self._volumes.get(name) is volume:
+            del self._volumes[name]
+
+    # --- the handshake
+
+    async def _permission(self, volume: WantedVolume) -> handshake.Permission | None:
+        if not volume.record.attachable:
+            return None
+        return await handshake.look(self._client, self._node_name, self._publisher.uid, volume.record.unique_name)
+
+    async def _verify(self, volume: WantedVolume) -> None:
+        """Whether the attachment under which the device was mounted still exists."""
+        device = volume.record.device
+        if not volume.unverified or device is None:
+            return
+        try:
+            volume.stale = await handshake.is_stale(
+                self._client, self._node_name, volume.record.unique_name, device.attachment_uid
+            )
+            volume.unverified = False
+        except KubeError as error:
+            log.warning("attachment not verified", volume=volume.record.unique_name, error=str(error))
+            self._queue.add_after(volume.record.unique_name, LOOK_AGAIN_S)
+
+    def _listed(self, volume: WantedVolume) -> bool:
+        return volume.record.unique_name in _reported(self._publisher.node)
+
+    # --- telling
+
+    def _volume(self, unique_name: str, spec: VolumeSpec) -> WantedVolume:
+        if unique_name not in self._volumes:
+            self._volumes[unique_name] = WantedVolume(self._operations.empty_record(unique_name, spec))
+        return self._volumes[unique_name]
+
+    def _forget_pod(self, pod_uid: str, unique_name: str) -> None:
+        self._by_pod[pod_uid].discard(unique_name)
+        if not self._by_pod[pod_uid]:
+            del self._by_pod[pod_uid]
+            self._pod_changed(pod_uid)
+
+    def _waiting(self, volume: WantedVolume, step: Step, message: str) -> None:
+        """Not spammed: one event after a long time, and again after as long."""
+        now = asyncio.get_running_loop().time()
+        for pod_uid in step.pods:
+            want = volume.wants.get(pod_uid)
+            if want is None:
+                continue
+            want.problem = Reason(step.reason.code, message)
+            if now - want.since >= WAIT_EVENT_S:
+                want.since = now
+                text = f"volume {', '.join(want.names)}: not mounted after {WAIT_EVENT_S:.0f} s: {message}"
+                self._report(want.pod, "FailedMount", text)
+            self._queue.add_after(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
+            self._pod_changed(pod_uid)
+
+    def _failed(self, volume: WantedVolume, step: Step, error: Exception) -> None:
+        name = volume.record.unique_name
+        log.warning("volume operation failed", volume=name, action=step.action.value, error=str(error))
+        for pod_uid in step.pods:
+            want = volume.wants.get(pod_uid)
+            if want is not None:
+                want.problem = Reason("FailedMount", str(error))
+                self._report(want.pod, "FailedMount", f"volume {', '.join(want.names)}: {error}")
+                self._pod_changed(pod_uid)
+
+    def _tell_stale(self, volume: WantedVolume, step: Step) -> None:
+        for pod_uid in step.pods:
+            want = volume.wants.get(pod_uid)
+            if want is not None:
+                text = f"volume {', '.join(want.names)} was taken from node {self._node_name}: {step.reason.message}"
+                self._report(want.pod, "VolumeLost", f"{text}; the pod's processes are ended")
+            self._pod_changed(pod_uid)
+
+
+def _reported(node: Node | None) -> set[str]:
+    return {entry.name for entry in node.status.volumes_attached} if node else set()
+
+
+def _write_token(node: Node | None) -> str | None:
+    """Differs after each un-report: a list that shows the volume again may hide that it was taken away meanwhile."""
+    return node.metadata.annotations.get(VOLUMES_ATTACHED_WRITE) if node else None

@@ -1,0 +1,138 @@
+"""The single operations on a volume, through its plugin: each writes down what it is about to do, then does it.
+
+Every operation may be repeated after a crash at any point. Raises what the plugin raises (`VolumeError`, `MountsError`
+or anything else); what is then known of the mount is in the `WantedVolume`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.handshake import NotAttachedYet, Permission
+from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
+from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.exclusivity import is_one_pod_only
+from mooring.volumes.interfaces import AttachableVolumePlugin, DeviceMountableVolumePlugin, VolumePlugin
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+WAIT_FOR_ATTACH_S = 600.0  # upstream's waitForAttachTimeout
+
+log = structlog.get_logger("node-agent")
+
+
+class Operations:
+    """Mounts and unmounts, and keeps the records true."""
+
+    def __init__(self, plugins: PluginManager, records: Records) -> None:
+        self._plugins = plugins
+        self._records = records
+
+    def empty_record(self, unique_name: str, spec: VolumeSpec) -> VolumeRecord:
+        """The record of a volume of which nothing is mounted yet."""
+        return VolumeRecord(
+            unique_name,
+            self._plugins.find_plugin_by_spec(spec).get_plugin_name(),
+            attachable=self._plugins.find_attachable_plugin_by_spec(spec) is not None,
+            has_device=self._plugins.find_device_mountable_plugin_by_spec(spec) is not None,
+        )
+
+    async def mount_device(self, volume: WantedVolume, permission: Permission | None) -> None:
+        """Finds the device, verifies that it is the volume's, mounts it."""
+        spec = next((want.spec for want in volume.wants.values() if want.starting), None)
+        if spec is None:
+            return
+        plugin = self._device_plugin(volume)
+        device_path = await self._attached_device(plugin, spec, permission) if permission else ""
+        mounter = plugin.new_device_mounter()
+        path = mounter.get_device_mount_path(spec)
+        device = DeviceRecord(path, *((permission.attachment_uid, permission.node_uid) if permission else ()))
+        former = volume.record.device
+        if former is not None and former.attachment_uid != device.attachment_uid:
+            volume.stale = True  # what is mounted there, or may be, belongs to an attachment that is gone
+            return
+        self._save(volume, device=device)
+        volume.device = Presence.UNCERTAIN
+        await mounter.mount_device(spec, device_path, path)
+        volume.device = Presence.PRESENT
+        log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
+
+    async def unmount_device(self, volume: WantedVolume) -> None:
+        """Unmounts the device, when nothing else shows it any more."""
+        device, plugin = volume.record.device, self._device_plugin(volume)
+        assert device is not None
+        references = await plugin.get_device_mount_refs(device.mount_path)
+        if references:
+            raise VolumeError(
+                f"device of {volume.record.unique_name} is still mounted at {', '.join(references)}: unmount it there"
+            )
+        await plugin.new_device_unmounter().unmount_device(device.mount_path)
+        self._save(volume, device=None)
+        volume.device, volume.stale = Presence.ABSENT, False
+        log.info("device unmounted", volume=volume.record.unique_name, path=device.mount_path)
+
+    async def set_up(self, volume: WantedVolume, pod_uid: str) -> None:
+        """Gives the volume to one pod. A remount that fails leaves what the pod has."""
+        want = volume.wants.get(pod_uid)
+        if want is None:
+            return
+        plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+        self._refuse(volume, want, plugin)
+        mounter = plugin.new_mounter(want.spec, want.pod)
+        await mounter.can_mount()
+        if pod_uid not in volume.wants or not want.starting:
+            return
+        volume.outdated.discard(pod_uid)
+        pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, mounter.get_path())}
+        self._save(volume, pods=pods)
+        volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
+        try:
+            context = want.pod.spec.security_context
+            await mounter.set_up(context.fs_group if context else None)
+        except Exception:
+            volume.outdated.add(pod_uid)
+            raise
+        volume.pods[pod_uid] = Presence.PRESENT
+        log.info("volume set up", volume=volume.record.unique_name, pod=want.pod.key, path=mounter.get_path())
+
+    async def tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
+        """Takes the volume from one pod."""
+        record = volume.record.pods[pod_uid]
+        plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+        await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
+        self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
+        volume.pods.pop(pod_uid, None)
+        volume.outdated.discard(pod_uid)
+        log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
+
+    def _save(self, volume: WantedVolume, **changes: object) -> None:
+        volume.record = msgspec.structs.replace(volume.record, **changes)
+        self._records.save(volume.record)
+
+    def _device_plugin(self, volume: WantedVolume) -> DeviceMountableVolumePlugin:
+        plugin = self._plugins.find_device_mountable_plugin_by_name(volume.record.plugin)
+        if plugin is None:
+            raise VolumeError(
+                f"volume plugin {volume.record.plugin} cannot mount devices any more: install its version"
+            )
+        return plugin
+
+    async def _attached_device(self, plugin: VolumePlugin, spec: VolumeSpec, permission: Permission) -> str:
+        if not isinstance(plugin, AttachableVolumePlugin):
+            raise NotAttachedYet(f"volume plugin {plugin.get_plugin_name()} has no attachable volumes")
+        attacher = plugin.new_attacher()
+        device_path = await attacher.wait_for_attach(spec, permission.device_path, WAIT_FOR_ATTACH_S)
+        await attacher.verify_device(spec, device_path)
+        return device_path
+
+    def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
+        """What must not be mounted for this pod, whatever the plugin can do."""
+        if want.spec.mount_options and not plugin.supports_mount_option():
+            options = ", ".join(want.spec.mount_options)
+            raise InvalidSpec(f"plugin {plugin.get_plugin_name()} cannot honour the mount options {options}")
+        others = [other for uid, other in volume.wants.items() if uid != want.pod.uid and volume.holds(uid)]
+        if others and is_one_pod_only(want.spec):
+            raise VolumeError(f"the volume is ReadWriteOncePod and in use by pod {others[0].pod.key}")

@@ -1,0 +1,127 @@
+"""What the agent writes down about each volume before it mounts it, so that a restarted agent knows what is there.
+
+One small file for each volume, `<root>/volumes/<hash of its unique name>.json`: replaced atomically before a mount is
+made, and again after it is gone. A crash of the agent loses nothing. A crash of the machine may lose a file, but it
+ends the mounts, too; so nothing is synced to disk.
+
+What is mounted without a record (the file was lost, or is damaged) is found by `scan`: it counts as in use and is taken
+down, because nobody knows under which attachment it was mounted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from mooring.mounts.interface import Mount
+from mooring.volumes.names import attachable_volume_name, escape_plugin_name, pod_volume_name, unescape_plugin_name
+
+log = structlog.get_logger("node-agent")
+
+
+class DeviceRecord(msgspec.Struct, frozen=True):
+    """A device that is mounted, or about to be. The VolumeAttachment's and the Node's uid are "" if nobody knows."""
+
+    mount_path: str
+    attachment_uid: str = ""
+    node_uid: str = ""
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """A pod's volume that is set up, or about to be. `path` is where."""
+
+    spec_name: str
+    path: str
+
+
+class VolumeRecord(msgspec.Struct, frozen=True):
+    """Everything that is, or may be, mounted of one volume. `pods` is by pod UID."""
+
+    unique_name: str
+    plugin: str
+    attachable: bool = False
+    has_device: bool = False
+    device: DeviceRecord | None = None
+    pods: dict[str, PodRecord] = {}
+
+    @property
+    def empty(self) -> bool:
+        return self.device is None and not self.pods
+
+
+class Records:
+    """The records of one node, below its root directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._directory = root / "volumes"
+
+    def load(self) -> list[VolumeRecord]:
+        """All records. A damaged one is logged and removed: `scan` finds what it was about."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return [record for path in sorted(self._directory.glob("*.json")) if (record := _read(path)) is not None]
+
+    def save(self, record: VolumeRecord) -> None:
+        """Writes the record, or removes it when nothing is left of the volume."""
+        path = self._directory / f"{hashlib.sha256(record.unique_name.encode()).hexdigest()[:32]}.json"
+        if record.empty:
+            path.unlink(missing_ok=True)
+            return
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(record))
+        os.replace(new, path)
+
+
+def _read(path: Path) -> VolumeRecord | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=VolumeRecord)
+    except msgspec.DecodeError as error:
+        log.error("damaged volume record removed; its mounts are looked for", path=str(path), error=str(error))
+        path.unlink()
+        return None
+
+
+def scan(root: Path, records: Iterable[VolumeRecord], table: Iterable[Mount]) -> list[VolumeRecord]:
+    """Records for what is there without one: pods' volume directories, and devices mounted below `<root>/plugins`.
+    A device that belongs to a known record comes as that record, completed."""
+    known = list(records)
+    by_name = {record.unique_name: record for record in known}
+    paths = {record.device.mount_path for record in known if record.device}
+    pods = {(uid, escape_plugin_name(record.plugin), p.spec_name) for record in known for uid, p in record.pods.items()}
+    found = [_unknown_device(root, mount.mount_point) for mount in table if mount.mount_point not in paths]
+    found += [
+        _unknown_pod_volume(path) for path in sorted(root.glob("pods/*/volumes/*/*")) if _pod_key(path) not in pods
+    ]
+    return [_completed(by_name.get(record.unique_name), record) for record in found if record is not None]
+
+
+def _completed(known: VolumeRecord | None, found: VolumeRecord) -> VolumeRecord:
+    return found if known is None else msgspec.structs.replace(known, device=found.device, has_device=True)
+
+
+def _pod_key(path: Path) -> tuple[str, str, str]:
+    return path.parents[2].name, path.parent.name, path.name
+
+
+def _unknown_device(root: Path, mount_point: str) -> VolumeRecord | None:
+    """Layout: `<root>/plugins/<plugin>/mounts/<volume name>` (`mooring.volumes.host`)."""
+    path = Path(mount_point)
+    if not path.is_relative_to(root / "plugins"):
+        return None
+    parts = path.relative_to(root / "plugins").parts
+    if len(parts) < 3 or parts[1] != "mounts":
+        return None
+    plugin = unescape_plugin_name(parts[0])
+    name = attachable_volume_name(plugin, "/".join(parts[2:]))
+    return VolumeRecord(name, plugin, attachable=True, has_device=True, device=DeviceRecord(mount_point))
+
+
+def _unknown_pod_volume(path: Path) -> VolumeRecord:
+    uid, directory, spec_name = _pod_key(path)
+    plugin = unescape_plugin_name(directory)
+    name = pod_volume_name(plugin, uid, spec_name)
+    return VolumeRecord(name, plugin, pods={uid: PodRecord(spec_name, str(path))})

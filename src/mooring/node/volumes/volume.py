@@ -1,0 +1,92 @@
+"""One volume of this node: its record, what is known beyond it, and who wants it. Values only, no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mooring.kube.objects import Pod
+from mooring.kube.reason import Reason
+from mooring.node.volumes.decide import Presence, VolumeState
+from mooring.node.volumes.records import VolumeRecord
+from mooring.volumes.spec import VolumeSpec
+
+WAITING = Reason("Mounting", "the volume is being mounted")
+
+
+@dataclass
+class Want:
+    """A pod's wish: the names that the volume has in the pod, and since when (the loop's time) it waits."""
+
+    pod: Pod
+    names: tuple[str, ...]
+    spec: VolumeSpec
+    since: float
+    starting: bool = True
+    problem: Reason = WAITING
+
+
+@dataclass
+class WantedVolume:
+    """A volume that somebody wants, or that is still there. `record` is always what is on disk."""
+
+    record: VolumeRecord
+    device: Presence = Presence.ABSENT
+    pods: dict[str, Presence] = field(default_factory=dict[str, Presence])
+    wants: dict[str, Want] = field(default_factory=dict[str, Want])
+    adopted: set[str] = field(default_factory=set[str])
+    """Pods that had the volume before this agent started, and of which nobody has spoken yet: it stays theirs."""
+    outdated: set[str] = field(default_factory=set[str])
+    stale: bool = False
+    busy: bool = False
+    """A mount is being made: it stays in use even if nobody wants it any more."""
+    unverified: bool = False
+    """Its VolumeAttachment must be looked at before the next step."""
+
+    @classmethod
+    def found(cls, record: VolumeRecord, mount_points: set[str]) -> WantedVolume:
+        """After a restart: what is recorded and a mount point is there; what is only recorded is uncertain."""
+
+        def presence(path: str) -> Presence:
+            return Presence.PRESENT if path in mount_points else Presence.UNCERTAIN
+
+        return cls(
+            record,
+            device=presence(record.device.mount_path) if record.device else Presence.ABSENT,
+            pods={uid: presence(pod.path) for uid, pod in record.pods.items()},
+            adopted=set(record.pods),
+            unverified=record.device is not None and record.attachable,
+        )
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it belongs into the Node's volumesInUse."""
+        return self.record.attachable and (self.busy or bool(self.wants) or not self.record.empty)
+
+    def holds(self, pod_uid: str) -> bool:
+        """Whether the pod's mount is, or may be, there."""
+        return self.pods.get(pod_uid, Presence.ABSENT) is not Presence.ABSENT
+
+    def state(self, *, published: bool, reported: bool) -> VolumeState:
+        """What `decide` judges."""
+        return VolumeState(
+            attachable=self.record.attachable,
+            has_device=self.record.has_device,
+            wanted_by=frozenset(self.wants) | self.adopted,
+            starting=frozenset(uid for uid, want in self.wants.items() if want.starting),
+            pods=dict(self.pods),
+            outdated=frozenset(self.outdated),
+            device=self.device,
+            published=published,
+            reported=reported,
+            stale=self.stale and not self.record.empty,
+        )
+
+    def tell(self, pod_uid: str, mounted: dict[str, str], waiting: dict[str, Reason]) -> None:
+        """Adds what the pod has of this volume, or what it waits for."""
+        want = self.wants.get(pod_uid)
+        if want is None:
+            return
+        if self.pods.get(pod_uid) is Presence.PRESENT:
+            mounted |= dict.fromkeys(want.names, self.record.pods[pod_uid].path)
+        else:
+            waiting |= dict.fromkeys(want.names, want.problem)

@@ -1,0 +1,117 @@
+"""The next step about one volume on a node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.node.volumes.decide import Action, Presence, VolumeState, decide
+
+PODS = ("a", "b", "c")
+subsets = st.frozensets(st.sampled_from(PODS))
+
+
+@st.composite
+def volumes(draw: st.DrawFn) -> VolumeState:
+    attachable = draw(st.booleans())
+    has_device = attachable or draw(st.booleans())
+    wanted_by = draw(subsets)
+    return VolumeState(
+        attachable=attachable,
+        has_device=has_device,
+        wanted_by=wanted_by,
+        starting=draw(subsets) & wanted_by,
+        pods=draw(st.dictionaries(st.sampled_from(PODS), st.sampled_from(Presence))),
+        outdated=draw(subsets),
+        device=draw(st.sampled_from(Presence)) if has_device else Presence.ABSENT,
+        published=attachable and draw(st.booleans()),
+        reported=attachable and draw(st.booleans()),
+        stale=attachable and draw(st.booleans()),
+    )
+
+
+def held(volume: VolumeState) -> set[str]:
+    return {pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT}
+
+
+@given(volumes())
+def test_nothing_is_handed_out_before_both_sides_have_published(volume: VolumeState) -> None:
+    if volume.attachable and decide(volume).action in (Action.MOUNT_DEVICE, Action.SET_UP):
+        assert volume.published
+        assert volume.reported
+        assert not volume.stale
+
+
+@given(volumes())
+def test_the_device_is_unmounted_only_when_no_pod_has_it(volume: VolumeState) -> None:
+    if decide(volume).action is Action.UNMOUNT_DEVICE:
+        assert not held(volume)
+        assert volume.device is not Presence.ABSENT
+        assert volume.stale or not volume.wanted_by
+
+
+@given(volumes())
+def test_a_volume_leaves_volumes_in_use_only_when_nothing_of_it_is_left(volume: VolumeState) -> None:
+    if decide(volume).action is Action.UNPUBLISH:
+        assert not held(volume)
+        assert volume.device is Presence.ABSENT
+        assert not volume.wanted_by
+
+
+@given(volumes())
+def test_only_pods_that_do_not_want_it_are_torn_down(volume: VolumeState) -> None:
+    step = decide(volume)
+    if step.action is Action.TEAR_DOWN:
+        assert step.pods == held(volume) - volume.wanted_by
+
+
+@given(volumes())
+def test_a_pod_that_terminates_gets_nothing_new(volume: VolumeState) -> None:
+    step = decide(volume)
+    if step.action in (Action.SET_UP, Action.MOUNT_DEVICE):
+        assert step.pods
+        assert step.pods <= volume.starting
+
+
+@given(volumes())
+def test_a_settled_volume_lacks_nothing_and_keeps_nothing(volume: VolumeState) -> None:
+    if decide(volume).action is Action.SETTLED and not volume.stale:
+        assert all(volume.pods.get(pod) is Presence.PRESENT for pod in volume.starting)
+        assert held(volume) <= volume.wanted_by
+        assert volume.wanted_by
+
+
+def carried_out(volume: VolumeState) -> VolumeState:
+    """The volume after its next step has succeeded, with a controller and pods that play along."""
+    step = decide(volume)
+    match step.action:
+        case Action.PUBLISH:
+            return replace(volume, published=True)
+        case Action.WAIT_FOR_ATTACH:
+            return replace(volume, reported=True)
+        case Action.MOUNT_DEVICE:
+            return replace(volume, device=Presence.PRESENT)
+        case Action.SET_UP:
+            present = dict.fromkeys(step.pods, Presence.PRESENT)
+            return replace(volume, pods={**volume.pods, **present}, outdated=volume.outdated - step.pods)
+        case Action.TEAR_DOWN:
+            return replace(volume, pods={pod: p for pod, p in volume.pods.items() if pod not in step.pods})
+        case Action.END_PODS:
+            return replace(volume, wanted_by=volume.wanted_by - step.pods, starting=volume.starting - step.pods)
+        case Action.UNMOUNT_DEVICE:
+            return replace(volume, device=Presence.ABSENT, stale=False)
+        case Action.UNPUBLISH:
+            return replace(volume, published=False)
+        case Action.SETTLED:
+            return volume
+
+
+@given(volumes())
+def test_every_volume_comes_to_rest(volume: VolumeState) -> None:
+    for _ in range(12):
+        if decide(volume).action in (Action.SETTLED, Action.UNPUBLISH):
+            return
+        volume = carried_out(volume)
+    raise AssertionError(f"still busy: {decide(volume)} {volume}")
