@@ -51,6 +51,7 @@ async def serve(
     port: int = 0,
     tokens: Tokens | None = None,
     kubeconfig: Path | None = None,
+    secure: bool = False,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     random: Random | None = None,
 ) -> Running:
@@ -64,17 +65,17 @@ async def serve(
     server = Server(SqliteLog(data_dir / "store.db"), tokens, now=now, random=random or SystemRandom())
     try:
         await server.start()
-        certificates = tls.ensure(data_dir, now, write_private)
-        runner, url = await _listen(server, port, certificates.context())
+        certificates = tls.ensure(data_dir, now, write_private) if secure else None
+        runner, url = await _listen(server, port, certificates.context() if certificates else None)
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
-    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
+    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes() if certificates else None)
     return Running(server, url, tokens, target, runner)
 
 
-async def _listen(server: Server, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
+async def _listen(server: Server, port: int, context: ssl.SSLContext | None) -> tuple[web.AppRunner, str]:
     runner = web.AppRunner(
         application(server), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
     )
@@ -88,7 +89,8 @@ async def _listen(server: Server, port: int, context: ssl.SSLContext) -> tuple[w
         raise PortBusy(
             f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
         ) from error
-    return runner, f"https://{HOST}:{runner.addresses[0][1]}"
+    scheme = "https" if context is not None else "http"
+    return runner, f"{scheme}://{HOST}:{runner.addresses[0][1]}"
 
 
 def load_tokens(data_dir: Path) -> Tokens:
@@ -103,18 +105,22 @@ def load_tokens(data_dir: Path) -> Tokens:
     return Tokens(bytes.fromhex(json.loads(path.read_text())["secret"]))
 
 
-def write_kubeconfig(path: Path, url: str, token: str, authority: bytes, name: str = "mooring") -> None:
+def write_kubeconfig(path: Path, url: str, token: str, authority: bytes | None, name: str = "mooring") -> None:
     """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600.
 
-    The token is the password in the server's URL, because kubectl sends no bearer token over plain HTTP.
+    Without an authority (plain HTTP) the token is the password in the server's URL, because kubectl sends no bearer
+    token over plain HTTP.
     """
-    server = url.replace("://", f"://{name}:{token}@", 1)
-    cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
+    cluster = {"server": url.replace("://", f"://{name}:{token}@", 1)}
+    user: dict[str, str] = {}
+    if authority is not None:
+        cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
+        user = {"token": token}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": server}}],
-        "users": [{"name": name, "user": {}}],
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
