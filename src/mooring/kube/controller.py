@@ -36,7 +36,7 @@ class Controller:
         self.random = random
         self.queue: WorkQueue[str] = WorkQueue()
         self.recorder = Recorder(client, self.name, now=now, random=random)
-        self.log: Any = structlog.get_logger(self.name)
+        self.log: Any = structlog.get_logger(component=self.name)
         self._informers: list[Informer[Any]] = []
 
     def watch(

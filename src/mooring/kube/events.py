@@ -19,7 +19,7 @@ from mooring.kube.errors import ApiError, KubeError, NotFound
 from mooring.kube.objects import Event, Object
 from mooring.kube.times import Now, format_time
 
-log = structlog.get_logger("events")
+log = structlog.get_logger(component="events")
 
 WINDOW = timedelta(minutes=10)
 REMEMBERED = 4096

@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Object)
 Handler = Callable[[T | None, T | None], None]
 Indexer = Callable[[T], Iterable[str]]
 
-log = structlog.get_logger("informer")
+log = structlog.get_logger(component="informer")
 
 FIRST_RETRY_S = 0.2
 LAST_RETRY_S = 10.0

@@ -21,7 +21,7 @@ import structlog
 
 K = TypeVar("K")
 
-log = structlog.get_logger("workqueue")
+log = structlog.get_logger(component="workqueue")
 
 FIRST_DELAY_S = 0.5
 LAST_DELAY_S = 122.0

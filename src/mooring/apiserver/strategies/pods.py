@@ -1,6 +1,6 @@
 """Pods, and the pod templates of workloads: defaults, validation, what may change, graceful deletion."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import Any, ClassVar
 
@@ -65,10 +65,12 @@ _UPDATE_FORBIDDEN = (
 )
 
 
-def validate_pod_spec(spec: Obj, path: str) -> list[FieldError]:
-    """What upstream requires of a pod's or a template's spec, as far as this system depends on it."""
+def validate_pod_spec(spec: Obj, path: str, claim_templates: Collection[str] = ()) -> list[FieldError]:
+    """What upstream requires of a pod's or a template's spec, as far as this system depends on it.
+
+    A StatefulSet's pods also get volumes named like its `claim_templates`."""
     volumes, containers = objects_at(spec, "volumes"), objects_at(spec, "containers")
-    known = {text_at(volume, "name") for volume in volumes}
+    known = {text_at(volume, "name") for volume in volumes} | set(claim_templates)
     found = _names(volumes, f"{path}.volumes") + _names(containers, f"{path}.containers")
     if not containers:
         found.append(required(f"{path}.containers"))
@@ -198,7 +200,8 @@ class PodTemplates(Strategy):
         fill(obj, self.template_defaults)
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        found = validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec")
+        claims = [text_at(claim, "metadata.name") for claim in objects_at(obj, "spec.volumeClaimTemplates")]
+        found = validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec", claims)
         replicas = value_at(obj, "spec.replicas")
         if replicas < 0:
             found.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))

@@ -56,8 +56,8 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
     """The claims of one identity."""
     bodies: list[dict[str, Any]] = []
     for template in stateful_set.spec.volume_claim_templates:
-        metadata = template.get("metadata", {})
-        labels = {**(metadata.get("labels") or {}), **stateful_set.spec.selector.match_labels}
+        metadata: dict[str, Any] = template.get("metadata") or {}
+        labels: dict[str, str] = {**(metadata.get("labels") or {}), **stateful_set.spec.selector.match_labels}
         bodies.append(
             {
                 "metadata": {
@@ -75,13 +75,20 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
 def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
     """The pod of one identity."""
     template = copy.deepcopy(stateful_set.spec.template)
-    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    metadata: dict[str, Any] = template.get("metadata") or {}
+    spec: dict[str, Any] = template.get("spec") or {}
     name = f"{stateful_set.name}-{ordinal}"
-    labels = {**(metadata.get("labels") or {}), POD_NAME: name, POD_INDEX: str(ordinal), REVISION: revision}
+    labels: dict[str, str] = {
+        **(metadata.get("labels") or {}),
+        POD_NAME: name,
+        POD_INDEX: str(ordinal),
+        REVISION: revision,
+    }
     claims = {
         t["metadata"]["name"]: claim_name(stateful_set, t, ordinal) for t in stateful_set.spec.volume_claim_templates
     }
-    volumes = [volume for volume in spec.get("volumes") or [] if volume["name"] not in claims]
+    own: list[dict[str, Any]] = spec.get("volumes") or []
+    volumes = [volume for volume in own if volume["name"] not in claims]
     volumes += [{"name": key, "persistentVolumeClaim": {"claimName": claim}} for key, claim in claims.items()]
     return {
         "metadata": {

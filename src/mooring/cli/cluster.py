@@ -1,0 +1,127 @@
+"""`mooring up`, `down`, `status`, `demo`: a cluster on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from mooring.cli.nodes import DATA_DIR
+from mooring.cli.output import fail, log_lines, table
+
+
+def enter_rootless() -> None:
+    """Without root: starts this program again as root of a user and mount namespace of its own. Returns if root."""
+    if os.geteuid() == 0:
+        return
+    click.echo("not root: running in a user namespace; volumes are directories, not block devices", err=True)
+    environ = {**os.environ, "MOORING_ROOTLESS": "1"}
+    flags = ["--user", "--map-root-user", "--mount", "--propagation", "private"]
+    try:
+        os.execvpe("unshare", ["unshare", *flags, sys.executable, "-m", "mooring.cli.main", *sys.argv[1:]], environ)
+    except FileNotFoundError:
+        fail("without root, `unshare` is needed: apt-get install util-linux")
+
+
+@click.command()
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="How many nodes.")
+@DATA_DIR
+@click.option("--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one.")
+@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Also write the kubeconfig here (0600).")
+@click.option(
+    "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
+)
+@click.option(
+    "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
+)
+def up(
+    nodes: int,
+    data_dir: str | None,
+    port: int,
+    kubeconfig_out: Path | None,
+    node_monitor_grace_period: float,
+    images: Path | None,
+) -> None:
+    """A cluster on this machine, in the foreground, until Ctrl-C.
+
+    Real block devices, file systems, mounts and processes; kubectl works. All state is in the data directory, and the
+    next `up` resumes there.
+    """
+    enter_rootless()
+    from mooring.cluster.cluster import Options
+    from mooring.cluster.foreground import run
+    from mooring.cluster.layout import open_layout
+
+    log_lines("info")
+    options = Options(
+        nodes=nodes,
+        port=port,
+        node_monitor_grace_period=node_monitor_grace_period,
+        kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
+        images=images.absolute() if images else None,
+        rootless="MOORING_ROOTLESS" in os.environ,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run(open_layout(data_dir), options))
+
+
+@click.command()
+@DATA_DIR
+def down(data_dir: str | None) -> None:
+    """Take a cluster down: stop the `up` that runs, and clean up what a killed one left."""
+    from mooring.cluster.foreground import take_down
+    from mooring.cluster.layout import open_layout
+
+    layout = open_layout(data_dir)
+    if not layout.root.is_dir():
+        fail(f"there is no cluster in {layout.root}")
+    found = take_down(layout)
+    click.echo(f"{layout.root}: " + (f"stopped {', '.join(found)}" if found else "nothing was running"))
+
+
+@click.command()
+@DATA_DIR
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def status(data_dir: str | None, output: str) -> None:
+    """Show nodes, claims, pods and volumes once."""
+    from mooring.cluster.layout import open_layout
+    from mooring.cluster.view import as_json, sections, take
+    from mooring.kube import config
+
+    layout = open_layout(data_dir)
+    if not layout.kubeconfig.exists():
+        fail(f"there is no cluster in {layout.root}: start one with `mooring up`")
+
+    async def read() -> None:
+        client = config.load(layout.kubeconfig)
+        try:
+            snapshot = await take(client)
+        finally:
+            await client.close()
+        if output == "json":
+            click.echo(json.dumps(as_json(snapshot), indent=2))
+        else:
+            click.echo("\n\n".join(table(header, rows) for header, rows in sections(snapshot)))
+
+    asyncio.run(read())
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Keep the data directory.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("demo-out"), show_default=True, help="For the timeline."
+)
+def demo(keep: bool, out: Path) -> None:
+    """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss, crashes."""
+    enter_rootless()
+    from mooring.cluster.demo import run_demo
+
+    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep)))
+
+
+COMMANDS = (up, down, status, demo)

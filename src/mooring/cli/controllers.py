@@ -1,0 +1,67 @@
+"""Which controllers there are, by the names that `--controllers` takes, and how each is made.
+
+The only module that knows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from mooring.controllers.attachdetach.controller import AttachDetachController
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.controllers.podgc.controller import PodGCController
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.times import Now
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager, load_plugins
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What controllers are given besides a client. Times in seconds."""
+
+    now: Now
+    random: Random
+    plugin_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    node_monitor_grace_period: float = 40.0
+
+    def plugins(self) -> PluginManager:
+        """The volume plugins, initialised for a controller."""
+        return load_plugins(ControllerVolumeHost(self.now, self.plugin_settings))
+
+
+Factory = Callable[[Client, Settings], Controller]
+
+
+def _plain(kind: Callable[..., Controller]) -> Factory:
+    return lambda client, settings: kind(client, now=settings.now, random=settings.random)
+
+
+def _with_plugins(kind: Callable[..., Controller]) -> Factory:
+    return lambda client, settings: kind(client, settings.plugins(), now=settings.now, random=settings.random)
+
+
+def _node_lifecycle(client: Client, settings: Settings) -> Controller:
+    return NodeLifecycleController(
+        client, grace_period=settings.node_monitor_grace_period, now=settings.now, random=settings.random
+    )
+
+
+FACTORIES: dict[str, Factory] = {
+    "attachdetach": _with_plugins(AttachDetachController),
+    "attacher": _with_plugins(AttacherController),
+    "binding": _plain(BindingController),
+    "provisioning": _with_plugins(ProvisioningController),
+    "scheduling": _plain(SchedulingController),
+    "statefulset": _plain(StatefulSetController),
+    "nodelifecycle": _node_lifecycle,
+    "podgc": _plain(PodGCController),
+}

@@ -1,0 +1,39 @@
+"""How the commands speak: tables, one-line errors, structured logs. Colour only on terminals."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+import structlog
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """Ends the program with one line."""
+    click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+    sys.exit(status)
+
+
+def log_lines(level: str = "info") -> None:
+    """One event a line on standard error: key=value, the time in UTC."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as kubectl prints them: as wide as needed, three spaces apart."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join("   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)

@@ -1,0 +1,174 @@
+"""`mooring apiserver`, `mooring controller`, `mooring agent`: one part each, in the foreground.
+
+`mooring up` starts them; on a real cluster `mooring controller` runs beside the real API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import click
+
+from mooring.cli.output import fail, log_lines
+
+LOG_LEVEL = click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+KUBECONFIG = click.option("--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config.")
+PLUGIN_SETTING = click.option(
+    "--plugin-setting",
+    "plugin_settings",
+    multiple=True,
+    metavar="PLUGIN:KEY=VALUE",
+    help="A setting of a volume plugin; may be given several times.",
+)
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """`PLUGIN:KEY=VALUE` → {PLUGIN: {KEY: VALUE}}; a usage error for anything else."""
+    settings: dict[str, dict[str, str]] = {}
+    for entry in given:
+        plugin, colon, rest = entry.partition(":")
+        key, equals, value = rest.partition("=")
+        if not (plugin and colon and key and equals):
+            raise click.UsageError(f"--plugin-setting {entry!r}: it has the form PLUGIN:KEY=VALUE")
+        settings.setdefault(plugin, {})[key] = value
+    return settings
+
+
+def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
+    """Runs `work` until it ends, or SIGTERM or SIGINT cancels it."""
+
+    async def story() -> None:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+
+
+@click.command()
+@click.option("--data-dir", required=True, type=click.Path(path_type=Path), help="Where objects and secrets are kept.")
+@click.option("--port", default=7443, show_default=True, help="Port on 127.0.0.1; 0 for any free one.")
+@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write the admin's kubeconfig (0600).")
+@LOG_LEVEL
+def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level: str) -> None:
+    """The embedded Kubernetes API server, on the loopback interface."""
+    from mooring.apiserver.entry import PortBusy, serve
+
+    log_lines(log_level)
+
+    async def run() -> None:
+        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, secure=True)
+        click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await running.close()
+
+    try:
+        run_until_signalled(run())
+    except PortBusy as error:
+        fail(str(error))
+
+
+@click.command()
+@click.option("--controllers", required=True, metavar="LIST", help="Which to run, by name, with commas between.")
+@KUBECONFIG
+@click.option(
+    "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
+)
+@PLUGIN_SETTING
+@LOG_LEVEL
+def controller(
+    controllers: str,
+    kubeconfig: str | None,
+    node_monitor_grace_period: float,
+    plugin_settings: tuple[str, ...],
+    log_level: str,
+) -> None:
+    """Runs controllers against an API server, Mooring's or any Kubernetes cluster's.
+
+    There is no default: on a real cluster upstream's own controllers run, and each thing must have one controller.
+    """
+    from mooring.cli.controllers import FACTORIES, Settings
+    from mooring.kube import config
+    from mooring.kube.times import wall_clock
+
+    names = [name.strip() for name in controllers.split(",") if name.strip()]
+    unknown = [name for name in names if name not in FACTORIES]
+    if unknown or not names:
+        raise click.UsageError(
+            f"--controllers: unknown {', '.join(unknown) or '(none given)'}; there are {', '.join(FACTORIES)}"
+        )
+    log_lines(log_level)
+    client = config.load(config.find(os.environ, kubeconfig))
+    settings = Settings(
+        now=wall_clock,
+        random=SystemRandom(),
+        plugin_settings=parse_settings(plugin_settings),
+        node_monitor_grace_period=node_monitor_grace_period,
+    )
+
+    async def run() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(FACTORIES[name](client, settings).run(), name=name)
+        finally:
+            await client.close()
+
+    run_until_signalled(run())
+
+
+@click.command()
+@click.option("--name", required=True, help="The node's name.")
+@click.option("--root-dir", required=True, type=click.Path(path_type=Path), help="The agent's own directory.")
+@KUBECONFIG
+@click.option(
+    "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
+)
+@click.option("--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see.")
+@click.option("--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often.")
+@PLUGIN_SETTING
+@LOG_LEVEL
+def agent(
+    name: str,
+    root_dir: Path,
+    kubeconfig: str | None,
+    images: Path | None,
+    hide: tuple[Path, ...],
+    lease_duration: float,
+    plugin_settings: tuple[str, ...],
+    log_level: str,
+) -> None:
+    """A node agent: registers this machine as a Node, runs its pods, mounts their volumes. Needs root."""
+    from mooring.kube import config
+    from mooring.kube.times import wall_clock
+    from mooring.node.agent import AgentOptions, run_agent
+
+    if os.geteuid() != 0:
+        fail("the node agent needs root: it mounts file systems and makes namespaces")
+    log_lines(log_level)
+    client = config.load(config.find(os.environ, kubeconfig))
+    options = AgentOptions(
+        name=name,
+        root_dir=root_dir.absolute(),
+        boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        images_dir=images.absolute() if images else None,
+        masked_dirs=tuple(path.absolute() for path in hide),
+        lease_duration_s=lease_duration,
+        plugin_settings=parse_settings(plugin_settings),
+    )
+    asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
+
+
+COMMANDS = (apiserver, controller, agent)

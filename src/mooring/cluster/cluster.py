@@ -1,0 +1,283 @@
+"""The cluster itself: API server, controllers and machines, started in order and taken down in order.
+
+Guarantees: one `up` for a data directory; what dies is started again; when `stop` has returned, no process, mount or
+loop device of this cluster is left on the machine; all state is in the data directory and the next start resumes there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from mooring.apiserver.entry import load_tokens, write_kubeconfig
+from mooring.cluster import control, manifests
+from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.node_machine import NodeMachine
+from mooring.cluster.processes import Part, Running, load, save
+from mooring.cluster.sweep import sweep
+from mooring.kube import config
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists, KubeError
+from mooring.kube.objects import StorageClass
+from mooring.volumes.plugins.disk_array import DiskArray
+
+log = structlog.get_logger(component="cluster")
+
+READY_S = 30.0
+ALL_CONTROLLERS = "attachdetach,attacher,binding,provisioning,scheduling,statefulset,nodelifecycle,podgc"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `mooring up` was asked for. Times in seconds."""
+
+    nodes: int = 3
+    port: int = 7443
+    node_monitor_grace_period: float = 40.0
+    kubeconfig_out: Path | None = None
+    images: Path | None = None
+    rootless: bool = False
+    controllers: str = ALL_CONTROLLERS
+
+
+@dataclass
+class Cluster:
+    """A running cluster. Use as `async with Cluster(...)`: leaving takes it down."""
+
+    layout: Layout
+    options: Options
+    machines: dict[str, NodeMachine] = field(default_factory=dict[str, NodeMachine])
+    port: int = 0
+    _lock: Any = None
+    _apiserver: Part | None = None
+    _controllers: Part | None = None
+    _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    async def __aenter__(self) -> Cluster:
+        self.layout.make()
+        self._lock = hold(self.layout)
+        try:
+            sweep(self.layout)  # what a killed `up` may have left
+            await self._start()
+        except BaseException:
+            await self.stop(grace=0)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def array(self) -> DiskArray:
+        """The disk array of this cluster."""
+        return DiskArray(self.layout.array, self._mode)
+
+    def client(self) -> Client:
+        """A client with the admin's credentials."""
+        return config.load(self.layout.kubeconfig)
+
+    @property
+    def parts(self) -> list[Part]:
+        """API server and controllers."""
+        return [part for part in (self._apiserver, self._controllers) if part is not None]
+
+    async def _start(self) -> None:
+        self.port = self._choose_port()
+        kubeconfig = str(self.layout.kubeconfig)
+        where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
+        self._apiserver = self._part("apiserver", "apiserver", *where, "--kubeconfig-out", kubeconfig)
+        await self._apiserver.start()
+        await self._until_ready(self._apiserver)
+        which = ["--controllers", self.options.controllers, "--kubeconfig", kubeconfig]
+        grace = ["--node-monitor-grace-period", str(self.options.node_monitor_grace_period)]
+        self._controllers = self._part("controllers", "controller", *which, *grace, *self._array_flags())
+        await self._controllers.start()
+        await self._start_machines()
+        await self._control.enter_async_context(control.serving(self.layout.control, self._obey))
+        if self.options.kubeconfig_out:
+            hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
+
+    def _part(self, name: str, *arguments: str) -> Part:
+        return Part(name, mooring(*arguments), run=self.layout.run, logs=self.layout.logs)
+
+    def _array_flags(self) -> list[str]:
+        settings = {"array": self.layout.array, "mode": self._mode}
+        return [flag for k, v in settings.items() for flag in ("--plugin-setting", f"mooring.dev/disk:{k}={v}")]
+
+    @property
+    def _mode(self) -> str:
+        return "directory" if self.options.rootless else "loop"
+
+    def _choose_port(self) -> int:
+        """The port asked for, if it is free; else the one that this cluster had, so that kubeconfigs stay true."""
+        held = settings(self.layout).get("port")
+        wanted = int(held or self.options.port)
+        if self.options.port == 0 and not held:
+            return free_port()
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                raise ClusterError(
+                    f"port {wanted} is in use by another program: choose one with --port, or --port 0 for any free one"
+                    + (f" (remembered in {self.layout.settings})" if held else "")
+                ) from error
+        return wanted
+
+    async def _until_ready(self, part: Part) -> None:
+        deadline = asyncio.get_running_loop().time() + READY_S
+        while asyncio.get_running_loop().time() < deadline:
+            if part.restarts:
+                break
+            if self.layout.kubeconfig.exists():
+                client = self.client()
+                try:
+                    await client.request("GET", "/readyz")
+                    await self._install(client)
+                    self._remember()
+                    return
+                except KubeError:
+                    pass
+                finally:
+                    await client.close()
+            await asyncio.sleep(0.05)
+        raise ClusterError(f"the API server does not come up: see {self.layout.logs / 'apiserver.log'}")
+
+    async def _install(self, client: Client) -> None:
+        with contextlib.suppress(AlreadyExists):
+            await client.create(StorageClass, manifests.DEFAULT_STORAGE_CLASS)
+
+    def _remember(self) -> None:
+        self.layout.settings.write_text(json.dumps({"port": self.port, "nodes": self.options.nodes}))
+
+    async def _start_machines(self) -> None:
+        for number in range(1, self.options.nodes + 1):
+            name = f"node-{number}"
+            self.layout.node(name).mkdir(parents=True, exist_ok=True)
+            self._give_credentials(name)
+            self.machines[name] = NodeMachine(name, self.layout, self.array, self._agent_command)
+        await asyncio.gather(*(machine.start() for machine in self.machines.values()))
+
+    def _give_credentials(self, node: str) -> None:
+        url = f"https://127.0.0.1:{self.port}"
+        authority = (self.layout.apiserver / "ca.crt").read_bytes()
+        token = load_tokens(self.layout.apiserver).node(node)
+        write_kubeconfig(self.layout.node_kubeconfig(node), url, token, authority)
+
+    def _agent_command(self, name: str) -> list[str]:
+        flags = ["--name", name, "--root-dir", str(self.layout.node(name))]
+        flags += ["--kubeconfig", str(self.layout.node_kubeconfig(name)), "--hide", str(self.layout.root)]
+        flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
+        if self.options.images:
+            flags += ["--images", str(self.options.images)]
+        return mooring("agent", *flags, *self._array_flags())
+
+    async def _obey(self, command: str, node: str) -> str:
+        machine = self.machines.get(node)
+        if machine is None:
+            raise ClusterError(f"no node {node!r} here: there are {', '.join(self.machines)}")
+        match command:
+            case "start":
+                if machine.on:
+                    raise ClusterError(f"{node} is on")
+                await machine.start()
+                return f"{node} boots"
+            case "stop":
+                if not machine.on:
+                    raise ClusterError(f"{node} is off")
+                clean = await machine.stop()
+                return f"{node} has shut down" if clean else f"{node} did not shut down in time; its power was cut"
+            case "kill":
+                if not machine.on:
+                    raise ClusterError(f"{node} is off")
+                await machine.lose_power()
+                return f"{node} has lost power"
+            case _:
+                raise ClusterError(f"unknown command {command!r}")
+
+    async def stop(self, *, grace: float = 30.0) -> None:
+        """Takes everything down: machines first, while the API server can hear them, then controllers, then that."""
+        await self._control.aclose()
+        await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
+        for part in (self._controllers, self._apiserver):
+            if part is not None:
+                await part.stop()
+        if self._lock is not None:
+            sweep(self.layout)
+            release(self.layout, self._lock)
+            self._lock = None
+
+
+def mooring(*arguments: str) -> list[str]:
+    """The command line of a part."""
+    return [sys.executable, "-m", "mooring.cli.main", *arguments]
+
+
+def hold(layout: Layout) -> Any:
+    """Takes the data directory for this process; ClusterError if another `up` has it."""
+    lock = layout.lock.open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = load(layout.run / "up.json")
+        lock.close()
+        who = f" as process {owner.pid}" if owner else ""
+        raise ClusterError(
+            f"a cluster already runs on {layout.root}{who}: use it (`mooring status`), or give another --data-dir"
+        ) from error
+    running = Running.of(os.getpid())
+    assert running is not None
+    save(layout.run / "up.json", running)
+    return lock
+
+
+def release(layout: Layout, lock: Any) -> None:
+    """Gives the data directory back."""
+    (layout.run / "up.json").unlink(missing_ok=True)
+    lock.close()
+
+
+def settings(layout: Layout) -> dict[str, Any]:
+    """What the last run remembered; empty at the first."""
+    try:
+        return json.loads(layout.settings.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ClusterError(f"{layout.settings} is damaged ({error}): remove it") from error
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def hand_out(source: Path, target: Path, chown: Callable[[Path, int, int], None] = os.chown) -> None:
+    """Copies the admin's kubeconfig to where the user wants it: 0600, and the user's own behind sudo."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.new")
+    draft.touch(mode=0o600)
+    shutil.copyfile(source, draft)
+    draft.chmod(0o600)
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if user and group:
+        chown(draft, int(user), int(group))
+    draft.rename(target)

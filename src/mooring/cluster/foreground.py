@@ -1,0 +1,155 @@
+"""`mooring up` in the foreground: a live view on a terminal, plain lines elsewhere, and an orderly end.
+
+The first Ctrl-C (or SIGTERM) shuts the machines down cleanly; the second cuts their power.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+import click
+
+from mooring.cli.output import table
+from mooring.cluster.cluster import Cluster, Options
+from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.processes import load
+from mooring.cluster.sweep import sweep
+from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, take, volume_of
+from mooring.kube.errors import KubeError
+
+LOOK_S = 1.0
+DOWN_S = 60.0
+
+
+async def run(layout: Layout, options: Options, out: TextIO = sys.stdout) -> None:
+    """Runs the cluster until a signal."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    async with Cluster(layout, options) as cluster:
+        print(_welcome(cluster), file=out, flush=True)
+        shown = asyncio.create_task(_show(cluster, out))
+        await asked.wait()
+        shown.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await shown
+        print("shutting down: machines first (Ctrl-C again cuts their power)", file=out, flush=True)
+        asked.clear()
+        await _stop(cluster, asked)
+    print(f"stopped; the next `mooring up` resumes on {layout.root}", file=out, flush=True)
+
+
+async def _stop(cluster: Cluster, again: asyncio.Event) -> None:
+    orderly = asyncio.create_task(cluster.stop())
+    impatient = asyncio.create_task(again.wait())
+    await asyncio.wait({orderly, impatient}, return_when=asyncio.FIRST_COMPLETED)
+    if not orderly.done():
+        for machine in cluster.machines.values():
+            machine.cut_now()
+    impatient.cancel()
+    await orderly
+
+
+def _welcome(cluster: Cluster) -> str:
+    return (
+        f"cluster with {len(cluster.machines)} nodes on https://127.0.0.1:{cluster.port}\n"
+        f"  export KUBECONFIG={cluster.options.kubeconfig_out or cluster.layout.kubeconfig}\n"
+        f"  kubectl get nodes; mooring status --data-dir {cluster.layout.root}; Ctrl-C to stop"
+    )
+
+
+async def _show(cluster: Cluster, out: TextIO) -> None:
+    """Looks once a second; on a terminal redraws, elsewhere prints what has changed."""
+    client = cluster.client()
+    terminal = out.isatty()
+    before: dict[str, str] = {}
+    drawn = 0
+    try:
+        while True:
+            with contextlib.suppress(KubeError):
+                snapshot = await take(client)
+                if terminal:
+                    drawn = _redraw(snapshot, cluster, out, drawn)
+                else:
+                    now = dict(_facts(snapshot, cluster))
+                    for line in _changes(before, now):
+                        print(line, file=out, flush=True)
+                    before = now
+            await asyncio.sleep(LOOK_S)
+    finally:
+        await client.close()
+
+
+def _redraw(snapshot: Snapshot, cluster: Cluster, out: TextIO, drawn: int) -> int:
+    lines = "\n\n".join(table(header, rows) for header, rows in sections(snapshot)).splitlines()
+    lines += ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster))]
+    width = os.get_terminal_size(out.fileno()).columns
+    print(f"\x1b[{drawn}F\x1b[J" if drawn else "", end="", file=out)
+    print("\n".join(_coloured(line[:width]) for line in lines), file=out, flush=True)
+    return len(lines)
+
+
+def _coloured(line: str) -> str:
+    words = {"Unknown": "red", "out-of-service": "red", "detaching": "yellow", "attaching": "yellow", "Ready": "green"}
+    for word, colour in words.items():
+        if word in line:
+            return line.replace(word, click.style(word, fg=colour), 1)
+    return line
+
+
+def _parts(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for part in cluster.parts:
+        running = part.running
+        restarts = f", restarted {part.restarts}x" if part.restarts else ""
+        yield part.name, (f"pid {running.pid}" if running else "down") + restarts
+    for machine in cluster.machines.values():
+        if not machine.on:
+            yield machine.name, "off"
+
+
+def _facts(snapshot: Snapshot, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for node in snapshot.nodes:
+        yield f"node {node.name}", node_state(node)
+    for claim in snapshot.claims:
+        yield f"claim {claim.key}", claim.status.phase
+    for pod in snapshot.pods:
+        yield f"pod {pod.key}", f"{pod_state(pod)} on {pod.spec.node_name or '(no node yet)'}"
+    for record in snapshot.attachments:
+        yield f"volume {volume_of(record)} on {record.spec.node_name}", attachment_state(record)
+    for name, state in _parts(cluster):
+        yield f"part {name}", state
+
+
+def _changes(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
+    stamp = time.strftime("%H:%M:%S")
+    for what, state in now.items():
+        if before.get(what) != state:
+            yield f"{stamp}  {what}: {state}"
+    for what in before:
+        if what not in now:
+            yield f"{stamp}  {what}: gone"
+
+
+def take_down(layout: Layout) -> list[str]:
+    """Stops the `up` that runs on the data directory, if any, and cleans up. Returns what was stopped. Blocks."""
+    found: list[str] = []
+    owner = load(layout.run / "up.json")
+    if owner is not None:
+        found.append(f"mooring up (process {owner.pid})")
+        owner.send(signal.SIGTERM)
+        deadline = time.monotonic() + DOWN_S
+        while owner.alive:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"`mooring up` (process {owner.pid}) does not stop within {DOWN_S:g} s: kill it, then try again"
+                )
+            time.sleep(0.05)
+    return found + sweep(layout)

@@ -1,0 +1,95 @@
+"""Where a cluster keeps what on disk, and who runs there.
+
+<data dir>/
+  up.lock               held by the `mooring up` that runs
+  cluster.json          nodes and port, for the next start
+  kubeconfig            the admin's
+  control.sock          commands of `mooring node …`
+  apiserver/            the API server's store and secrets
+  array/                the disk array
+  nodes/<name>/         a node's root directory
+  run/<part>.json       pid and start time of each running part
+  logs/<part>.log
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class ClusterError(Exception):
+    """Something about this cluster that its user can mend; the message says how."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths under one data directory."""
+
+    root: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "up.lock"
+
+    @property
+    def settings(self) -> Path:
+        return self.root / "cluster.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def control(self) -> Path:
+        return self.root / "control.sock"
+
+    @property
+    def apiserver(self) -> Path:
+        return self.root / "apiserver"
+
+    @property
+    def array(self) -> Path:
+        return self.root / "array"
+
+    @property
+    def nodes(self) -> Path:
+        return self.root / "nodes"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    def node(self, name: str) -> Path:
+        """The root directory of a node's agent."""
+        return self.nodes / name
+
+    def node_kubeconfig(self, name: str) -> Path:
+        return self.node(name) / "kubeconfig"
+
+    def make(self) -> None:
+        """Creates the directories; ClusterError if that is not possible."""
+        try:
+            for directory in (self.root, self.apiserver, self.array, self.nodes, self.run, self.logs):
+                directory.mkdir(parents=True, exist_ok=True)
+            self.root.chmod(0o700)
+        except OSError as error:
+            raise ClusterError(f"cannot make the data directory {self.root}: {error.strerror}") from error
+
+
+def default_data_dir() -> Path:
+    """/var/lib/mooring for root, else the user's own."""
+    if os.geteuid() == 0 and "MOORING_ROOTLESS" not in os.environ:
+        return Path("/var/lib/mooring")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "mooring"
+
+
+def open_layout(data_dir: str | None) -> Layout:
+    """The layout of a data directory given on the command line, else of MOORING_DATA_DIR, else the default."""
+    chosen = data_dir or os.environ.get("MOORING_DATA_DIR")
+    return Layout(Path(chosen).absolute() if chosen else default_data_dir())

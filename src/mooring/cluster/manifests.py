@@ -1,0 +1,16 @@
+"""What a new cluster is given: the default StorageClass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DEFAULT_STORAGE_CLASS: dict[str, Any] = {
+    "metadata": {
+        "name": "mooring-disk",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": "mooring.dev/disk",
+    "parameters": {"fsType": "ext4"},
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}

@@ -1,0 +1,147 @@
+"""One simulated machine, seen from the host: power button, power loss, power on.
+
+Losing power means: its file systems stop without flushing, its processes are gone, its devices are gone. In this order,
+so that nothing that was not synced reaches a disk (design section 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from mooring.cluster.layout import Layout
+from mooring.cluster.processes import Part, Running
+from mooring.mounts.blocking import blocking
+from mooring.mounts.power import shutdown_filesystems
+from mooring.volumes.errors import DeviceStillInUse
+from mooring.volumes.plugins.disk_array import DiskArray
+
+log = structlog.get_logger(component="cluster")
+
+CLEAN_STOP_S = 60.0
+RESTART_S = 0.5
+RELEASE_S = 10.0
+
+
+class NodeMachine:
+    """A node's machine. `on` says whether it has power."""
+
+    def __init__(self, name: str, layout: Layout, array: DiskArray, agent: Callable[[str], Sequence[str]]) -> None:
+        self.name = name
+        self.on = False
+        self._layout = layout
+        self._array = array
+        self._agent = agent
+        self._part: Part | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()  # one change of power at a time
+
+    async def start(self) -> None:
+        """Power on: a new boot. Nothing happens if it is on."""
+        async with self._lock:
+            if not self.on:
+                await self._boot()
+
+    async def stop(self, *, grace: float = CLEAN_STOP_S) -> bool:
+        """Presses the power button and waits up to `grace` seconds; then the power is cut. True if it went cleanly."""
+        async with self._lock:
+            if not self.on or self._part is None:
+                return True
+            self.on = False
+            init = self.init
+            if init is not None:
+                init.send(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(self._part.ended.wait(), grace)
+                clean = True
+            except TimeoutError:
+                log.warning("did not shut down in time: its power is cut", node=self.name, seconds=grace)
+                clean = False
+            await self._cut()
+            return clean
+
+    async def lose_power(self) -> None:
+        """Power loss: what was not synced is gone."""
+        async with self._lock:
+            self.on = False
+            await self._cut()
+
+    def cut_now(self) -> None:
+        """Lets a clean stop that is under way wait no longer."""
+        init = self.init
+        if init is not None:
+            init.send(signal.SIGKILL)
+
+    @property
+    def init(self) -> Running | None:
+        """The machine's first process, by its pid on the host."""
+        running = self._part.running if self._part else None
+        children = running.children() if running else []
+        return children[0] if children else None
+
+    async def _boot(self) -> None:
+        await blocking(self._array.power_on, self.name)
+        boot_id = str(uuid.uuid4())
+        self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
+        self._part = Part(
+            f"machine-{self.name}",
+            machine_command(self.name, self._agent(self.name)),
+            run=self._layout.run,
+            logs=self._layout.logs,
+            environ={"MOORING_BOOT_ID": boot_id},
+        )
+        await self._part.start(restart=False)
+        self.on = True
+        log.info("power on", node=self.name, boot_id=boot_id)
+        self._watcher = asyncio.create_task(self._reboot_when_it_dies(self._part), name=f"watch {self.name}")
+
+    async def _cut(self) -> None:
+        init = self.init
+        if init is not None:
+            await blocking(stop_file_systems, self._array, self.name, init.pid)
+        if self._part is not None:
+            await self._part.kill()
+        await blocking(take_devices, self._array, self.name)
+
+    async def _reboot_when_it_dies(self, part: Part) -> None:
+        await part.ended.wait()
+        async with self._lock:
+            if not self.on or self._part is not part:
+                return
+            log.warning("machine died: it boots again", node=self.name)
+            self.on = False
+            await blocking(take_devices, self._array, self.name)
+            await asyncio.sleep(RESTART_S)
+            await self._boot()
+
+
+def stop_file_systems(array: DiskArray, node: str, pid: int) -> None:
+    """Shuts down, without flushing, every file system on the node's disks that process `pid` sees. Blocks."""
+    numbers = [os.stat(device).st_rdev for device in array.devices(node).values() if device.startswith("/dev/")]
+    shutdown_filesystems([(os.major(number), os.minor(number)) for number in numbers], pid)
+
+
+def take_devices(array: DiskArray, node: str) -> None:
+    """The node's devices lose power. Its processes are gone; the kernel may still be dropping their mounts. Blocks."""
+    deadline = time.monotonic() + RELEASE_S
+    while True:
+        try:
+            array.power_off(node)
+            return
+        except DeviceStillInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def machine_command(name: str, agent: Sequence[str]) -> list[str]:
+    """The command that makes a machine around an agent's command."""
+    namespaces = ["--pid", "--fork", "--mount", "--uts", "--kill-child", "--propagation", "private"]
+    return ["unshare", *namespaces, sys.executable, "-m", "mooring.cluster.machine", name, "--", *agent]

@@ -1,0 +1,183 @@
+"""Starts processes, remembers which they are, and ends exactly those.
+
+A process is known by pid *and* start time, so that a pid that the kernel has given to somebody else is never taken for
+ours. Records are files under `run/`: they outlive us, and `mooring down` reads them after a `kill -9` of everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger(component="cluster")
+
+FIRST_RESTART_S = 0.1
+LAST_RESTART_S = 5.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process on this machine; `start_time` is in clock ticks since boot."""
+
+    pid: int
+    start_time: int
+
+    @classmethod
+    def of(cls, pid: int) -> Running | None:
+        """The process that has this pid now, or None if there is none (or only its zombie)."""
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return cls(pid, int(fields[19])) if fields[0] not in "ZX" else None
+
+    @property
+    def alive(self) -> bool:
+        return Running.of(self.pid) == self
+
+    def send(self, number: signal.Signals) -> None:
+        """Signals the process if it is still the same one."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def children(self) -> list[Running]:
+        """Its direct children."""
+        try:
+            pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+        return [found for pid in pids if (found := Running.of(int(pid)))]
+
+
+def save(record: Path, running: Running) -> None:
+    """Writes who runs; atomically."""
+    draft = record.with_suffix(".new")
+    draft.write_text(json.dumps({"pid": running.pid, "startTime": running.start_time}))
+    draft.rename(record)
+
+
+def load(record: Path) -> Running | None:
+    """Who was written down, if that process is still alive."""
+    try:
+        held = json.loads(record.read_text())
+        running = Running(int(held["pid"]), int(held["startTime"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return running if running.alive else None
+
+
+def end(running: Running, *, grace: float = 5.0) -> None:
+    """Ends one process: SIGTERM, and after `grace` seconds SIGKILL. Blocks until it is gone."""
+    running.send(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while running.alive and time.monotonic() < deadline:
+        time.sleep(0.02)
+    kill(running)
+
+
+def kill(running: Running, *, patience: float = 10.0) -> None:
+    """SIGKILL, and waits until it is gone. TimeoutError if the kernel cannot end it within `patience` seconds."""
+    running.send(signal.SIGKILL)
+    deadline = time.monotonic() + patience
+    while running.alive:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {running.pid} does not end, even by SIGKILL")
+        time.sleep(0.01)
+
+
+class Part:
+    """One process of the cluster that is started again whenever it dies, until `stop`."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], *, run: Path, logs: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.restarts = 0
+        self._argv = list(argv)
+        self._record = run / f"{name}.json"
+        self._log = logs / f"{name}.log"
+        self._environ = {**os.environ, **(environ or {})}
+        self._wanted = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.ended = asyncio.Event()
+
+    @property
+    def running(self) -> Running | None:
+        """The process at this moment, or None between death and restart."""
+        return Running.of(self._process.pid) if self._process and self._process.returncode is None else None
+
+    async def start(self, *, restart: bool = True) -> None:
+        """Starts it; returns when the first process exists."""
+        self._wanted = restart
+        self.ended.clear()
+        await self._spawn()
+        self._task = asyncio.create_task(self._watch(), name=f"part {self.name}")
+
+    async def stop(self, *, grace: float = 10.0) -> None:
+        """SIGTERM, after `grace` seconds SIGKILL; returns when it is gone."""
+        self._wanted = False
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), grace)
+            except TimeoutError:
+                log.warning("does not stop: killed", part=self.name)
+                self._process.kill()
+        await self._finish()
+
+    async def kill(self) -> None:
+        """SIGKILL, for good; returns when it is gone."""
+        self._wanted = False
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+        await self._finish()
+
+    async def _finish(self) -> None:
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    async def _spawn(self) -> None:
+        with self._log.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._environ,
+                start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in order
+            )
+        running = Running.of(self._process.pid)
+        if running is not None:
+            save(self._record, running)
+
+    async def _watch(self) -> None:
+        delay = FIRST_RESTART_S
+        while True:
+            assert self._process is not None
+            born = asyncio.get_running_loop().time()
+            status = await self._process.wait()
+            if not self._wanted:
+                break
+            log.warning("died: started again", part=self.name, status=status, log=str(self._log))
+            delay = FIRST_RESTART_S if asyncio.get_running_loop().time() - born > 30 else delay
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RESTART_S)
+            if not self._wanted:
+                break
+            self.restarts += 1
+            await self._spawn()
+        self._record.unlink(missing_ok=True)
+        self.ended.set()

@@ -1,0 +1,47 @@
+"""Takes away whatever a cluster left on this machine: processes, mounts, loop devices.
+
+Works from what is written down and from what the kernel says, so also after a `kill -9` of everything. Touches only
+what provably belongs to the data directory: processes by pid and start time, loop devices by their backing file.
+"""
+
+from __future__ import annotations
+
+from mooring.cluster.layout import Layout
+from mooring.cluster.node_machine import take_devices
+from mooring.cluster.processes import Running, end, kill, load
+from mooring.volumes.plugins.disk_array import DiskArray
+
+
+def sweep(layout: Layout) -> list[str]:
+    """Ends and removes everything; returns what it found, in words. Blocks."""
+    found: list[str] = []
+    for record in sorted(layout.run.glob("*.json")):
+        if record.stem == "up":
+            continue
+        running = load(record)
+        if running is not None:
+            found.append(f"{record.stem} (process {running.pid})")
+            _end(record.stem, running)
+        record.unlink(missing_ok=True)
+    return found + _take_all_devices(layout)
+
+
+def _take_all_devices(layout: Layout) -> list[str]:
+    """All nodes are without power now; their next boot gives the devices back."""
+    array = DiskArray(layout.array)
+    nodes = {node for disk in array.list().values() for node in disk.nodes}
+    found = [f"device {device} of {node}" for node in sorted(nodes) for device in array.devices(node).values()]
+    for node in sorted(nodes):
+        take_devices(array, node)
+    return found
+
+
+def _end(part: str, running: Running) -> None:
+    if part.startswith("machine-"):
+        # The machine's first process dies with its parent, and everything in the machine with it.
+        first = running.children()
+        kill(running)
+        for init in first:
+            kill(init)
+    else:
+        end(running)
