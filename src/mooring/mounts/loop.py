@@ -35,6 +35,8 @@ _LOOP_MAJOR = 7
 _TRIES = 64
 _DELETED = " (deleted)"
 
+HIDDEN = "something that no process shows: a memory mapping, or a mount namespace without processes"
+
 
 def create(backing_file: str, read_only: bool = False) -> str:
     """Makes a new loop device of `backing_file` and returns its path. It stays until it is removed."""
@@ -62,7 +64,7 @@ def remove(device: str) -> None:
             _clear(device, descriptor)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            raise DeviceBusy(device, who_holds(device) or ["a mount namespace in which no process is"]) from None
+            raise DeviceBusy(device, who_holds(device) or [HIDDEN]) from None
         if error.errno != errno.ENXIO:
             raise
 
