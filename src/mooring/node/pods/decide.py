@@ -188,7 +188,7 @@ def _start(facts: Facts, memory: Memory, now: float) -> Decision:
     actions: list[tuple[Do, str]] = []
     requested = dict(memory.requested)
     wake: list[float] = []
-    for container, attempt in startable(facts, memory):
+    for container, attempt in startable(facts):
         restart = memory.restarts.get(container.name)
         asked = requested.get(container.name)
         if restart is not None and now < restart.due:
@@ -201,7 +201,7 @@ def _start(facts: Facts, memory: Memory, now: float) -> Decision:
     return Decision(tuple(actions), replace(memory, requested=requested), min(wake, default=None))
 
 
-def startable(facts: Facts, memory: Memory) -> Iterator[tuple[Container, int]]:
+def startable(facts: Facts) -> Iterator[tuple[Container, int]]:
     """The containers that are to run now and do not, each with the number of its next attempt."""
     pod, sandbox = facts.pod, facts.sandbox
     assert pod is not None

@@ -204,10 +204,9 @@ def _condition(pod: Pod, kind: str, now: str, *, holds: bool, why: Reason) -> di
     status = "True" if holds else "False"
     held = next((condition for condition in pod.status.conditions if condition.type == kind), None)
     since = held.last_transition_time if held and held.status == status and held.last_transition_time else now
-    reason = {} if holds else {"reason": why.code} | ({"message": why.message} if why.message else {})
-    # The nulls take away what an earlier report said: conditions are merged by type.
-    nothing: dict[str, Any] = {"reason": None, "message": None} if held else {}
-    return {"type": kind, "status": status, "lastTransitionTime": since, **nothing, **reason}
+    # An empty reason takes away what an earlier report said: conditions are merged by type.
+    code, message = ("", "") if holds else why
+    return {"type": kind, "status": status, "lastTransitionTime": since, "reason": code, "message": message}
 
 
 def _disruption(facts: Facts, now: str) -> list[dict[str, str]]:

@@ -38,13 +38,13 @@ class ContentWatches:
         self._random = random
         self._users: dict[_Source, set[_User]] = {}
         self._watches: dict[_Source, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
 
     def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str) -> None:
         """The pod uses this volume."""
         for source in sources(pod, spec):
             self._users.setdefault(source, set()).add((pod.uid, unique_name))
-            if source not in self._watches:
-                self._watches[source] = asyncio.create_task(self._watch(source), name=f"watch {source[1]}/{source[2]}")
+            self._begin(source)
 
     def unfollow(self, pod_uid: str, unique_name: str) -> None:
         """It does not any more."""
@@ -52,7 +52,20 @@ class ContentWatches:
             users.discard((pod_uid, unique_name))
             if not users:
                 del self._users[source]
-                self._watches.pop(source).cancel()
+                if source in self._watches:
+                    self._watches.pop(source).cancel()
+
+    async def run(self) -> None:
+        """Runs the watches until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for source in self._users:
+                self._begin(source)
+            await asyncio.Event().wait()
+
+    def _begin(self, source: _Source) -> None:
+        if self._group is not None and source not in self._watches:
+            self._watches[source] = self._group.create_task(self._watch(source), name=f"watch {source[1]}/{source[2]}")
 
     async def _watch(self, source: _Source) -> None:
         kind, namespace, name = source

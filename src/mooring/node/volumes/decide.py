@@ -17,15 +17,17 @@ from mooring.kube.reason import Reason
 
 @dataclass(frozen=True)
 class PodVolumes:
-    """What a pod is told of its volumes. `mounted`: volume name to path. `waiting`: volume name to why. `stale`: one
-    of them must not be used any more. `held`: something of the pod's volumes is, or may be, still mounted. `releasing`: it was let go, and that has not ended."""
+    """What a pod is told of its volumes. `mounted`: volume name to path. `waiting`: volume name to why."""
 
     wanted: bool = False
     mounted: Mapping[str, str] = field(default_factory=dict[str, str])
     waiting: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
     stale: bool = False
+    """One of them must not be used any more."""
     held: bool = False
+    """Something of them is, or may be, still mounted."""
     releasing: bool = False
+    """They were let go, and that has not ended."""
 
 
 class Presence(Enum):

@@ -20,7 +20,7 @@ from typing import Protocol
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import KubeError
+from mooring.kube.errors import KubeError, ServerError, Unreachable
 from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
@@ -85,7 +85,9 @@ class VolumeManager:
         self._content = content
         self._volumes: dict[str, WantedVolume] = {}
         self._by_pod: defaultdict[str, set[str]] = defaultdict(set)
+        self._wanting: set[str] = set()  # also pods without a volume
         self._queue: WorkQueue[str] = WorkQueue()
+        self._empty = asyncio.Event()
         self._publisher: Publisher
 
     # --- what others ask
@@ -93,6 +95,12 @@ class VolumeManager:
     def volumes_in_use(self) -> tuple[str, ...]:
         """The unique names for the Node's `volumesInUse`."""
         return tuple(sorted(name for name, volume in self._volumes.items() if volume.in_use))
+
+    async def drained(self) -> None:
+        """Returns when nothing of any volume is left on this node."""
+        while self._volumes:
+            self._empty.clear()
+            await self._empty.wait()
 
     def pods(self) -> list[str]:
         """The pods that want, or hold, any volume."""
@@ -106,7 +114,7 @@ class VolumeManager:
         for volume in volumes:
             volume.tell(pod_uid, mounted, waiting)
         return PodVolumes(
-            wanted=any(pod_uid in volume.wants for volume in volumes),
+            wanted=pod_uid in self._wanting,
             mounted=mounted,
             waiting=waiting,
             stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
@@ -117,6 +125,7 @@ class VolumeManager:
     def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
         """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has one."""
         names = {name: self._plugins.unique_volume_name(spec, pod.uid) for name, spec in specs.items()}
+        self._wanting.add(pod.uid)
         for unique_name in dict.fromkeys(names.values()):
             own = tuple(name for name, other in names.items() if other == unique_name)
             volume = self._volume(unique_name, specs[own[0]])
@@ -136,6 +145,7 @@ class VolumeManager:
 
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
+        self._wanting.discard(pod_uid)
         for unique_name in list(self._by_pod.get(pod_uid, ())):
             volume = self._volumes[unique_name]
             volume.adopted.discard(pod_uid)
@@ -191,6 +201,10 @@ class VolumeManager:
                 if not await self._take(volume, step):
                     return
             except handshake.NotAttachedYet as error:
+                self._waiting(volume, step, str(error))
+                self._queue.add_after(unique_name, LOOK_AGAIN_S)
+                return
+            except (Unreachable, ServerError) as error:  # about the API server, not about the volume
                 self._waiting(volume, step, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
@@ -260,6 +274,7 @@ class VolumeManager:
             await self._publisher.publish()
         if not volume.in_use and not volume.wants and volume.record.empty and self._volumes.get(name) is volume:
             del self._volumes[name]
+            self._empty.set()
 
     # --- the handshake
 

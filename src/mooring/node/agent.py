@@ -1,0 +1,155 @@
+"""The node agent as a whole: puts its parts together and runs them in the order that the handshake needs.
+
+1. Reconstruct: which pods run, what is mounted. No API server is needed, and nothing is changed.
+2. Register the Node, with `volumesInUse` as reconstructed. No status was written before.
+3. List the pods. Only now is it known what is not wanted, so only now may anything be stopped or unmounted.
+4. Work until cancelled. Cancelling stops the agent alone: its pods go on, and the next agent finds them.
+
+`shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is unmounted, and
+the last status says so: volumesInUse is empty and Ready is False.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from random import Random
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.events import Recorder
+from mooring.kube.informer import Informer
+from mooring.kube.objects import ConfigMap, Pod, Secret
+from mooring.kube.times import Now
+from mooring.mounts.interface import Mounts
+from mooring.node.options import AgentOptions
+from mooring.node.pods.worker import PodWorker
+from mooring.node.registration import Registration
+from mooring.node.runtime import Runtime
+from mooring.node.volumes.content import ContentWatches
+from mooring.node.volumes.manager import VolumeManager
+from mooring.volumes.host import NodeVolumeHost, VolumeHost
+from mooring.volumes.plugin_manager import PluginManager, load_plugins
+
+COMPONENT = "mooring-agent"
+SHUTDOWN_S = 120.0
+"""How long a shutdown may take before its last status is written as things are."""
+
+log = structlog.get_logger("node-agent")
+
+
+async def run_agent(
+    options: AgentOptions,
+    client: Client,
+    *,
+    runtime: Runtime,
+    mounts: Mounts,
+    now: Now,
+    random: Random,
+    shutdown: asyncio.Event | None = None,
+    make_plugins: Callable[[VolumeHost], PluginManager] = load_plugins,
+) -> None:
+    """Runs the agent of one node until it is cancelled, or until `shutdown` was set and is done."""
+    agent = Agent(options, client, runtime=runtime, mounts=mounts, now=now, random=random, make_plugins=make_plugins)
+    await agent.run(shutdown or asyncio.Event())
+
+
+class Agent:
+    """The parts of one node agent."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        client: Client,
+        *,
+        runtime: Runtime,
+        mounts: Mounts,
+        now: Now,
+        random: Random,
+        make_plugins: Callable[[VolumeHost], PluginManager],
+    ) -> None:
+        self._options = options
+        self._runtime = runtime
+        self._recorder = Recorder(client, COMPONENT, now=now, random=random, host=options.name)
+        host = NodeVolumeHost(
+            node_name=options.name,
+            root=options.root_dir,
+            mounts=mounts,
+            now=now,
+            fetch_config_map=lambda namespace, name: client.find(ConfigMap, name, namespace),
+            fetch_secret=lambda namespace, name: client.find(Secret, name, namespace),
+            plugin_settings=options.plugin_settings,
+        )
+        self._content = ContentWatches(client, self._content_changed, random=random)
+        self._volumes = VolumeManager(
+            client,
+            options.name,
+            options.root_dir,
+            make_plugins(host),
+            mounts,
+            report=lambda pod, reason, message: self._recorder.event(pod, "Warning", reason, message),
+            pod_changed=self._pod_changed,
+            content=self._content,
+        )
+        self._registration = Registration(client, options, self._volumes.volumes_in_use, now=now, random=random)
+        self._registration.nodes.add_handler(self._volumes.node_changed)
+        self._pods = Informer(
+            client,
+            Pod,
+            random=random,
+            field_selector=f"spec.nodeName={options.name}",
+            indexers={"uid": lambda pod: (pod.uid,)},
+        )
+        self._worker = PodWorker(
+            client, options, self._pods, runtime, self._volumes, self._recorder, now=now, random=random
+        )
+
+    def _content_changed(self, pod_uid: str, unique_name: str) -> None:
+        self._volumes.content_changed(pod_uid, unique_name)
+
+    def _pod_changed(self, uid: str) -> None:
+        self._worker.changed(uid)
+
+    async def run(self, shutdown: asyncio.Event) -> None:
+        """See `run_agent`."""
+        log.info("starting", node=self._options.name, root=str(self._options.root_dir), boot_id=self._options.boot_id)
+        await self._runtime.recover(self._pod_changed)
+        await self._volumes.reconstruct()
+        await self._registration.register()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in self._parts()]
+            await shutdown.wait()
+            await self._shut_down()
+            for task in tasks:
+                task.cancel()
+
+    def _parts(self) -> list[Coroutine[None, None, None]]:
+        return [
+            self._registration.nodes.run(),
+            self._registration.run(),
+            self._registration.run_lease(),
+            self._recorder.run(),
+            self._pods.run(),
+            self._content.run(),
+            self._work(self._volumes.run(self._registration)),
+            self._work(self._worker.run()),
+        ]
+
+    async def _work(self, part: Coroutine[None, None, None]) -> None:
+        """Begins when it is known what is wanted."""
+        await self._registration.nodes.synced()
+        await self._pods.synced()
+        await part
+
+    async def _shut_down(self) -> None:
+        log.info("shutting down", node=self._options.name)
+        self._worker.shut_down()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_S):
+                await self._worker.idle()
+                await self._volumes.drained()
+        await self._registration.shut_down("the node was shut down")
+        await self._recorder.flush()
+        log.info("shut down", node=self._options.name, volumes_in_use=self._volumes.volumes_in_use())
