@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 import yaml
 
+from mooring.apiserver import protobuf
 from mooring.apiserver.errors import BadRequest, Obj, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -21,8 +22,7 @@ def media_type(content_type: str) -> str:
 
 def read(body: bytes, content_type: str) -> Any:
     """Any JSON or YAML value. Raises BadRequest, TooLarge or UnsupportedMediaType."""
-    if len(body) > MAX_BODY_BYTES:
-        raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    _limited(body)
     kind = media_type(content_type)
     if kind.endswith("json"):
         return _checked(_json(body))
@@ -36,10 +36,18 @@ def read(body: bytes, content_type: str) -> Any:
 
 def read_object(body: bytes, content_type: str) -> Obj:
     """One object. Raises as `read` does."""
+    if media_type(content_type) == protobuf.MEDIA_TYPE:
+        return protobuf.decode(_limited(body))
     value = read(body, content_type)
     if not isinstance(value, dict):
         raise BadRequest("the body of the request is not an object")
     return cast(Obj, value)
+
+
+def _limited(body: bytes) -> bytes:
+    if len(body) > MAX_BODY_BYTES:
+        raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    return body
 
 
 def _json(body: bytes) -> Any:

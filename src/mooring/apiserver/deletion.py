@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from mooring.apiserver.dotted import list_at, object_at, text_at
+from mooring.apiserver.dotted import object_at, text_at
 from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid, unsupported
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.times import parse, stamp
@@ -107,7 +107,7 @@ def deleted(kind: Kind, old: Obj, options: DeleteOptions, now: datetime) -> Outc
     """What a delete does to `old`, whose preconditions hold."""
     obj = deepcopy(old)
     meta: Obj = obj["metadata"]
-    grace = _effective_grace(kind, old, options)
+    grace = kind.strategy.grace_seconds(old, options.grace)
     if "deletionTimestamp" in meta and grace is not None:
         if meta.get("deletionGracePeriodSeconds"):
             if not _shorten(meta, options, now):
@@ -119,22 +119,19 @@ def deleted(kind: Kind, old: Obj, options: DeleteOptions, now: datetime) -> Outc
     _set_collection_finalizers(meta, kind, options)
     if meta.get("deletionGracePeriodSeconds") and grace is not None:
         return Mark(obj)
-    if meta.get("finalizers"):
+    if meta.get("finalizers") or kind.strategy.holds(obj):
         _mark_ungraceful(meta, now)
+        kind.strategy.mark_deleted(obj)
         return Pending() if obj == old else Mark(obj)
     return Remove(obj)
 
 
-def ends_with_update(old: Obj, new: Obj) -> bool:
+def ends_with_update(kind: Kind, old: Obj, new: Obj) -> bool:
     """Whether an update completes a deletion: the last finalizer is gone and no grace is left to wait for."""
     meta: Obj = new["metadata"]
     if meta.get("finalizers") or "deletionTimestamp" not in old["metadata"]:
         return False
-    return not old["metadata"].get("deletionGracePeriodSeconds") and not list_at(new, "spec.finalizers")
-
-
-def _effective_grace(kind: Kind, obj: Obj, options: DeleteOptions) -> int | None:
-    return kind.strategy.grace_seconds(obj, options.grace)
+    return not old["metadata"].get("deletionGracePeriodSeconds") and not kind.strategy.holds(new)
 
 
 def _mark(meta: Obj, when: datetime, grace: int) -> None:

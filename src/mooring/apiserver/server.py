@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from mooring.apiserver import auth, discovery, openapi
+from mooring.apiserver import auth, discovery, openapi, reviews
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.dotted import WrongForm
 from mooring.apiserver.errors import ApiError, BadRequest, Internal, Obj, StoreFailed
@@ -50,6 +50,10 @@ class Server:
             ("create", "binding"): special.bind,
             ("create", "eviction"): special.evict,
             ("get", "log"): special.log,
+            ("get", "scale"): special.get_scale,
+            ("update", "scale"): special.set_scale,
+            ("patch", "scale"): special.set_scale,
+            ("update", "finalize"): special.finalize,
         }
         self._verbs: Mapping[str, Handler] = {
             "get": self._get,
@@ -119,6 +123,8 @@ class Server:
         request = replace(request, user=user)
         if (document := discovery.answer(request) or openapi.answer(request)) is not None:
             return document
+        if (review := reviews.answer(request, user)) is not None:
+            return review
         route = resolve(request)
         auth.authorize(user, route)
         return await self._handler(route)(request, route)

@@ -12,7 +12,7 @@ The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a v
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -124,7 +124,17 @@ class Store:
             return self.get(resource, key)
         return None if change.type == "DELETED" else change.item
 
-    def list(self, resource: str, version: int | None = None) -> list[Item]:
+    def heads(self, resource: str) -> Sequence[Item]:
+        """The newest state of every object of a resource, committed or on its way, in no order."""
+        newest = dict(self.collection(resource).items)
+        for (written, key), change in self._heads.items():
+            if written == resource and change.type != "DELETED":
+                newest[key] = change.item
+            elif written == resource:
+                newest.pop(key, None)
+        return [*newest.values()]
+
+    def list(self, resource: str, version: int | None = None) -> Sequence[Item]:
         """Every object of a resource, now or as of `version`. Raises `Expired` or `TooLargeVersion`."""
         if version is None:
             return self.collection(resource).current()

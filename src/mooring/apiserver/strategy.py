@@ -63,8 +63,8 @@ def label_1035_error(name: str) -> str | None:
         return None
     return (
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-        "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
+        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
     )
 
 
@@ -121,6 +121,13 @@ class Strategy:
     def fields(self, obj: Obj) -> Mapping[str, str]:
         """The fields beyond name and namespace that field selectors can ask for; one that is empty is still named."""
         return {}
+
+    def holds(self, obj: Obj) -> bool:
+        """Whether something beyond metadata.finalizers keeps a deleted object for now."""
+        return False
+
+    def mark_deleted(self, obj: Obj) -> None:
+        """Change an object that stays although it is deleted."""
 
     def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
         """The grace period of a deletion, or None if the kind is deleted at once."""

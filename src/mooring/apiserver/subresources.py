@@ -2,20 +2,24 @@
 
 from dataclasses import dataclass
 
+from mooring.apiserver import eviction, metadata
 from mooring.apiserver.body import read_object
-from mooring.apiserver.deletion import DeleteOptions
-from mooring.apiserver.dotted import objects_at, strings_at, text_at
+from mooring.apiserver.deletion import parse_options
+from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import BadRequest, NotImplementedYet, Obj, Resource, conflict, not_found
 from mooring.apiserver.history import Item
+from mooring.apiserver.kinds import BY_STORAGE
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.negotiation import negotiate
 from mooring.apiserver.reading import respond
 from mooring.apiserver.routes import Route
 from mooring.apiserver.store import decode, encode
 from mooring.apiserver.times import stamp
-from mooring.apiserver.writing import Writer, delete_options, is_dry_run
+from mooring.apiserver.writing import Writer, is_dry_run, patch_of
+from mooring.kube.selectors import label_selector_from_object
 
 _CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_BUDGETS = "poddisruptionbudgets.policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,6 @@ class Subresources:
     """Carries the special subresources out, through the same writer as everything else."""
 
     writer: Writer
-
-    def _head(self, route: Route) -> Item:
-        head = self.writer.store.head(route.kind.storage, (route.namespace, route.name))
-        if head is None:
-            raise not_found(route.kind.resource, route.name)
-        return head
 
     async def bind(self, request: Request, route: Route) -> Response:
         """Bind a pod to a node, once: 409 if it is bound or being deleted."""
@@ -43,18 +41,85 @@ class Subresources:
         await self.writer.replace(route.kind, head, decode(head.body), bound, dry_run=is_dry_run(request))
         return respond(201, encode(_CREATED), negotiate(""))
 
+    async def evict(self, request: Request, route: Route) -> Response:
+        """Delete a pod as its disruption budgets allow: 429 if they do not."""
+        sent = read_object(request.body, request.headers.get("content-type", ""))
+        if text_at(sent, "metadata.name") not in ("", route.name):
+            raise BadRequest("name in URL does not match name in Eviction object")
+        options = parse_options(object_at(sent, "deleteOptions"), {"dryRun": "All"} if is_dry_run(request) else {})
+        pod = decode(self._head(route).body)
+        if eviction.needs_budget(pod):
+            await self._spend(pod, dry_run=options.dry_run)
+        await self.writer.delete_with(request, route, options)
+        return respond(201, encode(_CREATED), negotiate(""))
+
+    async def _spend(self, pod: Obj, *, dry_run: bool) -> None:
+        """Take the eviction of `pod` from its budget. Raises TooManyRequests."""
+        store = self.writer.store
+        budget = eviction.budget_for(pod, [decode(item.body) for item in store.heads(_BUDGETS)])
+        if budget is None:
+            return
+        health = eviction.health(budget, [decode(item.body) for item in store.heads("pods")], self._wanted)
+        after = eviction.spent(budget, pod, health, stamp(self.writer.now()))
+        if after is not None and not dry_run:
+            key = (text_at(budget, "metadata.namespace"), text_at(budget, "metadata.name"))
+            await store.write(_BUDGETS, key, after)
+
+    def _wanted(self, pod: Obj) -> int | None:
+        """The replicas that the controller of `pod` wants."""
+        for owner in objects_at(pod, "metadata.ownerReferences"):
+            kind = next((each for each in BY_STORAGE.values() if each.name == owner.get("kind")), None)
+            if not owner.get("controller") or kind is None:
+                continue
+            found = self.writer.store.head(kind.storage, (text_at(pod, "metadata.namespace"), text_at(owner, "name")))
+            return None if found is None else value_at(decode(found.body), "spec.replicas")
+        return None
+
+    async def get_scale(self, request: Request, route: Route) -> Response:
+        """How many replicas are wanted and how many there are."""
+        item = self.writer.store.get(route.kind.storage, (route.namespace, route.name))
+        if item is None:
+            raise not_found(route.kind.resource, route.name)
+        return respond(200, encode(scale_of(decode(item.body))), negotiate(""))
+
+    async def set_scale(self, request: Request, route: Route) -> Response:
+        """Change how many replicas are wanted, by PUT or PATCH of the Scale."""
+        head = self._head(route)
+        old = decode(head.body)
+        if route.verb == "patch":
+            sent = patch_of(request)(route.kind, scale_of(old))
+        else:
+            sent = read_object(request.body, request.headers.get("content-type", ""))
+        version = text_at(metadata.of(sent), "resourceVersion")
+        if version and version != str(head.version):
+            raise conflict(route.kind.resource, route.name)
+        replicas = value_at(sent, "spec.replicas")
+        wanted = {**old, "spec": {**object_at(old, "spec"), "replicas": 0 if replicas is None else replicas}}
+        item = await self.writer.revise(request, route, head, lambda _: wanted)
+        return respond(200, encode(scale_of(decode(item.body))), negotiate(""))
+
+    async def finalize(self, request: Request, route: Route) -> Response:
+        """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is gone."""
+        head = self._head(route)
+        sent = self.writer.read_sent(request, route.kind)
+        version = text_at(metadata.of(sent), "resourceVersion")
+        if version and version != str(head.version):
+            raise conflict(route.kind.resource, route.name)
+        old = decode(head.body)
+        new = {**old, "spec": {**object_at(old, "spec"), "finalizers": list_at(sent, "spec.finalizers")}}
+        item = await self.writer.replace(route.kind, head, old, new, dry_run=is_dry_run(request))
+        return self.writer.answer(request, route.kind, item)
+
     async def log(self, request: Request, route: Route) -> Response:
         """The seam where a node agent's logs will be fetched."""
         self._head(route)
-        raise NotImplementedYet(
-            f'the log of pod "{route.name}" is kept by its node agent; this server does not fetch it yet'
-        )
+        raise NotImplementedYet(f'the log of pod "{route.name}" is kept by its node; this server does not fetch it yet')
 
-    async def evict(self, request: Request, route: Route) -> Response:
-        """Delete a pod as its disruption budgets allow."""
-        options = delete_options(request)
-        await self.writer.delete_with(request, route, DeleteOptions(grace=options.grace))
-        return respond(201, encode(_CREATED), negotiate(""))
+    def _head(self, route: Route) -> Item:
+        head = self.writer.store.head(route.kind.storage, (route.namespace, route.name))
+        if head is None:
+            raise not_found(route.kind.resource, route.name)
+        return head
 
 
 def _check_bindable(route: Route, pod: Obj, binding: Obj) -> None:
@@ -78,3 +143,16 @@ def _bound(pod: Obj, node: str, binding: Obj, now: str) -> Obj:
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     pod["status"]["conditions"] = [*kept, scheduled]
     return pod
+
+
+def scale_of(workload: Obj) -> Obj:
+    """The autoscaling/v1 Scale of a workload."""
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    selector = label_selector_from_object(value_at(workload, "spec.selector"))
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: workload["metadata"][name] for name in names},
+        "spec": {"replicas": value_at(workload, "spec.replicas") or 0},
+        "status": {"replicas": value_at(workload, "status.replicas") or 0, "selector": str(selector)},
+    }

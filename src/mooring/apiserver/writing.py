@@ -116,7 +116,8 @@ class Writer:
             return self.answer(request, kind, item, 201)
         _check_uid(route, meta, head)
         _check_version(route, meta, head)
-        return await self._revise(request, route, head, lambda old: sent)
+        item = await self.revise(request, route, head, lambda old: sent)
+        return self.answer(request, kind, item)
 
     async def patch(self, request: Request, route: Route) -> Response:
         apply = patch_of(request)
@@ -135,25 +136,25 @@ class Writer:
             self._settle_namespace(meta, route)
             return new
 
-        return await self._revise(request, route, head, patched)
+        return self.answer(request, route.kind, await self.revise(request, route, head, patched))
 
-    async def _revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Response:
+    async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
+        """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
         kind = route.kind
         old = decode(head.body)
-        if route.verb != "get" and kind.storage == "pods":
+        if kind.storage == "pods":
             auth.authorize_pod(request.user or ADMIN, route, old)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
         new = revised(kind, change(seen), seen, self.admission(), status=route.subresource == "status")
         if kind.conversion:
             new = kind.conversion.to_stored(new)
-        item = await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
-        return self.answer(request, kind, item)
+        return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
 
     async def replace(self, kind: Kind, head: Item, old: Obj, new: Obj, *, dry_run: bool = False) -> Item:
         """Store `new` over `old`, unless they are equal; remove the object if that completes its deletion."""
         if dry_run:
             return self.imagined(head.key, new)
-        if ends_with_update(old, new):
+        if ends_with_update(kind, old, new):
             return await self.store.remove(kind.storage, head.key, new)
         if new == old:
             await self.store.settled()

@@ -7,7 +7,6 @@ and `volumesInUse` of a node are such lists. Directives: `$patch: delete|replace
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any, cast
 
 from mooring.apiserver.dotted import list_at, text_at
@@ -94,7 +93,7 @@ class _Merger:
             old = cast(list[Any], before) if isinstance(before, list) else []
             merged[key] = self._lists(key, old, cast(list[Any], value))
         else:
-            merged[key] = deepcopy(value)
+            merged[key] = value
 
     def _lists(self, field: str, old: list[Any], patch: list[Any]) -> list[Any]:
         if field in MERGED_PRIMITIVES:

@@ -48,6 +48,12 @@ class Namespaces(Strategy):
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
         obj["spec"] = object_at(obj, "spec") | {"finalizers": list_at(old, "spec.finalizers")}
 
+    def holds(self, obj: Obj) -> bool:
+        return bool(list_at(obj, "spec.finalizers"))
+
+    def mark_deleted(self, obj: Obj) -> None:
+        obj["status"] = object_at(obj, "status") | {"phase": "Terminating"}
+
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"status.phase": text_at(obj, "status.phase")}
 
