@@ -8,13 +8,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
+import structlog
 from aiohttp import web
 
 from mooring.apiserver.body import MAX_BODY_BYTES
-from mooring.apiserver.errors import TooLarge
+from mooring.apiserver.errors import Internal, TooLarge
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.server import Server
 from mooring.apiserver.store import encode
+
+log = structlog.get_logger(__name__)
 
 
 def application(server: Server) -> web.Application:
@@ -26,11 +29,20 @@ def application(server: Server) -> web.Application:
         except web.HTTPRequestEntityTooLarge:
             error = TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
             return web.Response(status=413, body=encode(error.status()), content_type="application/json")
-        return await _send(incoming, await server.handle(request))
+        return await _send(incoming, await _answer(server, request))
 
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", handle)
     return app
+
+
+async def _answer(server: Server, request: Request) -> Response:
+    try:
+        return await server.handle(request)
+    except Exception as error:
+        log.exception("request failed", method=request.method, path=request.path)
+        status = Internal(f"Internal error occurred: {error!r}").status()
+        return Response(500, {"content-type": "application/json"}, encode(status))
 
 
 async def _request(incoming: web.Request) -> Request:

@@ -58,6 +58,9 @@ _TOLERATIONS = tuple(
     for key in ("not-ready", "unreachable")
 )
 
+_ADMITTED = ("priority", "preemptionPolicy", "nodeName", "serviceAccountName")
+"""What the server or a binding has put into a spec, so that a replaced manifest need not say it."""
+
 _UPDATE_FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -119,9 +122,13 @@ class Pods(Strategy):
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         spec = object_at(obj, "spec")
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        spec.setdefault("priority", 0)
+        spec |= {"preemptionPolicy": "PreemptLowerPriority", "priority": 0} | spec
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
+        _add_tolerations(spec)
+
+    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        before, spec = object_at(old, "spec"), object_at(obj, "spec")
+        spec |= {field: before[field] for field in _ADMITTED if field in before and field not in spec}
         _add_tolerations(spec)
 
     def validate(self, obj: Obj) -> list[FieldError]:
