@@ -13,8 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+import fcntl
+import signal
+from collections.abc import Callable, Coroutine, Generator
+from pathlib import Path
 from random import Random
+from signal import SIGINT, SIGTERM, SIGUSR1
+from typing import Any
 
 import structlog
 
@@ -23,15 +28,19 @@ from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
 from mooring.kube.times import Now
+from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts
 from mooring.node.options import AgentOptions
 from mooring.node.pods.worker import PodWorker
+from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
+
+__all__ = ["Agent", "AgentAlreadyRuns", "AgentOptions", "run_agent"]
 
 COMPONENT = "mooring-agent"
 SHUTDOWN_S = 120.0
@@ -40,20 +49,60 @@ SHUTDOWN_S = 120.0
 log = structlog.get_logger("node-agent")
 
 
-async def run_agent(
-    options: AgentOptions,
-    client: Client,
-    *,
-    runtime: Runtime,
-    mounts: Mounts,
-    now: Now,
-    random: Random,
-    shutdown: asyncio.Event | None = None,
-    make_plugins: Callable[[VolumeHost], PluginManager] = load_plugins,
-) -> None:
-    """Runs the agent of one node until it is cancelled, or until `shutdown` was set and is done."""
-    agent = Agent(options, client, runtime=runtime, mounts=mounts, now=now, random=random, make_plugins=make_plugins)
-    await agent.run(shutdown or asyncio.Event())
+class AgentAlreadyRuns(Exception):
+    """Another agent works on the same root directory. Two would unmount what the other one mounts."""
+
+
+async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: Random) -> None:
+    """Runs the agent of this machine, with real processes and mounts, until SIGTERM or SIGINT; pods go on.
+
+    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises `AgentAlreadyRuns`.
+    """
+    options.root_dir.mkdir(parents=True, exist_ok=True)
+    runtime = ProcessRuntime(options.root_dir, options.boot_id)
+    agent = Agent(options, client, runtime=runtime, mounts=HostMounts(), now=now, random=random)
+    stop, shutdown = asyncio.Event(), asyncio.Event()
+    with _only_agent(options.root_dir), _signals({SIGTERM: stop, SIGINT: stop, SIGUSR1: shutdown}):
+        running = asyncio.create_task(agent.run(shutdown))
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
+        finally:
+            await _cancel(running, stopped)
+            runtime.close()
+            await client.close()
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(events: dict[signal.Signals, asyncio.Event]) -> Generator[None, None, None]:
+    """Sets an event for each signal; signals that were blocked until somebody listens are let through."""
+    loop = asyncio.get_running_loop()
+    for number, event in events.items():
+        loop.add_signal_handler(number, event.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, events)
+    try:
+        yield
+    finally:
+        for number in events:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _only_agent(root: Path) -> Generator[None, None, None]:
+    with open(root / "agent.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AgentAlreadyRuns(f"another node agent works in {root}: stop it, or give another directory") from None
+        yield
 
 
 class Agent:
@@ -68,7 +117,7 @@ class Agent:
         mounts: Mounts,
         now: Now,
         random: Random,
-        make_plugins: Callable[[VolumeHost], PluginManager],
+        make_plugins: Callable[[VolumeHost], PluginManager] = load_plugins,
     ) -> None:
         self._options = options
         self._runtime = runtime
@@ -113,7 +162,7 @@ class Agent:
         self._worker.changed(uid)
 
     async def run(self, shutdown: asyncio.Event) -> None:
-        """See `run_agent`."""
+        """Works until cancelled, or until `shutdown` was set and is done."""
         log.info("starting", node=self._options.name, root=str(self._options.root_dir), boot_id=self._options.boot_id)
         await self._runtime.recover(self._pod_changed)
         await self._volumes.reconstruct()
