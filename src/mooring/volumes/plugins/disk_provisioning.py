@@ -14,10 +14,10 @@ from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.exclusivity import SHARED_MODES
 from mooring.volumes.interfaces import Deleter, Provisioner, VolumeOptions
+from mooring.volumes.matching import PROVISIONED_BY
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, DiskSource, Parameters, parameters
 
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 MIB = 1024 * 1024
 
 
