@@ -150,10 +150,15 @@ def agent(
     plugin_settings: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """A node agent: registers this machine as a Node, runs its pods, mounts their volumes. Needs root."""
+    """A node agent: registers this machine as a Node, runs its pods, mounts their volumes. Needs root.
+
+    SIGTERM ends the agent alone: pods go on, and the next agent finds them. SIGUSR1 shuts the node down: pods end,
+    volumes are unmounted, then the agent exits.
+    """
     from mooring.kube import config
     from mooring.kube.times import wall_clock
-    from mooring.node.agent import AgentOptions, run_agent
+    from mooring.node.agent import run_agent
+    from mooring.node.options import AgentOptions
 
     if os.geteuid() != 0:
         fail("the node agent needs root: it mounts file systems and makes namespaces")

@@ -1,0 +1,136 @@
+"""Watches one volume from outside: what the API reports of it, and what is true.
+
+Truth is looked up where it is: in the disk array's own records and in the kernel's mount tables of each machine.
+Reported state comes from watching the API. Both are kept as times at which a lane's state changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.mounts.table import read_mount_table
+from mooring.volumes.names import DETACHING
+from mooring.volumes.plugins.disk_array import DiskArray
+
+SAMPLE_S = 0.02
+
+
+@dataclass(frozen=True)
+class Change:
+    """A lane's state from `at` on, in seconds since the observer began."""
+
+    at: float
+    state: str
+
+
+@dataclass
+class Lane:
+    """The states of one node, reported or true, in order."""
+
+    node: str
+    kind: str
+    changes: list[Change] = field(default_factory=list[Change])
+
+    def note(self, at: float, state: str) -> None:
+        """Appends a change, if it is one."""
+        if (self.changes[-1].state if self.changes else "") != state:
+            self.changes.append(Change(at, state))
+
+
+class Observer:
+    """Follows the volume whose disk is named `disk` (set once it is known)."""
+
+    def __init__(self, client: Client, array: DiskArray, pids: Callable[[], Mapping[str, int]]) -> None:
+        self.disk = ""
+        self.doubly_attached: list[str] = []
+        self._array = array
+        self._pids = pids  # node -> pid of its machine's first process, for nodes that have power
+        self._nodes = Informer(client, Node, random=Random(1))
+        self._records = Informer(client, VolumeAttachment, random=Random(2))
+        self.lanes: dict[tuple[str, str], Lane] = {}
+        self._start = asyncio.get_running_loop().time()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the observer began."""
+        return asyncio.get_running_loop().time() - self._start
+
+    def true_state(self, node: str) -> str:
+        """What is true of the volume on a node, at the last look."""
+        lane = self.lanes.get((node, "true"))
+        return lane.changes[-1].state if lane is not None and lane.changes else ""
+
+    def record(self, node: str) -> VolumeAttachment | None:
+        """The volume's VolumeAttachment for a node, as the API shows it."""
+        return next((r for r in self._records.items() if r.spec.node_name == node and self._is_ours(r)), None)
+
+    def node(self, name: str) -> Node | None:
+        """A Node as the API shows it."""
+        return self._nodes.get(name)
+
+    def _is_ours(self, record: VolumeAttachment) -> bool:
+        return record.spec.source.persistent_volume_name == self.disk
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._nodes.run())
+            group.create_task(self._records.run())
+            group.create_task(self._sample())
+
+    async def _sample(self) -> None:
+        while True:
+            if self.disk:
+                self._look()
+            await asyncio.sleep(SAMPLE_S)
+
+    def _look(self) -> None:
+        at, held = self.now, self._array.attachments().get(self.disk, ())
+        if len(held) > 1:
+            self.doubly_attached.append(f"{at:.2f} s: {', '.join(held)}")
+        pids = self._pids()
+        for node in self._nodes.items():
+            self._lane(node.name, "reported").note(at, self._reported(node))
+            self._lane(node.name, "true").note(at, self._true(node.name, held, pids.get(node.name)))
+
+    def _lane(self, node: str, kind: str) -> Lane:
+        return self.lanes.setdefault((node, kind), Lane(node, kind))
+
+    def _reported(self, node: Node) -> str:
+        record = self.record(node.name)
+        state = ""
+        if record is not None:
+            in_use = any(name.endswith(f"/{self.disk}") for name in node.status.volumes_in_use)
+            if record.deleting or DETACHING in record.metadata.annotations:
+                state = "detaching"
+            elif record.status.attached:
+                state = "attached, in use" if in_use else "attached"
+            else:
+                state = "attaching"
+        return f"{state}; node silent".lstrip("; ") if node.ready == "Unknown" else state
+
+    def _true(self, node: str, held: tuple[str, ...], pid: int | None) -> str:
+        if pid is None:
+            return "no power, attached" if node in held else "no power"
+        if node not in held:
+            return ""
+        return "mounted" if self._mounted(node, pid) else "attached"
+
+    def _mounted(self, node: str, pid: int) -> bool:
+        device = self._array.devices(node).get(self.disk)
+        if device is None:
+            return False
+        try:
+            found = os.stat(device)
+            table = read_mount_table(pid)
+        except OSError:
+            return False  # the machine has just lost its power
+        number = (os.major(found.st_rdev), os.minor(found.st_rdev))
+        return any(mount.device == number for mount in table)
