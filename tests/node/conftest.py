@@ -113,8 +113,11 @@ class PlayedRuntime:
     async def kill_sandbox(self, uid: str) -> None:
         self.machine.act("kill")
         records = self.machine.sandboxes[uid].containers
+        now = asyncio.get_running_loop().time()
         ended = {
-            name: record if record.exit_code is not None else msgspec.structs.replace(record, exit_code=137)
+            name: record
+            if record.exit_code is not None
+            else msgspec.structs.replace(record, exit_code=137, finished_at=now)
             for name, record in records.items()
         }
         self.machine.update(uid, running=False, containers=ended)
@@ -401,7 +404,9 @@ def play(tmp_path: Path, run: Callable[[Any], Any], now: Callable[[], Any]) -> C
 
     def play_story(story: Story) -> None:
         async def told() -> None:
+            others = asyncio.create_task(asyncio.sleep(1e9))  # there is always somebody else on a machine
             await story(World(tmp_path, now))
+            assert not others.done()
 
         run(told())
 

@@ -232,22 +232,17 @@ def next_attempt(pod: Pod, container: Container, record: ContainerRecord | None)
 
 
 def _restarts(facts: Facts, memory: Memory, now: float) -> dict[str, Restart]:
+    """What is remembered of containers that have ended, kept while they run again: the backoff grows from it."""
     records = facts.sandbox.containers if facts.sandbox else {}
-    return {
-        name: _restart(memory.restarts.get(name), record, now)
-        for name, record in records.items()
-        if record.exit_code is not None or name in memory.restarts
-    }
+    ended = {name: record for name, record in records.items() if record.exit_code is not None}
+    return {**memory.restarts, **{name: _restart(memory.restarts.get(name), ended[name], now) for name in ended}}
 
 
 def _restart(known: Restart | None, record: ContainerRecord, now: float) -> Restart:
-    if record.exit_code is None or record.finished_at is None:
-        assert known is not None
-        return known
     if known is not None and known.attempt == record.attempt:
         return known
-    ran_long = record.finished_at - record.started_at >= BACKOFF_RESET_S
-    return Restart(record.attempt, now, 0.0 if known is None or ran_long else _longer(known.delay))
+    ran_s = (record.finished_at or record.started_at) - record.started_at
+    return Restart(record.attempt, now, 0.0 if known is None or ran_s >= BACKOFF_RESET_S else _longer(known.delay))
 
 
 def _longer(delay: float) -> float:

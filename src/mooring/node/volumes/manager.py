@@ -148,9 +148,9 @@ class VolumeManager:
         self._wanting.discard(pod_uid)
         for unique_name in list(self._by_pod.get(pod_uid, ())):
             volume = self._volumes[unique_name]
-            volume.adopted.discard(pod_uid)
-            if volume.wants.pop(pod_uid, None) is not None:
-                self._content.unfollow(pod_uid, unique_name)
+            if not volume.drop(pod_uid):
+                continue  # it is being torn down already, at the pace of its backoff
+            self._content.unfollow(pod_uid, unique_name)
             if not volume.holds(pod_uid):
                 self._forget_pod(pod_uid, unique_name)
             self._queue.add(unique_name)

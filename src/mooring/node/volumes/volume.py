@@ -66,6 +66,13 @@ class WantedVolume:
         """Whether the pod's mount is, or may be, there."""
         return self.pods.get(pod_uid, Presence.ABSENT) is not Presence.ABSENT
 
+    def drop(self, pod_uid: str) -> bool:
+        """The pod wants it no more; False if it did not."""
+        dropped = pod_uid in self.wants or pod_uid in self.adopted
+        self.wants.pop(pod_uid, None)
+        self.adopted.discard(pod_uid)
+        return dropped
+
     def state(self, *, published: bool, reported: bool) -> VolumeState:
         """What `decide` judges."""
         return VolumeState(
