@@ -212,12 +212,14 @@ class Cluster:
                 raise ClusterError(f"unknown command {command!r}")
 
     async def stop(self, *, grace: float = 30.0) -> None:
-        """Takes everything down: machines first, while the API server can hear them, then controllers, then that."""
+        """Takes everything down: controllers, so that nothing is moved about; machines, while the API server can hear
+        them; then that."""
         await self._control.aclose()
+        if self._controllers is not None:
+            await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
-        for part in (self._controllers, self._apiserver):
-            if part is not None:
-                await part.stop()
+        if self._apiserver is not None:
+            await self._apiserver.stop()
         if self._lock is not None:
             sweep(self.layout)
             release(self.layout, self._lock)

@@ -12,7 +12,11 @@ import os
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
+import structlog
+
 from mooring.cluster.layout import ClusterError
+
+log = structlog.get_logger(component="cluster")
 
 Handler = Callable[[str, str], Awaitable[str]]
 """Takes command and node; returns a message for the user; raises ClusterError."""
@@ -38,8 +42,9 @@ async def serving(path: Path, handler: Handler):
             reply = {"message": await handler(str(words["command"]), str(words["node"]))}
         except ClusterError as error:
             reply = {"error": str(error)}
-        except (ValueError, KeyError, TypeError) as error:
-            reply = {"error": f"not a command: {error}"}
+        except Exception as error:
+            log.exception("a command failed")
+            reply = {"error": f"{type(error).__name__}: {error}"}
         writer.write(json.dumps(reply).encode() + b"\n")
         with contextlib.suppress(ConnectionError):
             await writer.drain()

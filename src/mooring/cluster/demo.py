@@ -189,11 +189,16 @@ async def power_loss(demo: Demo) -> None:
     os.write(unsynced, b"never synced\n" * 1000)
     since = watch.now
     demo.mark(f"{node} loses power")
-    status, answer = await stage.command("node", "kill", node)
+    killing = asyncio.create_task(stage.command("node", "kill", node))
+    outcome = await _late_write(unsynced, killing)
+    status, answer = await killing
     demo.check(answer, status == 0)
+    if demo.rootless:
+        demo.say(f"(directories have no power to lose: a late write {outcome})")
+    else:
+        demo.check(f"every later write of the old node fails ({outcome})", outcome == "EIO")
     synced = demo.last(pod, "wrote")
     demo.say(f"the last record known to be synced is {synced}")
-    _check_old_writer(demo, unsynced)
     status, answer = await stage.command("node", "confirm-dead", node)
     demo.check(f"confirm-dead is refused while {node} is not known to be silent", status != 0)
     await demo.timed("silence noticed", since, lambda: _ready(watch.node(node)) == "Unknown")
@@ -215,21 +220,20 @@ def _ready(node: Node | None) -> str:
     return node.ready if node is not None else ""
 
 
-def _check_old_writer(demo: Demo, unsynced: int) -> None:
-    """Whoever still has a file of the old node open gets an error, whatever it does."""
+async def _late_write(descriptor: int, killing: asyncio.Task[tuple[int, str]]) -> str:
+    """Goes on writing through a file of the old node until that fails; the error's name. Then lets the file go: as
+    long as anybody holds it, the kernel keeps the device."""
     try:
-        os.write(unsynced, b"late\n")
-        os.fsync(unsynced)
-        outcome = "succeeded"
+        while not killing.done():
+            os.pwrite(descriptor, b"late\n", 0)
+            await asyncio.sleep(0.005)
+        os.fsync(descriptor)
+        return "succeeded"
     except OSError as error:
-        outcome = errno.errorcode.get(error.errno or 0, str(error))
+        return errno.errorcode.get(error.errno or 0, str(error))
     finally:
         with contextlib.suppress(OSError):
-            os.close(unsynced)
-    if demo.rootless:
-        demo.say(f"(directories have no power to lose: a late write {outcome})")
-    else:
-        demo.check(f"every later write of the old node fails ({outcome})", outcome != "succeeded")
+            os.close(descriptor)
 
 
 async def _show_wait(demo: Demo, node: str) -> None:

@@ -47,8 +47,8 @@ class Span(NamedTuple):
 
 def spans(lane: Lane, end: float) -> Iterator[Span]:
     """A lane's states with their beginnings and ends; nothing for the empty state."""
-    for change, following in zip(lane.changes, [*lane.changes[1:], None], strict=True):
-        until = following.at if following is not None else end
+    ends = [change.at for change in lane.changes[1:]] + [end]
+    for change, until in zip(lane.changes, ends, strict=False):
         if change.state and until > change.at:
             yield Span(change.at, until, change.state)
 

@@ -84,8 +84,9 @@ class AttacherController(Controller):
         plugin = self._plugin(record)
         await plugin.new_detacher().detach(record.metadata.annotations[VOLUME_NAME], record.spec.node_name)
         # The storage has said that it is detached, and it was asked by nobody else: the record may go.
-        record = await self._store_status(record, {"attached": False, "detachError": None})
         finalizers = [each for each in record.metadata.finalizers if each != ATTACHER_FINALIZER]
+        if finalizers:  # somebody else keeps the record: then it must say what is true
+            record = await self._store_status(record, {"attached": False, "detachError": None})
         await self.client.patch(
             VolumeAttachment,
             record.name,
