@@ -182,15 +182,15 @@ class Agent:
             self._recorder.run(),
             self._pods.run(),
             self._content.run(),
-            self._work(self._volumes.run(self._registration)),
-            self._work(self._worker.run()),
+            self._work(lambda: self._volumes.run(self._registration)),
+            self._work(self._worker.run),
         ]
 
-    async def _work(self, part: Coroutine[None, None, None]) -> None:
+    async def _work(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         """Begins when it is known what is wanted."""
         await self._registration.nodes.synced()
         await self._pods.synced()
-        await part
+        await part()
 
     async def _shut_down(self) -> None:
         log.info("shutting down", node=self._options.name)
