@@ -7,7 +7,6 @@ Reported state comes from watching the API. Both are kept as times at which a la
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -121,16 +120,11 @@ class Observer:
             return "no power, attached" if node in held else "no power"
         if node not in held:
             return ""
-        return "mounted" if self._mounted(node, pid) else "attached"
+        return "mounted" if self._mounted(pid) else "attached"
 
-    def _mounted(self, node: str, pid: int) -> bool:
-        device = self._array.devices(node).get(self.disk)
-        if device is None:
-            return False
+    def _mounted(self, pid: int) -> bool:
         try:
-            found = os.stat(device)
             table = read_mount_table(pid)
         except OSError:
             return False  # the machine has just lost its power
-        number = (os.major(found.st_rdev), os.minor(found.st_rdev))
-        return any(mount.device == number for mount in table)
+        return any(mount.mount_point.endswith(f"/mounts/{self.disk}") for mount in table)

@@ -111,16 +111,20 @@ def _axis(end: float, scale: float, bottom: int) -> Iterator[str]:
 
 
 def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
-    """Labels on up to four levels, each as low as the labels before it allow."""
+    """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them."""
     ends = [0.0] * 4
+    labels: list[str] = []
     for mark in sorted(marks):
         x = LEFT + mark.at * scale
         level = next((i for i, taken in enumerate(ends) if x > taken), len(ends) - 1)
-        ends[level] = x + 6.4 * len(mark.label) + 10
+        ends[level] = x + 6.8 * len(mark.label) + 12
         y = TOP - 14 - level * 15
         line = f"x1='{x:.1f}' y1='{y - 9}' x2='{x:.1f}' y2='{bottom - 14}'"
         yield f"<line {line} stroke='#111827' stroke-dasharray='2 3'/>"
-        yield f"<text x='{x + 3:.1f}' y='{y}' font-size='11.5' fill='#111827'>{escape(mark.label)}</text>"
+        halo = "stroke='#ffffff' stroke-width='4' paint-order='stroke'"
+        place = f"x='{x + 4:.1f}' y='{y}'"
+        labels.append(f"<text {place} font-size='11.5' fill='#111827' {halo}>{escape(mark.label)}</text>")
+    yield from labels
 
 
 def _legend(y: int) -> Iterator[str]:
