@@ -1,0 +1,39 @@
+"""The import contracts themselves are checked by `lint-imports`; here: that no package escapes them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+EXEMPT = {"mooring.cli", "mooring.cluster"}
+"""May import everything (design section 1, rule 4)."""
+
+
+def contracts() -> list[dict[str, Any]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return settings["tool"]["importlinter"]["contracts"]
+
+
+def packages() -> set[str]:
+    return {f"mooring.{path.parent.name}" for path in (ROOT / "src/mooring").glob("*/__init__.py")}
+
+
+def test_every_package_is_the_source_of_a_contract():
+    sources = {module for contract in contracts() for module in contract.get("source_modules", ())}
+    assert packages() - sources == EXEMPT
+
+
+def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_may_import():
+    may = {
+        "mooring.kube": set[str](),
+        "mooring.mounts": set[str](),
+        "mooring.apiserver": set[str](),
+        "mooring.volumes": {"mooring.mounts"},
+        "mooring.controllers": {"mooring.kube", "mooring.volumes"},
+        "mooring.node": {"mooring.kube", "mooring.volumes", "mooring.mounts"},
+    }
+    for contract in contracts():
+        for source in contract.get("source_modules", ()):
+            assert packages() - set(contract["forbidden_modules"]) == may[source] | {source}
