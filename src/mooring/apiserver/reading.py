@@ -29,6 +29,7 @@ from mooring.kube.selectors import (
 BOOKMARK_SECONDS = 60.0
 _LONGEST_WATCH_SECONDS = 24 * 3600
 _CHUNK_CHANGES = 1000
+_JSON = {"content-type": "application/json"}
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You must start a new list without "
     "the continue parameter."
@@ -73,7 +74,7 @@ def version_of(text: str, parameter: str = "resourceVersion") -> int:
     """A resourceVersion parameter as a number; 0 if it is absent. Raises BadRequest."""
     if not text:
         return 0
-    if not text.isdecimal() or len(text) > 18:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
         raise BadRequest(
             f'invalid resource version: {parameter} must be a number that the server has returned, not "{text}"'
         )
@@ -161,14 +162,21 @@ class Reader:
 
     def watch(self, request: Request, route: Route) -> Response:
         accepted = negotiate(request.headers.get("accept", ""))
-        watch = _Watch(self._store, route, selection(request, route), accepted.form, self._now, request)
+        selected = selection(request, route)
         timeout = version_of(request.parameter("timeoutSeconds"), "timeoutSeconds")
         seconds = float(min(timeout, _LONGEST_WATCH_SECONDS)) or self._random.uniform(1800, 3600)
-        return Response(200, {"content-type": "application/json"}, stream=watch.lines(seconds))
+        try:
+            watch = _Watch(self._store, route, selected, accepted.form, self._now, request)
+        except Expired as error:
+            return Response(200, _JSON, stream=_one(_error_line(error)))
+        return Response(200, _JSON, stream=watch.lines(seconds))
 
 
 class _Watch:
-    """One watch: what it has to tell first, and then every change that its selection can see."""
+    """One watch: what it has to tell first, and then every change that its selection can see.
+
+    Its position is taken when it is made, so nothing that is written from then on is missed, however late it is read.
+    """
 
     def __init__(
         self, store: Store, route: Route, selected: Selection, form: Form, now: Callable[[], datetime], request: Request
@@ -177,31 +185,29 @@ class _Watch:
         self._form: Form = form
         self._rows_hold = _rows_hold(request)
         self._bookmarks = request.flag("allowWatchBookmarks")
-        version = version_of(request.parameter("resourceVersion"))
         self._initial = request.flag("sendInitialEvents")
-        self._list_first = self._initial or (version == 0 and request.parameter("sendInitialEvents") != "false")
         _check_initial(request, initial=self._initial)
+        version = version_of(request.parameter("resourceVersion"))
         store.check_not_future(version)
-        self._since = version or store.version
+        from_now = self._initial or version == 0
+        self._since = store.version if from_now else version
+        list_first = self._initial or (from_now and request.parameter("sendInitialEvents") != "false")
+        self._listed = store.list(self._kind.storage) if list_first else ()
+        self._cursor = store.watch(self._kind.storage, self._since)
 
     async def lines(self, seconds: float) -> AsyncIterator[bytes]:
         """The watch's lines, some at a time, for `seconds`; ends with an ERROR line if the reader is too slow."""
         try:
-            if self._list_first:
-                self._since = self._store.version
-                cursor = self._store.watch(self._kind.storage, self._since)
-                if first := self._first():
-                    yield first
-            else:
-                cursor = self._store.watch(self._kind.storage, self._since)
-            async for chunk in self._follow(cursor, asyncio.get_running_loop().time() + seconds):
+            if first := self._first():
+                yield first
+            async for chunk in self._follow(self._cursor, asyncio.get_running_loop().time() + seconds):
                 yield chunk
         except Expired as error:
-            yield event_line("ERROR", encode(error.status()))
+            yield _error_line(error)
 
     def _first(self) -> bytes:
-        items = [item for item in self._store.list(self._kind.storage) if self._selected.includes(item)]
-        lines = [self._line("ADDED", item) for item in items]
+        lines = [self._line("ADDED", item) for item in self._listed if self._selected.includes(item)]
+        self._listed = ()
         if self._initial and self._bookmarks:
             lines.append(bookmark(self._kind, self._since, self._form, initial_end=True))
         return b"".join(lines)
@@ -235,6 +241,14 @@ class _Watch:
 
     def _line(self, event: ChangeType, item: Item) -> bytes:
         return event_line(event, render(self._kind, item, self._form, self._now(), self._rows_hold))
+
+
+async def _one(chunk: bytes) -> AsyncIterator[bytes]:
+    yield chunk
+
+
+def _error_line(error: Expired) -> bytes:
+    return event_line("ERROR", encode(error.status()))
 
 
 def _check_initial(request: Request, *, initial: bool) -> None:

@@ -59,7 +59,12 @@ def _child(parent: Any, step: str, path: list[str]) -> Any:
 
 
 def _index(step: str, last: int, path: list[str]) -> int:
-    if not step.isdecimal() or (len(step) > 1 and step[0] == "0") or len(step) > 9 or int(step) > last:
+    if (
+        not (step.isascii() and step.isdecimal())
+        or (len(step) > 1 and step[0] == "0")
+        or len(step) > 9
+        or int(step) > last
+    ):
         raise _missing(path)
     return int(step)
 
