@@ -89,7 +89,11 @@ class WorkQueue(Generic[K]):
                 raise QueueClosed
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._wakeup.append(future)
-            await future
+            try:
+                await future
+            except asyncio.CancelledError:
+                self._wake_next()  # in case this one had been woken: the key is another's now
+                raise
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._working.add(key)
@@ -110,7 +114,7 @@ class WorkQueue(Generic[K]):
         self._ready.clear()
         self._dirty.clear()
         while self._wakeup:
-            self._wake(self._wakeup.popleft())
+            self._wake_next()
 
     async def run(self, workers: int, handler: Callable[[K], Awaitable[None]]) -> None:
         """Works on keys with that many workers until closed. A handler that raises gets its key back after backoff."""
@@ -145,13 +149,11 @@ class WorkQueue(Generic[K]):
 
     def _push(self, key: K) -> None:
         self._ready.append(key)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
         while self._wakeup:
             future = self._wakeup.popleft()
             if not future.done():
-                self._wake(future)
+                future.set_result(None)
                 return
-
-    @staticmethod
-    def _wake(future: asyncio.Future[None]) -> None:
-        if not future.done():
-            future.set_result(None)

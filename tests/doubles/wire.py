@@ -1,0 +1,105 @@
+"""A transport to an API server in this process, on which single requests can be held back, lost, or repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mooring.apiserver import Server
+from mooring.kube.client import Client
+from mooring.kube.errors import Unreachable
+from mooring.kube.transport import InProcess, Request, Response, Transport
+
+Match = Callable[[Request], bool]
+
+
+def request(method: str, path: str, body: str = "") -> Match:
+    """Matches requests of the method whose path and body contain these words."""
+    return lambda each: each.method == method and path in each.path and body in each.body.decode()
+
+
+@dataclass
+class Fault:
+    """Strikes the next request that matches. `arrived` is set when it has."""
+
+    match: Match
+    kind: str
+    wire: Wire
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    struck: Request | None = None
+    _go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def release(self) -> None:
+        """Lets a held request go on."""
+        self._go.set()
+
+    async def deliver(self) -> int:
+        """Delivers a request that its sender has given up long ago; returns the status of the answer."""
+        assert self.struck is not None, "nothing matched"
+        return (await self.wire.inner.send(self.struck)).status
+
+    async def send(self, sent: Request) -> Response:
+        self.struck = sent
+        self.arrived.set()
+        if self.kind == "hold":
+            await self._go.wait()
+            return await self.wire.inner.send(sent)
+        if self.kind == "unanswered":
+            await self.wire.inner.send(sent)
+        raise Unreachable(f"{sent.method} {sent.path}: no answer")
+
+
+class Wire:
+    """Notes every request in `sent`, as "METHOD path"."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.sent: list[str] = []
+        self.down = False
+        self._faults: list[Fault] = []
+
+    def hold(self, match: Match) -> Fault:
+        """The request waits until `release`; its sender waits, too."""
+        return self._plan(match, "hold")
+
+    def late(self, match: Match) -> Fault:
+        """Its sender gets no answer; the request itself arrives when the test says `deliver`."""
+        return self._plan(match, "late")
+
+    def unanswered(self, match: Match) -> Fault:
+        """The request has its effect, and its sender gets no answer."""
+        return self._plan(match, "unanswered")
+
+    def lose(self, match: Match) -> Fault:
+        """The request has no effect, and its sender gets no answer."""
+        return self._plan(match, "lose")
+
+    def _plan(self, match: Match, kind: str) -> Fault:
+        self._faults.append(Fault(match, kind, self))
+        return self._faults[-1]
+
+    async def send(self, request: Request) -> Response:
+        await asyncio.sleep(0)  # even here an answer takes a turn of the loop
+        self.sent.append(f"{request.method} {request.path}")
+        if self.down:
+            raise Unreachable(f"{request.method} {request.path}: no route")
+        fault = next((each for each in self._faults if each.match(request)), None)
+        if fault is None:
+            return await self.inner.send(request)
+        self._faults.remove(fault)
+        return await fault.send(request)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def admin(server: Server) -> InProcess:
+    """The administrator's transport."""
+    return InProcess(server.call, server.tokens.admin())
+
+
+def wired(server: Server) -> tuple[Client, Wire]:
+    """An administrator's client and the wire that it uses."""
+    wire = Wire(admin(server))
+    return Client(wire), wire
