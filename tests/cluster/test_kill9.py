@@ -1,7 +1,7 @@
 """kill -9 of each part at random moments under load: nothing that was synced is lost, nothing is left behind.
 
 Reduced in `make test`; whole in `make soak` (MOORING_SOAK). Prints the seed, and for each part what it was doing when
-it was killed (its last logged step).
+it was killed (the awaits of its tasks).
 """
 
 from __future__ import annotations
@@ -28,13 +28,26 @@ pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(3000)]
 REPLICAS = 4
 NODES = 3
 ROUNDS = 60 if os.environ.get("MOORING_SOAK") else 12
-LAST_STEP = re.compile(r"event=(\"[^\"]*\"|\S+)")
+AWAITS = re.compile(r'event=task .*awaits="([^"]*)"')
+# Innermost coroutines that only wait for something to do.
+IDLE = frozenset(
+    ["__aexit__", "_send", "_wait", "_wait_for_data", "_watch", "acquire", "changed", "get", "next_event", "read", "receive", "run", "sleep", "start", "story", "wait"]
+)
 
 
-def last_step(log: Path) -> str:
-    """What a part was doing, by the last line of its log that names a step."""
-    steps = LAST_STEP.findall(log.read_text(errors="replace")) if log.exists() else []
-    return steps[-1].strip('"') if steps else "(nothing logged)"
+async def awaited(victim: Running, log: Path) -> list[str]:
+    """What the tasks of a part await at this moment, those that only wait for work left out. Asks it with SIGUSR2."""
+    start = log.stat().st_size
+    victim.send(signal.SIGUSR2)
+    await asyncio.sleep(0.02)
+    with log.open("rb") as file:
+        file.seek(start)
+        chains = AWAITS.findall(file.read().decode(errors="replace"))
+    return sorted({" > ".join(word.split()[-1] for word in chain.split(" > ")) for chain in chains if busy(chain)})
+
+
+def busy(chain: str) -> bool:
+    return chain.rsplit(maxsplit=1)[-1] not in IDLE
 
 
 def agent_of(stage: Stage, node: str) -> Running | None:
@@ -117,8 +130,10 @@ def test_kill_9_of_every_part_under_load_loses_nothing(data_dir: Path, capsys: p
             find, log = parts[part]
             victim = find()
             if victim is not None:
-                hits[part, last_step(log)] += 1
+                asked = part in ("apiserver", "controllers", "agent")
+                doing = await awaited(victim, log) if asked else []
                 victim.send(signal.SIGKILL)
+                hits[part, "; ".join(doing) or ("idle" if asked else "(not asked)")] += 1
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
         await stage.until("the API server is back", lambda: stage.ready_nodes(0))
@@ -143,6 +158,6 @@ def test_kill_9_of_every_part_under_load_loses_nothing(data_dir: Path, capsys: p
     asyncio.run(story())
     with capsys.disabled():
         print(f"\n  seed {seed}; killed:")
-        for (part, step), count in sorted(hits.items()):
-            print(f"    {part:12} {count:3}x  last step: {step}")
+        for (part, doing), count in sorted(hits.items()):
+            print(f"    {part:12} {count:3}x  awaiting: {doing[:150]}")
     assert {part for part, _ in hits} >= {"apiserver", "controllers", "agent", "machine"}

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from mooring.cli.output import fail, log_lines
+from mooring.cli.tasks import answer_signal
 
 LOG_LEVEL = click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 KUBECONFIG = click.option("--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config.")
@@ -65,6 +66,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level:
     from mooring.apiserver.entry import PortBusy, serve
 
     log_lines(log_level)
+    answer_signal()
 
     async def run() -> None:
         running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, secure=True)
@@ -110,6 +112,7 @@ def controller(
             f"--controllers: unknown {', '.join(unknown) or '(none given)'}; there are {', '.join(FACTORIES)}"
         )
     log_lines(log_level)
+    answer_signal()
     client = config.load(config.find(os.environ, kubeconfig))
     settings = Settings(
         now=wall_clock,
@@ -163,6 +166,7 @@ def agent(
     if os.geteuid() != 0:
         fail("the node agent needs root: it mounts file systems and makes namespaces")
     log_lines(log_level)
+    answer_signal()
     client = config.load(config.find(os.environ, kubeconfig))
     options = AgentOptions(
         name=name,
