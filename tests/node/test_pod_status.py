@@ -1,0 +1,117 @@
+"""What a pod's status says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
+from mooring.kube.reason import Reason
+from mooring.node.pods.decide import Facts, Memory, Restart
+from mooring.node.pods.status import Surroundings, pod_status
+from mooring.node.runtime import ContainerRecord, Sandbox
+from mooring.node.volumes.decide import PodVolumes
+
+NOW = "2030-01-01T00:00:00Z"
+AROUND = Surroundings("10.0.0.1", NOW, {})
+READY = PodVolumes(wanted=True)
+
+
+def make_pod(policy: str = "Always", init: bool = False, **status: Any) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name="web-0", namespace="default", uid="u"),
+        spec=PodSpec(
+            containers=(Container(name="main", image="app"),),
+            init_containers=(Container(name="init", image="app"),) if init else (),
+            restart_policy=policy,
+        ),
+        status=PodStatus(**status),
+    )
+
+
+def record(code: int | None = None, **fields: Any) -> ContainerRecord:
+    end = None if code is None else 10.0
+    return ContainerRecord(**{"attempt": 0, "started_at": 1.0, "finished_at": end, "exit_code": code, **fields})
+
+
+def facts(pod: Pod, running: bool = True, volumes: PodVolumes = READY, **records: ContainerRecord) -> Facts:
+    return Facts(pod, Sandbox(running=running, containers=records) if records else None, volumes)
+
+
+def status_of(known: Facts, memory: Memory | None = None, around: Surroundings = AROUND) -> dict[str, Any]:
+    return pod_status(known, memory or Memory(), around)
+
+
+def state(status: dict[str, Any]) -> dict[str, Any]:
+    return status["containerStatuses"][0]["state"]
+
+
+def conditions(status: dict[str, Any]) -> dict[str, str]:
+    return {condition["type"]: condition["status"] for condition in status["conditions"]}
+
+
+def test_a_pod_that_waits_for_a_volume_says_which_and_why() -> None:
+    waiting = PodVolumes(wanted=True, waiting={"data": Reason("WaitingForAttach", "not attached yet")})
+    status = status_of(facts(make_pod(), volumes=waiting))
+    assert status["phase"] == "Pending"
+    assert state(status) == {"waiting": {"reason": "ContainerCreating", "message": "volume data: not attached yet"}}
+
+
+def test_a_running_pod_is_ready_and_has_the_nodes_address() -> None:
+    status = status_of(facts(make_pod(), main=record()))
+    assert status["phase"] == "Running"
+    assert status["podIP"] == status["hostIP"] == "10.0.0.1"
+    assert conditions(status) == {"Initialized": "True", "ContainersReady": "True", "Ready": "True"}
+
+
+def test_containers_behind_init_containers_are_initializing() -> None:
+    status = status_of(facts(make_pod(init=True), init=record()))
+    assert state(status)["waiting"]["reason"] == "PodInitializing"
+    assert conditions(status)["Initialized"] == "False"
+    assert status["phase"] == "Pending"
+
+
+def test_a_container_in_its_backoff_says_so_and_the_pod_stays_running() -> None:
+    memory = Memory(restarts={"main": Restart(attempt=2, ended_at=0, delay=20)})
+    status = status_of(facts(make_pod(), main=record(3, attempt=2)), memory)
+    assert state(status)["waiting"]["reason"] == "CrashLoopBackOff"
+    assert "back-off 20s" in state(status)["waiting"]["message"]
+    assert status["containerStatuses"][0]["restartCount"] == 2
+    assert status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 3
+    assert status["phase"] == "Running"
+
+
+def test_a_start_error_names_its_cause() -> None:
+    status = status_of(facts(make_pod("Never"), main=record(128, error="command 'x' does not exist")))
+    terminated = state(status)["terminated"]
+    assert (terminated["reason"], terminated["exitCode"]) == ("StartError", 128)
+    assert terminated["message"] == "command 'x' does not exist"
+    assert status["phase"] == "Failed"
+
+
+def test_a_container_that_cannot_be_made_says_why() -> None:
+    problems = {"main": Reason("CreateContainerConfigError", "Secret 's' does not exist")}
+    status = status_of(facts(make_pod()), around=Surroundings("", NOW, problems))
+    assert state(status)["waiting"] == {"reason": "CreateContainerConfigError", "message": "Secret 's' does not exist"}
+
+
+def test_the_attempt_before_is_the_last_state() -> None:
+    status = status_of(facts(make_pod(), main=record(attempt=1, last=record(7))))
+    assert status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 7
+
+
+def test_a_phase_that_is_final_is_kept() -> None:
+    assert status_of(facts(make_pod(phase="Failed"), running=False, main=record(0)))["phase"] == "Failed"
+
+
+def test_the_time_of_a_condition_is_kept_while_it_does_not_change() -> None:
+    held = Condition(type="Ready", status="True", last_transition_time="2029-01-01T00:00:00Z")
+    lost = Condition(type="ContainersReady", status="False", last_transition_time="2029-01-01T00:00:00Z")
+    status = status_of(facts(make_pod(conditions=(held, lost)), main=record()))
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in status["conditions"]}
+    assert times["Ready"] == "2029-01-01T00:00:00Z"
+    assert times["ContainersReady"] == NOW
+
+
+def test_the_same_facts_give_the_same_status() -> None:
+    known = facts(make_pod(), main=record())
+    assert status_of(known) == status_of(known)
