@@ -105,6 +105,12 @@ class _Status(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
+def _is_of_another_uid(answer: _Status) -> bool:
+    """The uid precondition of a patch did not hold: a server says so as if the patch were to change the uid."""
+    causes: list[dict[str, Any]] = (answer.details or {}).get("causes") or []
+    return any(cause.get("field") == "metadata.uid" for cause in causes)
+
+
 def from_answer(status: int, body: bytes, *, tried: str) -> ApiError:
     """The error for an HTTP answer; `tried` ("GET /api/v1/nodes/n") is named in its message."""
     try:
@@ -114,6 +120,8 @@ def from_answer(status: int, body: bytes, *, tried: str) -> ApiError:
     kind = _BY_STATUS.get(status) or (ServerError if status >= 500 else BadRequest)
     if answer.reason == "AlreadyExists":
         kind = AlreadyExists
+    elif kind is Invalid and _is_of_another_uid(answer):
+        kind = Conflict
     message = f"{tried}: {answer.message or f'HTTP {status}'}"
     error = kind(message, status=status, reason=answer.reason, details=answer.details)
     if isinstance(error, Throttled):

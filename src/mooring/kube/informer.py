@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client, WatchEvent
-from mooring.kube.errors import Gone, KubeError
+from mooring.kube.errors import Gone, KubeError, Unreachable
 from mooring.kube.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -58,6 +58,7 @@ class Informer(Generic[T]):
         self._indexers = indexers or {}
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
         self._handlers: list[Handler[T]] = []
+        self._retry = FIRST_RETRY_S  # until the next event of a watch
         self._version = 0  # everything up to this resourceVersion has been applied from list or watch
         self._synced = asyncio.Event()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -101,7 +102,6 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
-        retry = FIRST_RETRY_S
         relist = True
         while True:
             try:
@@ -109,14 +109,12 @@ class Informer(Generic[T]):
                     await self._list()
                 relist = False
                 await self._watch()
-                retry = FIRST_RETRY_S
-            except Gone:
-                relist = True
             except KubeError as error:
+                relist = relist or isinstance(error, Gone)
+                retry = self._retry * (0.5 + self._random.random())
+                self._retry = min(self._retry * 2, LAST_RETRY_S)
                 log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=retry)
-                await asyncio.sleep(retry * (0.5 + self._random.random()))
-                retry = min(retry * 2, LAST_RETRY_S)
-                relist = relist or not self._synced.is_set()
+                await asyncio.sleep(retry)
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -135,6 +133,8 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _watch(self) -> None:
+        """Applies what comes until the server ends the watch. Unreachable if that is at once, before anything came."""
+        began, seen = asyncio.get_running_loop().time(), False
         events = self._client.watch(
             self.kind,
             self._namespace,
@@ -145,8 +145,11 @@ class Informer(Generic[T]):
         try:
             async for event in events:
                 self._apply(event)
+                self._retry, seen = FIRST_RETRY_S, True
         finally:
             await events.aclose()
+        if not seen and asyncio.get_running_loop().time() - began < 1:
+            raise Unreachable(f"the watch of {self.kind.RESOURCE.plural} was ended as soon as it began")
 
     def _apply(self, event: WatchEvent[T]) -> None:
         version = int(event.resource_version)

@@ -9,7 +9,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Whether the toleration matches. An empty effect or (with Exists) an empty key matches all."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
-    return toleration.operator == "Exists" or (bool(toleration.key) and toleration.value == taint.value)
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value
 
 
 def matching(pod: Pod, taint: Taint) -> list[Toleration]:

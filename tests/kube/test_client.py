@@ -1,0 +1,276 @@
+"""The client's guarantees, against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+from wire import request
+
+from mooring.kube import errors
+from mooring.kube.client import Client
+from mooring.kube.objects import ConfigMap, Node, Pod
+from mooring.kube.transport import InProcess, Request, Response
+
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_a_write_of_a_part_leaves_alone_what_the_structs_do_not_know(play: Play):
+    async def story(api: Any):
+        pod = {
+            "metadata": {"name": "p"},
+            "spec": {"priority": 0, "dnsPolicy": "None", "containers": [{"name": "c", "image": "i"}]},
+        }
+        made = await api.client.create(Pod, pod, "default")
+        await api.client.patch(Pod, "p", {"metadata": {"labels": {"a": "b"}}}, "default", uid=made.uid)
+        raw = msgspec.json.decode(await api.client.request("GET", "/api/v1/namespaces/default/pods/p"))
+        assert raw["spec"]["dnsPolicy"] == "None"
+        assert raw["metadata"]["labels"] == {"a": "b"}
+
+    play(story)
+
+
+def test_a_patch_with_the_uid_of_another_object_is_refused(play: Play):
+    async def story(api: Any):
+        first = await api.client.create(ConfigMap, config_map("m"), "default")
+        await api.client.delete(ConfigMap, "m", "default")
+        await api.client.create(ConfigMap, config_map("m"), "default")
+        with pytest.raises(errors.Conflict):
+            await api.client.patch(ConfigMap, "m", {"data": {"a": "1"}}, "default", uid=first.uid)
+
+    play(story)
+
+
+def test_a_patch_computed_from_an_older_version_is_refused(play: Play):
+    async def story(api: Any):
+        first = await api.client.create(ConfigMap, config_map("m"), "default")
+        await api.client.patch(ConfigMap, "m", {"data": {"a": "1"}}, "default")
+        with pytest.raises(errors.Conflict):
+            await api.client.patch(
+                ConfigMap, "m", {"data": {"a": "2"}}, "default", resource_version=first.metadata.resource_version
+            )
+
+    play(story)
+
+
+def test_preconditions_of_a_patch_keep_the_metadata_that_it_changes(play: Play):
+    async def story(api: Any):
+        made = await api.client.create(ConfigMap, config_map("m"), "default")
+        patch = {"metadata": {"annotations": {"a": "1"}}}
+        done = await api.client.patch(
+            ConfigMap, "m", patch, "default", uid=made.uid, resource_version=made.metadata.resource_version
+        )
+        assert done.metadata.annotations == {"a": "1"}
+        assert patch == {"metadata": {"annotations": {"a": "1"}}}, "the caller's patch is not touched"
+
+    play(story)
+
+
+def test_a_deletion_carries_uid_and_version(play: Play):
+    async def story(api: Any):
+        made = await api.client.create(ConfigMap, config_map("m"), "default")
+        for wrong in ({"uid": "other"}, {"resource_version": "1"}):
+            with pytest.raises(errors.Conflict):
+                await api.client.delete(ConfigMap, "m", "default", **wrong)
+        await api.client.delete(
+            ConfigMap, "m", "default", uid=made.uid, resource_version=made.metadata.resource_version
+        )
+        assert await api.client.find(ConfigMap, "m", "default") is None
+
+    play(story)
+
+
+def test_a_json_patch_says_its_preconditions_itself(play: Play):
+    async def story(api: Any):
+        await api.client.create(ConfigMap, config_map("m", a="1"), "default")
+        patch = [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "replace", "path": "/data/a", "value": "2"}]
+        done = await api.client.patch(ConfigMap, "m", patch, "default", strategy="json")
+        assert done.data == {"a": "2"}
+        with pytest.raises(errors.Invalid):
+            await api.client.patch(ConfigMap, "m", patch, "default", strategy="json")
+
+    play(story)
+
+
+def test_a_list_is_read_in_pages_and_is_true_at_one_version(play: Play):
+    async def story(api: Any):
+        for number in range(7):
+            await api.admin.create(ConfigMap, config_map(f"m{number}"), "default")
+        second = api.wire.hold(request("GET", "/configmaps", ""))
+        second.release()
+        between = api.wire.hold(request("GET", "/configmaps"))
+        listing = asyncio.create_task(api.client.list(ConfigMap, "default", limit=3))
+        await between.arrived.wait()
+        await api.admin.create(ConfigMap, config_map("later"), "default")
+        await api.admin.delete(ConfigMap, "m6", "default")
+        between.release()
+        found = await listing
+        assert [item.name for item in found.items] == [f"m{number}" for number in range(7)]
+        assert len(api.wire.sent) == 3
+        newer = await api.admin.list(ConfigMap, "default")
+        assert int(newer.resource_version) > int(found.resource_version)
+
+    play(story)
+
+
+def test_selectors_are_the_servers_work(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b"):
+            await api.admin.create(ConfigMap, {"metadata": {"name": name, "labels": {"n": name}}}, "default")
+        by_label = await api.client.list(ConfigMap, "default", label_selector="n in (b)")
+        by_field = await api.client.list(ConfigMap, "default", field_selector="metadata.name=a")
+        assert [[item.name for item in each.items] for each in (by_label, by_field)] == [["b"], ["a"]]
+
+    play(story)
+
+
+def test_errors_name_what_was_tried(play: Play):
+    async def story(api: Any):
+        with pytest.raises(errors.NotFound, match="GET /api/v1/nodes/n: .*n.* not found"):
+            await api.client.get(Node, "n")
+        await api.client.create(Node, {"metadata": {"name": "n"}})
+        with pytest.raises(errors.AlreadyExists, match="POST /api/v1/nodes: ") as caught:
+            await api.client.create(Node, {"metadata": {"name": "n"}})
+        assert isinstance(caught.value, errors.Conflict)
+        with pytest.raises(errors.Invalid, match="Invalid value"):
+            await api.client.create(Node, {"metadata": {"name": "Not a name"}})
+
+    play(story)
+
+
+def test_who_is_not_known_and_who_may_not_are_told_so(play: Play):
+    async def story(api: Any):
+        nobody = Client(InProcess(api.server.call, "wrong"))
+        node = Client(InProcess(api.server.call, api.server.tokens.node("n")))
+        with pytest.raises(errors.Unauthorized):
+            await nobody.list(Node)
+        with pytest.raises(errors.Forbidden):
+            await node.delete(Node, "other")
+
+    play(story)
+
+
+def test_an_answer_that_never_came_says_nothing_about_the_effect(play: Play):
+    async def story(api: Any):
+        api.wire.unanswered(request("POST", "/configmaps"))
+        with pytest.raises(errors.Unreachable):
+            await api.client.create(ConfigMap, config_map("m"), "default")
+        assert await api.client.find(ConfigMap, "m", "default") is not None
+
+    play(story)
+
+
+def test_a_watch_gives_changes_and_bookmarks_and_ends_when_its_time_is_over(play: Play):
+    async def story(api: Any):
+        made = await api.admin.create(ConfigMap, config_map("m"), "default")
+        watch = api.client.watch(ConfigMap, resource_version=made.metadata.resource_version, timeout=200)
+        await api.admin.patch(ConfigMap, "m", {"data": {"a": "1"}}, "default")
+        await api.admin.delete(ConfigMap, "m", "default")
+        seen = [event async for event in watch]
+        assert [event.type for event in seen][:2] == ["MODIFIED", "DELETED"]
+        assert {event.type for event in seen[2:]} == {"BOOKMARK"}
+        versions = [int(event.resource_version) for event in seen]
+        assert versions == sorted(versions)
+
+    play(story)
+
+
+class Answers:
+    """A transport with one answer to everything."""
+
+    def __init__(self, status: int, body: bytes, pieces: list[bytes] | None = None) -> None:
+        self.status, self.body, self.pieces = status, body, pieces
+        self.closed = False
+
+    async def send(self, request: Request) -> Response:
+        return Response(self.status, {}, self.body, self.stream() if request.stream else None)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        try:
+            for piece in self.pieces or ():
+                yield piece
+        finally:
+            self.closed = True
+
+    async def close(self) -> None:
+        return
+
+
+def test_an_error_event_ends_a_watch_with_the_error_of_its_code(run: Callable[[Any], Any]):
+    async def story():
+        event = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+        answers = Answers(200, b"", [msgspec.json.encode(event) + b"\n"])
+        with pytest.raises(errors.Gone, match="watch /api/v1/nodes: too old"):
+            async for _ in Client(answers).watch(Node, resource_version="1"):
+                pass
+        assert answers.closed
+
+    run(story())
+
+
+def test_lines_of_a_watch_may_come_in_any_pieces(run: Callable[[Any], Any]):
+    async def story():
+        lines = b"".join(
+            msgspec.json.encode({"type": "ADDED", "object": {"metadata": {"name": name, "resourceVersion": "7"}}})
+            + b"\n"
+            for name in ("a", "b")
+        )
+        pieces = [lines[at : at + 5] for at in range(0, len(lines), 5)]
+        seen = [event async for event in Client(Answers(200, b"", pieces)).watch(Node, resource_version="1")]
+        assert [event.object.name for event in seen if event.object] == ["a", "b"]
+
+    run(story())
+
+
+def test_a_watch_that_is_left_closes_its_stream(run: Callable[[Any], Any]):
+    async def story():
+        line = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}\n'
+        answers = Answers(200, b"", [line, line])
+        watch = Client(answers).watch(Node, resource_version="1")
+        await anext(watch)
+        await watch.aclose()
+        assert answers.closed
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.BadRequest),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (405, errors.BadRequest),
+        (409, errors.Conflict),
+        (410, errors.Gone),
+        (415, errors.BadRequest),
+        (422, errors.Invalid),
+        (429, errors.Throttled),
+        (500, errors.ServerError),
+        (503, errors.ServerError),
+    ],
+)
+def test_each_status_has_its_error(status: int, kind: type[errors.ApiError]):
+    found = errors.from_answer(status, b'{"message": "why", "reason": "R"}', tried="GET /x")
+    assert type(found) is kind
+    assert (str(found), found.status, found.reason) == ("GET /x: why", status, "R")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b"\xff\xfe"])
+def test_an_answer_that_is_no_status_still_gives_a_readable_error(body: bytes):
+    assert str(errors.from_answer(502, body, tried="GET /x")).startswith("GET /x: ")
+
+
+def test_how_long_to_wait_when_throttled_is_the_servers_word():
+    answer = b'{"details": {"retryAfterSeconds": 7}}'
+    found = errors.from_answer(429, answer, tried="POST /x")
+    assert isinstance(found, errors.Throttled)
+    assert found.retry_after == 7

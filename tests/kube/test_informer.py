@@ -1,0 +1,364 @@
+"""The guarantees of an informer, against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from random import Random
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, given, settings
+from wire import request
+
+from mooring.kube.client import WatchEvent
+from mooring.kube.informer import Informer
+from mooring.kube.objects import ConfigMap, ObjectMeta
+from mooring.kube.transport import Request, Response
+
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
+MAPS = "/configmaps"
+
+
+def config_map(name: str, value: str = "1") -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default", "labels": {"value": value}}, "data": {"value": value}}
+
+
+async def create(api: Any, name: str, value: str = "1") -> ConfigMap:
+    return await api.admin.create(ConfigMap, config_map(name, value), "default")
+
+
+async def change(api: Any, name: str, value: str) -> ConfigMap:
+    return await api.admin.patch(ConfigMap, name, {"data": {"value": value}}, "default")
+
+
+async def remove(api: Any, name: str) -> None:
+    await api.admin.delete(ConfigMap, name, "default")
+
+
+class Watched:
+    """An informer that runs, with a note of what its handler was told."""
+
+    def __init__(self, api: Any, **options: Any) -> None:
+        self.informer = Informer(api.client, ConfigMap, random=Random(3), **options)
+        self.told: list[tuple[str | None, str | None]] = []
+        self.informer.add_handler(lambda old, new: self.told.append((value_of(old), value_of(new))))
+        self.task = asyncio.create_task(self.informer.run())
+
+    async def synced(self) -> Watched:
+        await self.informer.synced()
+        return self
+
+    def values(self) -> dict[str, str]:
+        return {item.name: item.data["value"] for item in self.informer.items()}
+
+    async def until(self, values: dict[str, str]) -> None:
+        for _ in range(10_000):
+            if self.values() == values:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{self.values()} never became {values}")
+
+
+def value_of(item: ConfigMap | None) -> str | None:
+    return item.data["value"] if item is not None else None
+
+
+def test_after_synced_the_cache_holds_what_was_there(play: Play):
+    async def story(api: Any):
+        for number in range(3):
+            await create(api, f"m{number}")
+        watched = await Watched(api).synced()
+        assert set(watched.values()) == {"m0", "m1", "m2"}
+        assert watched.informer.get("default/m1") is not None
+        assert watched.informer.get("m1") is None
+
+    play(story)
+
+
+def test_changes_reach_handlers_in_order_with_old_and_new(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        await create(api, "m", "1")
+        await change(api, "m", "2")
+        await remove(api, "m")
+        await asyncio.sleep(1)
+        assert watched.told == [(None, "1"), ("1", "2"), ("2", None)]
+
+    play(story)
+
+
+def test_objects_are_found_by_what_indexers_say_of_their_present_state(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api, indexers={"value": lambda item: [item.data["value"]]}).synced()
+        await create(api, "a", "x")
+        await create(api, "b", "x")
+        await change(api, "b", "y")
+        await watched.until({"a": "x", "b": "y"})
+        names = {value: [item.name for item in watched.informer.by_index("value", value)] for value in "xyz"}
+        assert names == {"x": ["a"], "y": ["b"], "z": []}
+        await remove(api, "a")
+        await watched.until({"b": "y"})
+        assert watched.informer.by_index("value", "x") == []
+
+    play(story)
+
+
+def test_selectors_narrow_what_is_cached(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api, label_selector="value=x").synced()
+        await create(api, "a", "x")
+        await create(api, "b", "y")
+        await watched.until({"a": "x"})
+        await api.admin.patch(ConfigMap, "a", {"metadata": {"labels": {"value": "y"}}}, "default")
+        await watched.until({})
+
+    play(story)
+
+
+class Breaking:
+    """Breaks watches: the first `whole` of their pieces arrive, then the stream fails."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.whole: int | None = None
+        self.watches: list[str] = []
+        self.end = "break"
+
+    async def send(self, request: Request) -> Response:
+        answer = await self.inner.send(request)
+        if answer.stream is None:
+            return answer
+        self.watches.append(dict(request.query)["resourceVersion"])
+        return Response(answer.status, answer.headers, b"", self.pieces(answer.stream))
+
+    async def pieces(self, stream: Any) -> AsyncIterator[bytes]:
+        from mooring.kube.errors import Unreachable
+
+        try:
+            while self.whole is None or self.whole > 0:
+                piece = await anext(stream)
+                self.whole = None if self.whole is None else self.whole - 1
+                yield piece
+        finally:
+            await stream.aclose()
+        if self.end == "break":
+            raise Unreachable("the stream broke")
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_a_dropped_watch_goes_on_where_it_was_and_tells_nothing_twice(play: Play):
+    async def story(api: Any):
+        breaking = api.client.transport = Breaking(api.client.transport)
+        watched = await Watched(api).synced()
+        breaking.whole = 1
+        await create(api, "m", "1")
+        await asyncio.sleep(0.05)
+        await change(api, "m", "2")
+        breaking.whole = None
+        await change(api, "m", "3")
+        await watched.until({"m": "3"})
+        assert watched.told == [(None, "1"), ("1", "2"), ("2", "3")]
+        assert sum(line.startswith("GET") for line in api.wire.sent) == 1 + len(breaking.watches), "one list only"
+        assert breaking.watches == sorted(breaking.watches, key=int)
+
+    play(story)
+
+
+def test_a_server_that_ends_every_watch_at_once_is_asked_less_and_less(play: Play):
+    async def story(api: Any):
+        breaking = api.client.transport = Breaking(api.client.transport)
+        breaking.whole, breaking.end = 0, "end"
+        await Watched(api).synced()
+        await asyncio.sleep(120)
+        assert 10 < len(breaking.watches) < 30
+
+    play(story)
+
+
+def test_after_a_long_outage_the_first_break_is_mended_quickly(play: Play):
+    async def story(api: Any):
+        breaking = api.client.transport = Breaking(api.client.transport)
+        breaking.whole = 0
+        watched = await Watched(api).synced()
+        await asyncio.sleep(120)
+        breaking.whole = 1
+        await create(api, "m", "1")
+        await watched.until({"m": "1"})
+        breaking.whole = None
+        began = asyncio.get_running_loop().time()
+        await change(api, "m", "2")
+        await watched.until({"m": "2"})
+        assert asyncio.get_running_loop().time() - began < 1
+
+    play(story)
+
+
+def test_a_version_that_is_too_old_leads_to_a_list_whose_differences_are_told(play: Play):
+    async def story(api: Any):
+        for name in ("kept", "changed", "removed"):
+            await create(api, name, "1")
+        breaking = api.client.transport = Breaking(api.client.transport)
+        watched = await Watched(api).synced()
+        watched.told.clear()
+        api.wire.down, breaking.whole = True, 0
+        await change(api, "kept", "1")
+        await asyncio.sleep(5)
+        api.server.store._window = 3
+        await change(api, "changed", "2")
+        await remove(api, "removed")
+        await create(api, "added", "1")
+        for value in range(10):
+            await change(api, "changed", str(value))
+        api.wire.down, breaking.whole = False, None
+        await watched.until({"kept": "1", "changed": "9", "added": "1"})
+        assert sorted(watched.told, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
+        assert api.wire.sent.count("GET /api/v1/configmaps") >= 3
+
+    play(story)
+
+
+def test_an_unreachable_server_is_tried_until_it_answers(play: Play):
+    async def story(api: Any):
+        api.wire.down = True
+        watched = Watched(api)
+        await create(api, "m", "1")
+        await asyncio.sleep(300)
+        assert not watched.task.done()
+        assert watched.values() == {}
+        api.wire.down = False
+        await watched.synced()
+        assert watched.values() == {"m": "1"}
+
+    play(story)
+
+
+def test_wait_for_returns_when_the_watch_has_brought_that_version(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        made = await create(api, "m", "1")
+        await watched.informer.wait_for(made.metadata.resource_version)
+        assert watched.values() == {"m": "1"}
+        await watched.informer.wait_for(made.metadata.resource_version)
+
+    play(story)
+
+
+def test_ones_own_write_is_in_the_cache_at_once_and_is_told_once(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        made = await create(api, "m", "1")
+        watched.informer.accept(made)
+        assert watched.values() == {"m": "1"}
+        await asyncio.sleep(1)
+        assert watched.told == [(None, "1")]
+
+    play(story)
+
+
+# --- accept and the watch in every order: no server, only what could arrive ------------------------------------------
+
+
+def version(number: int, value: str = "") -> ConfigMap:
+    metadata = ObjectMeta(name="m", namespace="default", resource_version=str(number))
+    return ConfigMap(metadata=metadata, data={"value": value or str(number)})
+
+
+def alone(api: Any) -> tuple[Informer[ConfigMap], list[tuple[str | None, str | None]]]:
+    informer = Informer(api.client, ConfigMap, random=Random(0))
+    told: list[tuple[str | None, str | None]] = []
+    informer.add_handler(lambda old, new: told.append((value_of(old), value_of(new))))
+    return informer, told
+
+
+def event(kind: str, number: int) -> WatchEvent[ConfigMap]:
+    return WatchEvent(kind, version(number), str(number))
+
+
+def test_an_older_event_that_comes_after_the_answer_of_ones_own_write_is_not_applied(play: Play):
+    async def story(api: Any):
+        informer, told = alone(api)
+        informer._apply(event("ADDED", 5))
+        informer.accept(version(9))
+        informer._apply(event("MODIFIED", 7))
+        assert informer.get("default/m") == version(9)
+        assert told == [(None, "5"), ("5", "9")]
+
+    play(story)
+
+
+def test_an_answer_that_comes_after_the_deletion_was_seen_brings_nothing_back(play: Play):
+    async def story(api: Any):
+        informer, told = alone(api)
+        informer._apply(event("ADDED", 5))
+        informer._apply(event("DELETED", 8))
+        informer.accept(version(7))
+        assert informer.get("default/m") is None
+        assert told == [(None, "5"), ("5", None)]
+
+    play(story)
+
+
+def test_the_deletion_of_an_object_is_not_undone_by_the_list_that_did_not_know_it_yet(play: Play):
+    async def story(api: Any):
+        informer, _ = alone(api)
+        informer.accept(version(9))
+        informer._apply(event("ADDED", 5))
+        informer._apply(event("DELETED", 6))
+        assert informer.get("default/m") == version(9), "that deletion was of an older object of this name"
+
+    play(story)
+
+
+HISTORY = st.lists(st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), min_size=1, max_size=8)
+
+
+def consistent(kinds: list[str]) -> list[WatchEvent[ConfigMap]]:
+    """The kinds as a history that can happen: what is not there is added, what is there is changed or deleted."""
+    there, events = False, list[WatchEvent[ConfigMap]]()
+    for number, kind in enumerate(kinds, start=1):
+        kind = ("MODIFIED" if kind == "ADDED" else kind) if there else "ADDED"
+        there = kind != "DELETED"
+        events.append(event(kind, number))
+    return events
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@given(kinds=HISTORY, own=st.sets(st.integers(0, 7)), late=st.lists(st.integers(0, 8), min_size=8, max_size=8))
+def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_ends_right(
+    play: Play, kinds: list[str], own: set[int], late: list[int]
+):
+    async def story(api: Any):
+        informer, told = alone(api)
+        history = consistent(kinds)
+        # Every own write's answer arrives at some time relative to the events: before event number late[i].
+        answers = {i: late[i] for i in own if i < len(history) and history[i].type != "DELETED"}
+        seen = 0
+        for step in range(len(history) + 1):
+            for i in sorted(i for i, when in answers.items() if min(when, len(history)) == step):
+                informer.accept(history[i].object)  # type: ignore[arg-type]
+            if step < len(history):
+                informer._apply(history[step])
+            held = informer.get("default/m")
+            now = int(held.metadata.resource_version) if held else seen
+            assert now >= seen
+            seen = now
+        last = history[-1]
+        assert informer.get("default/m") == (None if last.type == "DELETED" else last.object)
+        assert all(old == previous for (old, _), (_, previous) in zip(told[1:], told, strict=False)), "a chain"
+
+    play(story)
+
+
+def test_synced_waits_for_the_first_list(play: Play):
+    async def story(api: Any):
+        held = api.wire.hold(request("GET", MAPS))
+        watched = Watched(api)
+        await held.arrived.wait()
+        assert not watched.informer._synced.is_set()
+        held.release()
+        await watched.synced()
+
+    play(story)
