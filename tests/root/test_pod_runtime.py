@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -295,6 +296,46 @@ async def test_removal_leaves_no_file(pods: Pods) -> None:
     await pods.runtime.remove_sandbox(UID)
     assert list((pods.root / "pods" / UID).iterdir()) == []
     assert UID not in pods.runtime.sandboxes()
+
+
+IN_A_USER_NAMESPACE = """
+import asyncio, os, sys
+from pathlib import Path
+from mooring.node.process_runtime import ProcessRuntime
+from mooring.node.runtime import ContainerMount, ContainerSpec, SandboxSpec
+
+async def main():
+    root, ended = Path(sys.argv[1]), asyncio.Event()
+    runtime = ProcessRuntime(root, "boot-1")
+    def changed(uid):
+        record = runtime.sandboxes()[uid].containers.get("main")
+        if record is not None and record.exit_code is not None:
+            ended.set()
+    await runtime.recover(changed)
+    await runtime.start_sandbox(SandboxSpec("u", "web-0", {"v": str(root / "volume")}, {}, (str(root),)))
+    script = "hostname; echo x > /data/file; echo y > /tmp/file; touch /etc/here 2>/dev/null || echo refused"
+    mounts = (ContainerMount("v", "/data"),)
+    spec = ContainerSpec("main", 0, ("/bin/sh", "-c", script), {"PATH": os.defpath}, mounts=mounts)
+    await runtime.start_container("u", spec)
+    await ended.wait()
+    print(runtime.sandboxes()["u"].rootfs, runtime.log_path("u", "main").read_text())
+    await runtime.kill_sandbox("u")
+    runtime.close()
+
+asyncio.run(main())
+"""
+
+
+def test_in_a_user_namespace_the_root_is_given_read_only(tmp_path: Path) -> None:
+    """There is no overlay of the machine's root there, and a pod must not write to it."""
+    (tmp_path / "volume").mkdir()
+    namespaces = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
+    command = [*namespaces, sys.executable, "-c", IN_A_USER_NAMESPACE, str(tmp_path)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output.startswith("bind ")
+    assert "web-0" in output
+    assert "refused" in output
+    assert (tmp_path / "volume" / "file").read_text() == "x\n"
 
 
 def mounts_below(root: Path) -> list[str]:

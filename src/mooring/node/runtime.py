@@ -81,7 +81,7 @@ class ContainerRecord(Struct, frozen=True):
 class Sandbox(Struct, frozen=True):
     """A pod that was started: `running` while any of its processes may live. `number` counts its sandboxes from 0.
     `containers` has the newest attempt of each container, also of earlier sandboxes. `rootfs` says how the machine's
-    root is given to it: "overlay" (writes stay in the container) or "bind" (a user namespace allows no better)."""
+    root is given to it: "overlay" (writes stay in the container) or "bind" (read-only, in a user namespace)."""
 
     running: bool
     number: int = 0

@@ -223,7 +223,7 @@ class PodWorker:
             return
         root = "as an overlay (writes stay in the container)"
         if sandbox.rootfs == "bind":
-            root = "directly: a user namespace allows no overlay of it"
+            root = "read-only, because a user namespace allows no overlay of it"
         self._warn(
             pod,
             "HostRootFileSystem",

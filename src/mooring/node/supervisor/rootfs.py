@@ -3,7 +3,7 @@
 Two steps. `enter_pod_root` leaves the supervisor in a small tree with nothing but what the pod may use, so that no
 other volume of this machine is kept busy by the pod's mount namespace:
 
-    /host            the machine's root (read-only), or absent where a user namespace forbids it
+    /host            the machine's root, read-only
     /images/KEY      root file system folders that the containers' `image:` name
     /volumes/NAME    the pod's volumes
     /pod             the pod's directory: state, logs, control socket
@@ -132,7 +132,7 @@ def _within(path: str, directories: tuple[str, ...] | list[str]) -> bool:
 
 
 def _bind_top_level(target: str) -> None:
-    """The machine's top-level directories one by one, in a fresh root that can grow mount points."""
+    """The machine's top-level directories one by one, read-only, in a fresh root that can grow mount points."""
     for entry in os.scandir("/"):
         place = f"{target}/{entry.name}"
         if entry.is_symlink():
@@ -142,6 +142,7 @@ def _bind_top_level(target: str) -> None:
             os.chmod(place, entry.stat().st_mode & 0o7777)
             if entry.name not in NOT_SHARED:
                 syscalls.bind(entry.path, place, recursive=True)
+                syscalls.make_tree_read_only(place)
 
 
 def _make_dev(target: str) -> None:
