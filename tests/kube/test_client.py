@@ -133,7 +133,7 @@ def test_selectors_are_the_servers_work(play: Play):
 
 def test_errors_name_what_was_tried(play: Play):
     async def story(api: Any):
-        with pytest.raises(errors.NotFound, match="GET /api/v1/nodes/n: .*n.* not found"):
+        with pytest.raises(errors.NotFound, match=r"GET /api/v1/nodes/n: .*n.* not found"):
             await api.client.get(Node, "n")
         await api.client.create(Node, {"metadata": {"name": "n"}})
         with pytest.raises(errors.AlreadyExists, match="POST /api/v1/nodes: ") as caught:

@@ -319,9 +319,9 @@ def consistent(kinds: list[str]) -> list[WatchEvent[ConfigMap]]:
     """The kinds as a history that can happen: what is not there is added, what is there is changed or deleted."""
     there, events = False, list[WatchEvent[ConfigMap]]()
     for number, kind in enumerate(kinds, start=1):
-        kind = ("MODIFIED" if kind == "ADDED" else kind) if there else "ADDED"
-        there = kind != "DELETED"
-        events.append(event(kind, number))
+        now = ("MODIFIED" if kind == "ADDED" else kind) if there else "ADDED"
+        there = now != "DELETED"
+        events.append(event(now, number))
     return events
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from mooring.kube.times import format_micro_time, format_time, parse_time
 
-MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 
 
 @given(MOMENTS)
