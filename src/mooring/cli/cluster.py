@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from mooring.cli.nodes import DATA_DIR
-from mooring.cli.output import fail, log_lines, table
+from mooring.cli.output import fail, log_lines
 
 
 def enter_rootless() -> None:
@@ -90,8 +90,9 @@ def down(data_dir: str | None) -> None:
 def status(data_dir: str | None, output: str) -> None:
     """Show nodes, claims, pods and volumes once."""
     from mooring.cluster.layout import open_layout
-    from mooring.cluster.view import as_json, sections, take
+    from mooring.cluster.view import as_json, sections, table, take
     from mooring.kube import config
+    from mooring.kube.errors import Unreachable
 
     layout = open_layout(data_dir)
     if not layout.kubeconfig.exists():
@@ -101,6 +102,8 @@ def status(data_dir: str | None, output: str) -> None:
         client = config.load(layout.kubeconfig)
         try:
             snapshot = await take(client)
+        except Unreachable:
+            fail(f"the cluster in {layout.root} does not answer: start it with `mooring up`")
         finally:
             await client.close()
         if output == "json":

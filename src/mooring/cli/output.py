@@ -1,10 +1,9 @@
-"""How the commands speak: tables, one-line errors, structured logs. Colour only on terminals."""
+"""How the commands speak: one-line errors, structured logs. Colour only on terminals."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -30,10 +29,3 @@ def log_lines(level: str = "info") -> None:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as kubectl prints them: as wide as needed, three spaces apart."""
-    lines = [header, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)

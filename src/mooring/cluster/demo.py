@@ -19,10 +19,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from mooring.cli.output import table
 from mooring.cluster import timeline
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
+from mooring.cluster.view import table
 from mooring.controllers.attachdetach.decide import Attachment, NodeState, may_release
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod
 from mooring.volumes.names import ATTACH_REQUESTED_AT

@@ -16,12 +16,11 @@ from typing import TextIO
 
 import click
 
-from mooring.cli.output import table
 from mooring.cluster.cluster import Cluster, Options
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import load
 from mooring.cluster.sweep import sweep
-from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, take, volume_of
+from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, table, take, volume_of
 from mooring.kube.errors import KubeError
 
 LOOK_S = 1.0

@@ -96,3 +96,10 @@ def as_json(snapshot: Snapshot) -> dict[str, Any]:
         ]
         for header, rows in sections(snapshot)
     }
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as kubectl prints them: as wide as needed, three spaces apart."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join("   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
