@@ -79,7 +79,7 @@ def test_pages_together_show_one_version(serve):
         first = await api.get(CONFIGMAPS, ("limit", "2"))
         assert first["metadata"]["remainingItemCount"] == 3
         await api.delete(f"{CONFIGMAPS}/d")
-        await configmaps(api, "cc".split() + ["aa"])
+        await configmaps(api, ["cc", "aa"])
         second = await api.get(CONFIGMAPS, ("limit", "2"), ("continue", first["metadata"]["continue"]))
         third = await api.get(CONFIGMAPS, ("limit", "2"), ("continue", second["metadata"]["continue"]))
         pages = [first, second, third]

@@ -246,7 +246,8 @@ def test_status_and_the_rest_are_written_apart(serve):
 
 
 def test_a_nodes_status_takes_annotations_with_it(serve):
-    """The handshake with the node rests on this: the un-report always changes the Node, in one write with its status."""
+    """The handshake with the node rests on this: the un-report always changes the Node, in one write with
+    its status."""
 
     async def story(api):
         sent = {"metadata": {"name": "n"}, "status": {"volumesInUse": ["v"]}}

@@ -32,7 +32,9 @@ def test_a_quantity_is_the_exact_number_that_it_stands_for(text: str, number: st
     assert parse_quantity(text) == Decimal(number)
 
 
-@pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "1KB", "--1", "1e", "0x1", "1" * 65, None, [], True, "nan", "١"])
+@pytest.mark.parametrize(
+    "text", ["", "Gi", "1 Gi", "1gi", "1KB", "--1", "1e", "0x1", "1" * 65, None, [], True, "nan", "١"]
+)
 def test_what_is_no_quantity_is_refused(text: object) -> None:
     with pytest.raises(InvalidQuantity):
         parse_quantity(text)

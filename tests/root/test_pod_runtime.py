@@ -35,7 +35,7 @@ class Pods:
         await self.runtime.recover(lambda uid: self.changed.set())
 
     async def restart_agent(self, boot_id: str = "boot-1") -> None:
-        self.runtime.close()
+        await self.runtime.close()
         self.runtime = ProcessRuntime(self.root, boot_id)
         await self.recover()
 
@@ -76,7 +76,7 @@ async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
     for uid in pods.runtime.sandboxes():
         await pods.runtime.kill_sandbox(uid)
         await pods.until(lambda sandbox: not sandbox.running, uid)
-    pods.runtime.close()
+    await pods.runtime.close()
 
 
 async def sandbox(pods: Pods, **spec: object) -> None:
@@ -278,9 +278,10 @@ async def test_a_pid_taken_over_by_another_process_is_not_the_supervisor(pods: P
 
 async def test_there_is_never_a_second_supervisor_of_a_pod(pods: Pods) -> None:
     await sandbox(pods)
-    blind = ProcessRuntime(pods.root, "boot-1")
+    blind = ProcessRuntime(pods.root, "boot-1")  # has not looked
     with pytest.raises(SandboxStartFailure, match="another supervisor"):
         await blind.start_sandbox(SandboxSpec(uid=UID, hostname="web-0"))
+    await blind.close()
 
 
 async def test_a_volume_that_is_not_there_is_a_clear_failure(pods: Pods, tmp_path: Path) -> None:
@@ -320,7 +321,7 @@ async def main():
     await ended.wait()
     print(runtime.sandboxes()["u"].rootfs, runtime.log_path("u", "main").read_text())
     await runtime.kill_sandbox("u")
-    runtime.close()
+    await runtime.close()
 
 asyncio.run(main())
 """

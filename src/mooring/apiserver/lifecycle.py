@@ -10,6 +10,7 @@ from typing import Any
 
 from mooring.apiserver import metadata
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid
+from mooring.apiserver.forms import check, tidied
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.strategy import Admission
 
@@ -18,7 +19,7 @@ _FORM_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
     """The object to store for a create. Its name and namespace are already settled."""
-    obj = named_first(kind, sent)
+    obj = tidied(kind, sent)
     metadata.stamp_new(obj["metadata"], uid=uid, now=admission.now, generation=kind.strategy.counts_generations)
     if kind.has_status and kind.strategy.clears_status:
         obj.pop("status", None)
@@ -35,7 +36,8 @@ def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
 
 def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bool) -> Obj:
     """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing changes."""
-    obj = _through_status(kind, sent, old) if status else named_first(kind, sent)
+    sent = tidied(kind, sent)
+    obj = _through_status(kind, sent, old) if status else sent
     metadata.carry_over(obj["metadata"], old["metadata"])
     if not status and kind.has_status:
         _restore(obj, old, "status")
@@ -54,13 +56,6 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
     metadata.tidy(obj["metadata"])
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     return obj
-
-
-def named_first(kind: Kind, sent: Obj) -> Obj:
-    """A copy with kind, apiVersion and metadata in front, as people expect to read it."""
-    rest = {key: value for key, value in sent.items() if key not in ("kind", "apiVersion", "metadata")}
-    head = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": sent["metadata"]}
-    return deepcopy(head | rest)
 
 
 def _through_status(kind: Kind, sent: Obj, old: Obj) -> Obj:
@@ -88,6 +83,7 @@ def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old:
     errors = metadata.validate(kind, meta)
     if old is not None:
         errors += metadata.validate_update(meta, old["metadata"])
+    check(kind, obj)
     try:
         errors += admit()
     except _FORM_ERRORS as error:

@@ -140,7 +140,7 @@ def _bound(pod: Obj, node: str, binding: Obj, now: str) -> Obj:
     if annotations:
         pod["metadata"]["annotations"] = annotations
     kept = [each for each in objects_at(pod, "status.conditions") if each.get("type") != "PodScheduled"]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     pod["status"]["conditions"] = [*kept, scheduled]
     return pod
 

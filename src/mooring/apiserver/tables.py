@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from mooring.apiserver.columns import columns_of
+from mooring.apiserver.columns import Column, columns_of
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import Kind
 
@@ -22,7 +22,7 @@ def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_
         }
         for column in columns
     ]
-    rows = [{"cells": [column.cell(obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects]
+    rows = [{"cells": [_cell(column, obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -30,6 +30,14 @@ def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_
         "columnDefinitions": definitions,
         "rows": rows,
     }
+
+
+def _cell(column: Column, obj: Obj, now: datetime) -> Any:
+    """A field that does not have its form is shown as such, so that one odd object never hides the others."""
+    try:
+        return column.cell(obj, now)
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        return "<invalid>"
 
 
 def _held(obj: Obj, rows_hold: str) -> dict[str, Any]:

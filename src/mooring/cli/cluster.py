@@ -57,7 +57,10 @@ def up(
     from mooring.cluster.foreground import run
     from mooring.cluster.layout import open_layout
 
-    log_lines("info")
+    layout = open_layout(data_dir)
+    layout.make()
+    # A live view leaves no place for log lines.
+    log_lines("info", (layout.logs / "up.log").open("a", buffering=1) if sys.stdout.isatty() else None)
     options = Options(
         nodes=nodes,
         port=port,
@@ -67,7 +70,7 @@ def up(
         rootless="MOORING_ROOTLESS" in os.environ,
     )
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run(open_layout(data_dir), options))
+        asyncio.run(run(layout, options))
 
 
 @click.command()

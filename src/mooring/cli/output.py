@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 import structlog
@@ -16,8 +16,8 @@ def fail(message: str, status: int = 1) -> NoReturn:
     sys.exit(status)
 
 
-def log_lines(level: str = "info") -> None:
-    """One event a line on standard error: key=value, the time in UTC."""
+def log_lines(level: str = "info", file: TextIO | None = None) -> None:
+    """One event a line on standard error (or to a file): key=value, the time in UTC."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         processors=[
@@ -27,5 +27,5 @@ def log_lines(level: str = "info") -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file or sys.stderr),
     )

@@ -90,7 +90,9 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
 def _redraw(snapshot: Snapshot, cluster: Cluster, out: TextIO, drawn: int) -> int:
     lines = "\n\n".join(table(header, rows) for header, rows in sections(snapshot)).splitlines()
     lines += ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster))]
-    width = os.get_terminal_size(out.fileno()).columns
+    width, height = os.get_terminal_size(out.fileno())
+    if len(lines) > height - 2:
+        lines = [*lines[: height - 3], "… (the window is too small for the rest: see `mooring status`)"]
     print(f"\x1b[{drawn}F\x1b[J" if drawn else "", end="", file=out)
     print("\n".join(_coloured(line[:width]) for line in lines), file=out, flush=True)
     return len(lines)

@@ -71,7 +71,7 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
                 await running
         finally:
             await _cancel(running, stopped)
-            runtime.close()
+            await runtime.close()
             await client.close()
 
 

@@ -20,6 +20,7 @@ import shutil
 import signal
 import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -74,12 +75,15 @@ class ProcessRuntime:
         self._boot_id = boot_id
         self._pods: dict[str, _Pod] = {}
         self._on_change: Callable[[str], None] = lambda uid: None
+        self._spare: asyncio.Task[Process] | None = None
+        self._closed = False
 
     async def recover(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
         self._pods_directory.mkdir(parents=True, exist_ok=True)
         for path in self._pods_directory.glob("*/supervisor.json"):
             self._adopt(path.parent)
+        self._keep_spare()
 
     def sandboxes(self) -> Mapping[str, Sandbox]:
         return {uid: pod.sandbox for uid, pod in self._pods.items()}
@@ -122,26 +126,30 @@ class ProcessRuntime:
         if (directory / "sandbox").exists():
             (directory / "sandbox").rmdir()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Leaves the pods alone and lets go of them: an agent that stops. They go on."""
+        self._closed = True
         for pod in self._pods.values():
             self._let_go(pod)
+        if self._spare is not None:
+            spare, self._spare = self._spare, None
+            await (await spare).communicate(b"")
 
     # --- launching
 
     async def _launch(self, spec: SandboxSpec, directory: Path) -> None:
         document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
-        launcher = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", _LAUNCH),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            env={"PATH": os.environ.get("PATH", os.defpath)},
-        )
+        spare, self._spare = self._spare, None
+        launcher = await spare if spare is not None else await _launcher()
         _, errors = await launcher.communicate(msgspec.json.encode(document))
+        self._keep_spare()
         if launcher.returncode != 0:
             raise SandboxStartFailure(errors.decode(errors="replace").strip() or "the supervisor could not be started")
+
+    def _keep_spare(self) -> None:
+        """A launcher that has its imports behind it and waits for a pod: most of a sandbox's start-up time."""
+        if self._spare is None and not self._closed:
+            self._spare = asyncio.create_task(_launcher(), name="spare launcher")
 
     # --- following a supervisor
 
@@ -226,6 +234,18 @@ class ProcessRuntime:
             with contextlib.suppress(ConnectionError):  # it died: `_died` tells
                 pod.writer.write(msgspec.json.encode(request) + b"\n")
                 await pod.writer.drain()
+
+
+async def _launcher() -> Process:
+    """A process that starts the one pod which its standard input describes, or ends with that input."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", "-c", _LAUNCH),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+    )
 
 
 def _running(directory: Path) -> Sandbox:

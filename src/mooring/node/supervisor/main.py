@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Starts the pod that standard input describes."""
-    pod: PodRequest = json.load(sys.stdin)
+    """Starts the pod that standard input describes; nothing, if it ends without a word."""
+    document = sys.stdin.buffer.read()
+    if not document:
+        return
+    pod: PodRequest = json.loads(document)
     _lock(pod["directory"])
     go_out, go_in = os.pipe()
     ready_out, ready_in = os.pipe()
