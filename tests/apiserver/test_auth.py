@@ -1,0 +1,168 @@
+"""Who may do what: tokens, and the two roles."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from mooring.apiserver import ADMIN, Request, Tokens, node_user
+from mooring.apiserver.errors import Unauthorized
+
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+CSINODES = "/apis/storage.k8s.io/v1/csinodes"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+def test_a_token_is_its_users_and_nobody_elses():
+    tokens = Tokens(b"secret")
+    assert tokens.user(tokens.admin()) == ADMIN
+    assert tokens.user(tokens.node("a.b-c")) == node_user("a.b-c")
+    stolen = tokens.node("a").replace("node.a.", "node.b.")
+    for token in ("", "x", stolen, tokens.node("a")[:-1], Tokens(b"other").admin(), tokens.admin() + "é"):
+        with pytest.raises(Unauthorized):
+            tokens.user(token)
+
+
+def test_a_node_that_is_called_admin_is_no_administrator():
+    tokens = Tokens(b"secret")
+    assert tokens.user(tokens.node("admin")) == node_user("admin")
+    assert not tokens.user(tokens.node("admin")).is_admin
+
+
+def test_a_request_without_a_good_token_is_unauthorized(serve):
+    async def story(api):
+        token = api.server.tokens.admin()
+        basic = base64.b64encode(f"x:{token}".encode()).decode()
+        for header, status in (
+            ({}, 401),
+            ({"authorization": "Bearer nonsense"}, 401),
+            ({"authorization": f"Digest {token}"}, 401),
+            ({"authorization": "Basic !!!"}, 401),
+            ({"authorization": f"Bearer {token}"}, 200),
+            ({"authorization": f"bearer  {token}"}, 200),
+            ({"authorization": f"Basic {basic}"}, 200),
+        ):
+            assert (await api.server.handle(Request("GET", PODS, headers=header))).status == status, header
+
+    serve(story)
+
+
+def test_health_and_version_need_no_token(serve):
+    async def story(api):
+        for path in ("/healthz", "/livez", "/readyz", "/version"):
+            assert (await api.server.handle(Request("GET", path))).status == 200
+
+    serve(story)
+
+
+def test_a_node_reads_what_its_pods_need(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+        for path in (
+            PODS,
+            NODES,
+            ATTACHMENTS,
+            "/api/v1/secrets",
+            "/api/v1/persistentvolumes",
+            CSINODES,
+            "/api/v1/configmaps",
+        ):
+            await node.get(path)
+            watch = await node.watch(path)
+            await watch.close()
+        for path in ("/apis/apps/v1/statefulsets", "/apis/rbac.authorization.k8s.io/v1/roles"):
+            refusal = await api.refused(403, node.get(path))
+            assert refusal.reason == "Forbidden"
+
+    serve(story)
+
+
+def test_a_refusal_says_who_may_not_do_what(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+        refusal = await api.refused(
+            403, node.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "x"}})
+        )
+        assert refusal.message == (
+            'configmaps is forbidden: User "system:node:n1" cannot create resource "configmaps" in API group "" '
+            'in the namespace "default"'
+        )
+        refusal = await api.refused(403, node.delete(f"{ATTACHMENTS}/va"))
+        assert refusal.message == (
+            'volumeattachments.storage.k8s.io "va" is forbidden: User "system:node:n1" cannot delete resource '
+            '"volumeattachments" in API group "storage.k8s.io" at the cluster scope'
+        )
+
+    serve(story)
+
+
+def test_a_node_writes_its_own_node_lease_and_csinode_only(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+        for path in (NODES, CSINODES, LEASES):
+            await node.create(path, {"metadata": {"name": "n1"}})
+            await node.patch(f"{path}/n1", {"metadata": {"labels": {"a": "b"}}})
+            await api.create(path, {"metadata": {"name": "n2"}})
+            await api.refused(403, node.create(path, {"metadata": {"name": "n3"}}))
+            await api.refused(403, node.create(path, {"metadata": {"generateName": "n"}}))
+            await api.refused(403, node.patch(f"{path}/n2", {"metadata": {"labels": {"a": "b"}}}))
+            await api.refused(403, node.delete(f"{path}/n2"))
+            await api.refused(403, node.delete(path))
+        await node.patch(f"{NODES}/n1/status", {"status": {"volumesInUse": ["v"]}})
+        await api.refused(403, node.patch(f"{NODES}/n2/status", {"status": {"volumesInUse": ["v"]}}))
+        other = LEASES.replace("kube-node-lease", "default")
+        await api.refused(403, node.create(other, {"metadata": {"name": "n1"}}))
+        await api.refused(403, node.replace(f"{LEASES}/n3", {"metadata": {"name": "n3"}}))
+
+    serve(story)
+
+
+def test_a_node_reports_and_removes_its_own_pods_only(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+        for name, where in (("mine", "n1"), ("other", "n2"), ("free", "")):
+            await api.pod(name, node=where)
+        running = {"status": {"phase": "Running"}}
+        await node.patch(f"{PODS}/mine/status", running)
+        for name in ("other", "free"):
+            refusal = await api.refused(403, node.patch(f"{PODS}/{name}/status", running))
+            assert 'node "n1" can only patch pods bound to it' in refusal.message
+            await api.refused(403, node.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0}))
+        await api.refused(403, node.patch(f"{PODS}/mine", {"metadata": {"labels": {"a": "b"}}}))
+        await api.refused(403, node.create(f"{PODS}/free/binding", {"target": {"name": "n1"}}))
+        await api.refused(403, node.create(PODS, api.new_pod("new")))
+        await api.refused(403, node.delete(PODS))
+        await node.delete(f"{PODS}/mine", {"gracePeriodSeconds": 0})
+
+    serve(story)
+
+
+def test_a_node_tells_events(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+        about = {"name": "p", "namespace": "default"}
+        await node.create(EVENTS, {"metadata": {"name": "e"}, "involvedObject": about})
+        await node.patch(f"{EVENTS}/e", {"count": 2})
+        await api.refused(403, node.delete(f"{EVENTS}/e"))
+
+    serve(story)
+
+
+def test_a_user_can_ask_what_it_may_do(serve):
+    async def story(api):
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        node = api.acting_as(node_user("n1"))
+        for asker, attributes, allowed in (
+            (api, {"verb": "delete", "resource": "pods"}, True),
+            (node, {"verb": "list", "resource": "pods"}, True),
+            (node, {"verb": "delete", "resource": "volumeattachments", "group": "storage.k8s.io"}, False),
+            (node, {"verb": "get", "resource": "nosuch"}, False),
+        ):
+            answer = await asker.create(path, {"spec": {"resourceAttributes": attributes}})
+            assert answer["status"]["allowed"] is allowed
+
+    serve(story)

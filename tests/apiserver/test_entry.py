@@ -1,0 +1,151 @@
+"""A server on this machine: port, tokens, kubeconfig, and the HTTP adapter over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mooring.apiserver.entry import PortBusy, load_tokens, serve
+from mooring.apiserver.sqlite import LogBusy
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Client:
+    """An HTTP client of a running server."""
+
+    def __init__(self, running: Any) -> None:
+        self.url = running.url
+        self.session = aiohttp.ClientSession(headers={"authorization": f"Bearer {running.tokens.admin()}"})
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+
+    async def send(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
+        async with self.session.request(method, self.url + path, **options) as answer:
+            return answer.status, json.loads(await answer.read())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0.001)
+
+
+async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client:
+        assert (await client.send("POST", CONFIGMAPS, json={"metadata": {"name": "a"}}))[0] == 201
+        version = (await client.send("GET", CONFIGMAPS))[1]["metadata"]["resourceVersion"]
+        await client.send("POST", CONFIGMAPS, json={"metadata": {"name": "b"}})
+    await running.close()
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client:
+        found = (await client.send("GET", CONFIGMAPS))[1]
+        assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b"]
+        query = f"?watch=1&resourceVersion={version}&timeoutSeconds=1"
+        async with client.session.get(running.url + CONFIGMAPS + query) as watch:
+            event = json.loads(await watch.content.readline())
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
+    await running.close()
+
+
+async def test_a_watch_over_http_tells_as_it_happens_and_is_released_when_the_client_goes(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    history = running.server.store.collection("configmaps").history
+    async with Client(running) as client:
+        async with client.session.get(f"{running.url}{CONFIGMAPS}?watch=true") as watch:
+            await client.send("POST", CONFIGMAPS, json={"metadata": {"name": "a"}})
+            assert json.loads(await watch.content.readline())["type"] == "ADDED"
+            await until(lambda: bool(history._waiters))
+        await until(lambda: not history._waiters)
+    await running.close()
+
+
+async def test_many_writers_at_once_are_all_answered(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client:
+        bodies = [{"metadata": {"name": f"c{n}"}} for n in range(100)]
+        answers = await asyncio.gather(*(client.send("POST", CONFIGMAPS, json=body) for body in bodies))
+        assert [status for status, _ in answers] == [201] * 100
+        versions = {answer["metadata"]["resourceVersion"] for _, answer in answers}
+        assert len(versions) == 100
+    await running.close()
+
+
+async def test_a_stranger_is_refused_and_a_large_body_too(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client:
+        status, answer = await client.send("GET", CONFIGMAPS, headers={"authorization": "Bearer x"})
+        assert (status, answer["kind"]) == (401, "Status")
+        status, answer = await client.send("POST", CONFIGMAPS, data=io.BytesIO(b"x" * (3 * 1024 * 1024 + 1)))
+        assert (status, answer["reason"]) == (413, "RequestEntityTooLarge")
+    await running.close()
+
+
+async def test_a_name_in_a_path_may_be_encoded(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client:
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        assert (await client.send("POST", roles, json={"metadata": {"name": "system:x y"}}))[0] == 201
+        assert (await client.send("GET", f"{roles}/system:x%20y"))[0] == 200
+    await running.close()
+
+
+async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path / "a")
+    port = int(running.url.rpartition(":")[2])
+    with pytest.raises(PortBusy, match=f"port {port} on 127.0.0.1 is in use"):
+        await serve(data_dir=tmp_path / "b", port=port)
+    await running.close()
+    again = await serve(data_dir=tmp_path / "b", port=port)
+    await again.close()
+
+
+async def test_a_data_directory_has_one_server(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    with pytest.raises(LogBusy):
+        await serve(data_dir=tmp_path)
+    await running.close()
+
+
+async def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path, kubeconfig=tmp_path / "elsewhere" / "config")
+    for path in (tmp_path / "tokens.json", running.kubeconfig, tmp_path / "store.db"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    await running.close()
+
+
+async def test_node_tokens_can_be_minted_beside_a_running_server(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    token = load_tokens(tmp_path).node("n1")
+    async with Client(running) as client:
+        headers = {"authorization": f"Bearer {token}"}
+        body = {"metadata": {"name": "n1"}}
+        assert (await client.send("POST", "/api/v1/nodes", json=body, headers=headers))[0] == 201
+        assert (await client.send("POST", CONFIGMAPS, json=body, headers=headers))[0] == 403
+    await running.close()
+
+
+async def test_a_server_with_tls_is_trusted_by_its_own_kubeconfig(tmp_path: Path) -> None:
+    import base64
+    import ssl
+
+    running = await serve(data_dir=tmp_path, secure=True)
+    config = json.loads(running.kubeconfig.read_text())
+    authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    token = config["users"][0]["user"]["token"]
+    headers = {"authorization": f"Bearer {token}"}
+    async with aiohttp.request("GET", running.url + CONFIGMAPS, headers=headers, ssl=context) as answer:
+        assert answer.status == 200
+    await running.close()
