@@ -18,6 +18,7 @@ from mooring.kube.http import HttpTransport
 from mooring.kube.objects import ConfigMap, Event, Node, Pod, VolumeAttachment
 from mooring.mounts import loop, syscalls
 from mooring.mounts.commands import run
+from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.table import mounts_below, read_mount_table
 from mooring.volumes.names import volume_attachment_name
 from mooring.volumes.plugins.disk_array import DiskArray
@@ -153,9 +154,17 @@ class World:
         await self.until(lambda: not self.supervisors())
         for mount in reversed(self.mounts()):
             syscalls.unmount(mount)
-        for device in loop.devices_of(str(self.root / "array" / "disks" / "d" / "disk.img")):
-            loop.remove(device)
+        await self.until(self.devices_removed)
         await self.api.close()
+
+    def devices_removed(self) -> bool:
+        """The kernel may still be dropping the mounts of a pod that was killed."""
+        try:
+            for device in loop.devices_of(str(self.root / "array" / "disks" / "d" / "disk.img")):
+                loop.remove(device)
+        except DeviceBusy:
+            return False
+        return True
 
 
 @pytest.fixture
