@@ -34,7 +34,7 @@ class Controller:
         self.client = client
         self.now = now
         self.random = random
-        self.queue: WorkQueue[str] = WorkQueue()
+        self.queue: WorkQueue[str] = WorkQueue(name=self.name)
         self.recorder = Recorder(client, self.name, now=now, random=random)
         self.log: Any = structlog.get_logger(component=self.name)
         self._informers: list[Informer[Any]] = []
@@ -44,14 +44,21 @@ class Controller:
         kind: type[T],
         touches: Callable[[T], Iterable[str]] | None = None,
         *,
+        matters: Callable[[T], object] | None = None,
         indexers: dict[str, Indexer[T]] | None = None,
         field_selector: str = "",
     ) -> Informer[T]:
-        """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object."""
+        """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object.
+
+        With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own notes of
+        an error, which must not end that error's backoff.
+        """
         informer = Informer(self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector)
         if touches is not None:
 
             def mark(old: T | None, new: T | None) -> None:
+                if matters is not None and old is not None and new is not None and matters(old) == matters(new):
+                    return
                 for side in (old, new):
                     for key in touches(side) if side is not None else ():
                         self.queue.add(key)

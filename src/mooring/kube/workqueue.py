@@ -34,7 +34,8 @@ class QueueClosed(Exception):
 class WorkQueue(Generic[K]):
     """Keys that want work."""
 
-    def __init__(self, *, first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
+    def __init__(self, *, name: str = "", first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
+        self._name = name  # for the log
         self._ready: deque[K] = deque()  # every element is in _dirty and not in _working
         self._dirty: set[K] = set()  # wants work
         self._working: set[K] = set()  # is being worked on
@@ -132,7 +133,9 @@ class WorkQueue(Generic[K]):
                 await handler(key)
             except Exception as error:
                 delay = self.add_backoff(key)
-                log.warning("work failed", key=key, error=f"{type(error).__name__}: {error}", retry_s=delay)
+                log.warning(
+                    "work failed", queue=self._name, key=key, error=f"{type(error).__name__}: {error}", retry_s=delay
+                )
             else:
                 self.forget(key)
             finally:

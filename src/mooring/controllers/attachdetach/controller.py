@@ -60,8 +60,7 @@ class AttachDetachController(Controller):
                 "volume": lambda record: [volume_of(record)],
             },
         )
-        self._nodes = self.watch(Node)
-        self._nodes.add_handler(self._node_changed)
+        self._nodes = self.watch(Node, self._volumes_of_node, matters=_what_matters)
         self._handshake = Handshake(
             client, self._records, self._nodes, now=now, random=random, answers_for=self._answers_for
         )
@@ -110,16 +109,12 @@ class AttachDetachController(Controller):
         name = self._unique_name(VolumeSpec.of_persistent_volume(persistent_volume))
         return [name] if name else []
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is not None and new is not None and _matters(old) == _matters(new):
-            return
-        name = (new or old).name  # pyright: ignore[reportOptionalMemberAccess]
-        for record in self._records.by_index("node", name):
+    def _volumes_of_node(self, node: Node) -> Iterator[str]:
+        for record in self._records.by_index("node", node.name):
             if volume_of(record):
-                self.queue.add(volume_of(record))
-        for pod in self._pods.by_index("node", name):
-            for volume in self._volumes_of_pod(pod):
-                self.queue.add(volume)
+                yield volume_of(record)
+        for pod in self._pods.by_index("node", node.name):
+            yield from self._volumes_of_pod(pod)
 
     def _answers_for(self, volume: str) -> bool:
         try:
@@ -270,7 +265,7 @@ def _event(volume: str, decision: Decision, record: VolumeAttachment | None) -> 
     return None
 
 
-def _matters(node: Node) -> tuple[object, ...]:
+def _what_matters(node: Node) -> tuple[object, ...]:
     """What of a Node a decision may depend on; heartbeats change none of it."""
     annotations, status = node.metadata.annotations, node.status
     return (

@@ -34,7 +34,8 @@ class AttacherController(Controller):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        self._records = self.watch(VolumeAttachment, lambda record: [record.name])
+        # What this controller notes of its own errors does not matter: it would end their backoff.
+        self._records = self.watch(VolumeAttachment, lambda record: [record.name], matters=_what_matters)
 
     async def reconcile(self, key: str) -> None:
         """Takes one VolumeAttachment a step further, until nothing is left to do."""
@@ -138,3 +139,7 @@ class AttacherController(Controller):
     def _accept(self, record: VolumeAttachment) -> VolumeAttachment:
         self._records.accept(record)
         return record
+
+
+def _what_matters(record: VolumeAttachment) -> tuple[object, ...]:
+    return record.uid, record.deleting, record.metadata.finalizers, record.status.attached

@@ -24,17 +24,12 @@ class PodGCController(Controller):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._pods = self.watch(Pod, lambda pod: [pod.key], indexers={"node": lambda pod: [pod.spec.node_name]})
-        self._nodes = self.watch(Node)
-        self._nodes.add_handler(self._node_changed)
+        self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
         self._absent_since: dict[str, float] = {}  # node -> loop time
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        same = old is not None and new is not None and (old.ready, old.spec.taints) == (new.ready, new.spec.taints)
-        for node in (old, new):
-            if node is not None and not same:
-                self._absent_since.pop(node.name, None)
-                for pod in self._pods.by_index("node", node.name):
-                    self.queue.add(pod.key)
+    def _pods_of_node(self, node: Node) -> list[str]:
+        self._absent_since.pop(node.name, None)
+        return [pod.key for pod in self._pods.by_index("node", node.name)]
 
     async def reconcile(self, key: str) -> None:
         """Removes one pod, if that is right."""

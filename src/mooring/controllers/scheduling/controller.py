@@ -38,8 +38,9 @@ class SchedulingController(Controller):
                 "claim": _claims_of,
             },
         )
-        self._nodes = self.watch(Node)
-        self._nodes.add_handler(self._node_changed)
+        self._nodes = self.watch(
+            Node, lambda _: self._waiting(), matters=lambda node: (node.ready, node.spec, node.metadata.labels)
+        )
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
         self._classes = self.watch(StorageClass, lambda _: self._waiting())
@@ -57,11 +58,6 @@ class SchedulingController(Controller):
 
     def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
         return [pod.key for pod in self._pods.by_index("claim", claim.key) if _waits(pod)]
-
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or _matters(old) != _matters(new):
-            for key in self._waiting():
-                self.queue.add(key)
 
     async def reconcile(self, key: str) -> None:
         """Chooses a node for one pod and writes the choice."""
@@ -180,7 +176,3 @@ def _waits(pod: Pod) -> bool:
 def _claims_of(pod: Pod) -> list[str]:
     names = (claim_name(pod, volume) for volume in pod.spec.volumes)
     return [f"{pod.namespace}/{name}" for name in names if name]
-
-
-def _matters(node: Node) -> tuple[object, ...]:
-    return node.ready, node.spec, node.metadata.labels
