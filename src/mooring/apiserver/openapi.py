@@ -14,6 +14,9 @@ from mooring.apiserver.message import Request, Response
 from mooring.apiserver.store import encode
 
 _JSON = {"content-type": "application/json"}
+_V2, _V2_TYPE = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Clients that do not find a kind in version 3 ask version 2, in protobuf. It is empty: no kind is to be found there."""
+
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _FIELD_VALIDATION = {
     "name": "fieldValidation",
@@ -25,6 +28,8 @@ _FIELD_VALIDATION = {
 
 def answer(request: Request) -> Response | None:
     """The OpenAPI document that a path names, or None."""
+    if request.path == _V2:
+        return Response(200, {"content-type": _V2_TYPE}, b"")
     document = _documents().get(request.path.rstrip("/"))
     return None if document is None else Response(200, _JSON, document)
 
