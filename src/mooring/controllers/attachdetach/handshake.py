@@ -3,7 +3,8 @@
 Both sides publish before they look, and every write carries what it was computed from, so that a request that arrives
 late is dead on arrival. `reference/protocol.md` (R1–R5) has the schedule that does harm for each rule left out here:
 - the mark comes before the un-report (R1); the deletion carries the resourceVersion that the mark returned (R2);
-- a report reads the Node, *then* the VolumeAttachment, then patches with that Node's resourceVersion (R3);
+- a report reads the Node, *then* the VolumeAttachment, then patches with that Node's resourceVersion (R3); it adds
+  that one volume only (C4);
 - an un-report always changes the Node, also when the volume is not listed (R4);
 - only the un-report's answer is judged (C7).
 A Conflict anywhere ends the attempt; the next one starts at the beginning. Nothing here decides what to do.
@@ -113,7 +114,7 @@ class Handshake:
             self._records.accept(live)
             if live.uid != record.uid or not Attachment.of(live).usable:
                 return False
-            usable = self._usable(node_name) | {volume: _device_path(live)}
+            usable = self._usable(node) | {volume: _device_path(live)}
             await self._write(node, reported_volumes(node, usable, self._ours(node, volume)))
             return True
 
@@ -138,7 +139,7 @@ class Handshake:
             node = await self._client.find(Node, node_name)
             if node is None:
                 return None
-            listed = reported_volumes(node, self._usable(node_name), self._ours(node, volume), without=volume)
+            listed = reported_volumes(node, self._usable(node), self._ours(node, volume), without=volume)
             return await self._write(node, listed, {VOLUMES_ATTACHED_WRITE: token})
 
     async def _write(
@@ -167,9 +168,12 @@ class Handshake:
         self._records.accept(answer)
         return answer
 
-    def _usable(self, node_name: str) -> dict[str, str]:
-        records = self._records.by_index("node", node_name)
-        return {volume_of(each): _device_path(each) for each in records if volume_of(each) and _usable(each)}
+    def _usable(self, node: Node) -> dict[str, str]:
+        """Of the volumes that the Node lists, those that stay. A cache may only take away: what is added was read
+        live (R3), for a cache may not know yet that a detach has begun (C4)."""
+        listed = {entry.name for entry in node.status.volumes_attached}
+        records = self._records.by_index("node", node.name)
+        return {volume_of(each): _device_path(each) for each in records if volume_of(each) in listed and _usable(each)}
 
     def _ours(self, node: Node, volume: str) -> list[str]:
         listed = [entry.name for entry in node.status.volumes_attached]
