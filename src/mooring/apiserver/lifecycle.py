@@ -5,7 +5,7 @@ arguments' `old`. The caller stores the result in the same turn of the event loo
 """
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy
 from typing import Any
 
 from mooring.apiserver import metadata
@@ -43,10 +43,10 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
         _restore(obj, old, "status")
 
     def admit() -> Sequence[FieldError]:
-        kind.strategy.default(obj)
         if status:
             kind.strategy.prepare_status(obj, old, admission)
             return ()
+        kind.strategy.default(obj)
         kind.strategy.prepare_update(obj, old, admission)
         if kind.strategy.counts_generations and _spec(obj) != _spec(old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -60,8 +60,7 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
 
 def _through_status(kind: Kind, sent: Obj, old: Obj) -> Obj:
     """Of a write to /status: the status, and metadata as far as the kind allows."""
-    obj = deepcopy(old)
-    obj["metadata"] = deepcopy(sent["metadata"])
+    obj = old | {"metadata": sent["metadata"]}
     _restore(obj, sent, "status")
     for field in kind.strategy.status_keeps:
         _restore(obj["metadata"], old["metadata"], field)
@@ -71,7 +70,7 @@ def _through_status(kind: Kind, sent: Obj, old: Obj) -> Obj:
 def _restore(obj: Obj, source: Obj, field: str) -> None:
     obj.pop(field, None)
     if field in source:
-        obj[field] = deepcopy(source[field])
+        obj[field] = copy(source[field])
 
 
 def _spec(obj: Obj) -> Obj:

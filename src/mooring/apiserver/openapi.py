@@ -15,7 +15,7 @@ from mooring.apiserver.store import encode
 
 _JSON = {"content-type": "application/json"}
 _V2, _V2_TYPE = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Clients that do not find a kind in version 3 ask version 2, in protobuf. It is empty: no kind is to be found there."""
+"""Clients that do not find a kind in version 3 ask version 2, in protobuf. It is empty: it has none either."""
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _FIELD_VALIDATION = {

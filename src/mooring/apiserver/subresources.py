@@ -13,9 +13,10 @@ from mooring.apiserver.message import Request, Response
 from mooring.apiserver.negotiation import negotiate
 from mooring.apiserver.reading import respond
 from mooring.apiserver.routes import Route
+from mooring.apiserver.sent import is_dry_run, patch_of, read_sent
 from mooring.apiserver.store import decode, encode
 from mooring.apiserver.times import stamp
-from mooring.apiserver.writing import Writer, is_dry_run, patch_of
+from mooring.apiserver.writing import Writer
 from mooring.kube.selectors import label_selector_from_object
 
 _CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -101,7 +102,7 @@ class Subresources:
     async def finalize(self, request: Request, route: Route) -> Response:
         """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is gone."""
         head = self._head(route)
-        sent = self.writer.read_sent(request, route.kind)
+        sent = read_sent(request, route.kind)
         version = text_at(metadata.of(sent), "resourceVersion")
         if version and version != str(head.version):
             raise conflict(route.kind.resource, route.name)

@@ -5,14 +5,13 @@ between reading and writing, so no write is computed from a state that has been 
 the write is durable.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from uuid import UUID
 
 from mooring.apiserver import auth, metadata
-from mooring.apiserver.body import media_type, read, read_object
 from mooring.apiserver.deletion import (
     DeleteOptions,
     Mark,
@@ -21,19 +20,15 @@ from mooring.apiserver.deletion import (
     check_preconditions,
     deleted,
     ends_with_update,
-    parse_options,
 )
 from mooring.apiserver.errors import (
     AlreadyExists,
     BadRequest,
     Obj,
     Resource,
-    UnsupportedMediaType,
     already_exists,
     conflict,
     forbidden,
-    invalid,
-    invalid_value,
     not_found,
 )
 from mooring.apiserver.history import Item, Key
@@ -41,12 +36,20 @@ from mooring.apiserver.kinds import Kind
 from mooring.apiserver.lifecycle import created, revised
 from mooring.apiserver.message import ADMIN, Request, Response
 from mooring.apiserver.negotiation import negotiate
-from mooring.apiserver.patches.json_patch import json_patch
-from mooring.apiserver.patches.merge_patch import merge_patch
-from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
-from mooring.apiserver.reading import respond, selection
+from mooring.apiserver.reading import respond
 from mooring.apiserver.rendering import render, render_list
 from mooring.apiserver.routes import Route
+from mooring.apiserver.selecting import rows_hold, selection
+from mooring.apiserver.sent import (
+    check_uid,
+    check_version,
+    delete_options,
+    is_dry_run,
+    patch_of,
+    read_sent,
+    settle_name,
+    settle_namespace,
+)
 from mooring.apiserver.store import Store, decode, encode
 from mooring.apiserver.strategy import Admission
 from mooring.apiserver.times import stamp
@@ -55,8 +58,7 @@ _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_TRIES = 8
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
-Applied = Callable[[Kind, Obj], Obj]
-"""A patch, ready to be applied to an object of a kind."""
+_NAMESPACES = Resource("", "namespaces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,9 @@ class Writer:
     random: Random
 
     async def create(self, request: Request, route: Route) -> Response:
-        kind, sent = route.kind, self.read_sent(request, route.kind)
+        kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
-        self._settle_namespace(meta, route)
+        settle_namespace(meta, route)
         if meta.get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
@@ -101,21 +103,18 @@ class Writer:
         return self.imagined(key, obj) if dry_run else await self.store.write(kind.storage, key, obj)
 
     async def update(self, request: Request, route: Route) -> Response:
-        kind, sent = route.kind, self.read_sent(request, route.kind)
+        kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
-        self._settle_namespace(meta, route)
-        if meta.get("name", route.name) != route.name:
-            told = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
-            raise BadRequest(told)
-        meta["name"] = route.name
+        settle_namespace(meta, route)
+        settle_name(meta, route)
         head = self.store.head(kind.storage, (route.namespace, route.name))
         if head is None:
             if not kind.strategy.create_on_update or route.subresource:
                 raise not_found(kind.resource, route.name)
             item = await self.store_new(kind, sent, dry_run=is_dry_run(request))
             return self.answer(request, kind, item, 201)
-        _check_uid(route, meta, head)
-        _check_version(route, meta, head)
+        check_uid(route, meta, head)
+        check_version(route, meta, head)
         item = await self.revise(request, route, head, lambda old: sent)
         return self.answer(request, kind, item)
 
@@ -130,10 +129,8 @@ class Writer:
             meta = metadata.of(new)
             if meta.get("resourceVersion") and meta["resourceVersion"] != str(head.version):
                 raise conflict(route.kind.resource, route.name)
-            if meta.get("name") != route.name:
-                told = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
-                raise BadRequest(told)
-            self._settle_namespace(meta, route)
+            settle_name(meta, route)
+            settle_namespace(meta, route)
             return new
 
         return self.answer(request, route.kind, await self.revise(request, route, head, patched))
@@ -212,8 +209,7 @@ class Writer:
     def answer(self, request: Request, kind: Kind, item: Item, status: int = 200) -> Response:
         """One object as the client wants it."""
         accepted = negotiate(request.headers.get("accept", ""))
-        rows_hold = request.parameter("includeObject") or "Metadata"
-        return respond(status, render(kind, item, accepted.form, self.now(), rows_hold), accepted)
+        return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
     def admission(self) -> Admission:
         def objects(storage: str) -> list[Obj]:
@@ -225,23 +221,6 @@ class Writer:
         """What a dry run answers: the object as it would be stored."""
         meta: Obj = obj["metadata"]
         return Item(key, meta["uid"], int(meta.get("resourceVersion") or 0), {}, {}, encode(obj))
-
-    def read_sent(self, request: Request, kind: Kind) -> Obj:
-        """The object in the body, which must be of `kind`. Raises BadRequest."""
-        sent = read_object(request.body, request.headers.get("content-type", ""))
-        _check_kind(sent, kind)
-        return sent
-
-    def _settle_namespace(self, meta: Obj, route: Route) -> None:
-        if not route.kind.namespaced:
-            meta.pop("namespace", None)
-            return
-        given = meta.get("namespace") or route.namespace
-        if given != route.namespace:
-            raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-        if not given:
-            raise BadRequest(f"the namespace of the {route.kind.name} is missing: send it to a namespace's path")
-        meta["namespace"] = given
 
     def _check_namespace(self, kind: Kind, key: Key) -> None:
         """Admission plugin NamespaceLifecycle."""
@@ -266,93 +245,7 @@ class Writer:
         return base[:58] + "".join(self.random.choice(_NAME_LETTERS) for _ in range(5))
 
 
-def is_dry_run(request: Request) -> bool:
-    """Whether the request asks for a dry run. Raises BadRequest for a value that is not All."""
-    asked = [value for key, value in request.query if key == "dryRun" and value]
-    if any(value != "All" for value in asked):
-        raise BadRequest(f'dryRun: Unsupported value: {asked!r}: supported values: "All"')
-    return bool(asked)
-
-
-def delete_options(request: Request) -> DeleteOptions:
-    """The options of a delete, from its body or its query."""
-    body = read_object(request.body, request.headers.get("content-type", "")) if request.body.strip() else {}
-    query = {key: value for key, value in request.query if key != "dryRun"}
-    if is_dry_run(request):
-        query["dryRun"] = "All"
-    return parse_options(body, query)
-
-
-def patch_of(request: Request) -> Applied:
-    """The patch that a request carries. Raises BadRequest or UnsupportedMediaType."""
-    content_type = media_type(request.headers.get("content-type", ""))
-    if content_type not in _PATCHES:
-        told = ", ".join(sorted(_PATCHES))
-        raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format - accepted media types include: {told}"
-        )
-    body = read(request.body, "application/yaml" if content_type.endswith("yaml") else "application/json")
-    apply = _PATCHES[content_type]
-    return lambda kind, obj: apply(kind, obj, body)
-
-
-def _json(kind: Kind, obj: Obj, body: object) -> Obj:
-    return _as_object(json_patch(obj, body))
-
-
-def _merge(kind: Kind, obj: Obj, body: object) -> Obj:
-    return _as_object(merge_patch(obj, body))
-
-
-def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
-    return strategic_merge_patch(obj, body, kind.name)
-
-
-_PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
-    "application/json-patch+json": _json,
-    "application/merge-patch+json": _merge,
-    "application/strategic-merge-patch+json": _strategic,
-}
-
-
-def _as_object(value: object) -> Obj:
-    if not isinstance(value, dict):
-        raise BadRequest("the patch turns the object into something that is no object")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _check_kind(sent: Obj, kind: Kind) -> None:
-    version, name = sent.get("apiVersion") or kind.api_version, sent.get("kind") or kind.name
-    if version != kind.api_version:
-        told = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        raise BadRequest(told)
-    if name != kind.name:
-        raise BadRequest(f"the kind in the data ({name}) does not match the expected kind ({kind.name})")
-
-
-def _check_uid(route: Route, meta: Obj, head: Item) -> None:
-    if meta.get("uid") and meta["uid"] != head.uid:
-        key = "/".join(part for part in ("/registry", route.kind.plural, *head.key) if part)
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {head.uid}"
-        )
-        raise conflict(route.kind.resource, route.name, why)
-
-
-def _check_version(route: Route, meta: Obj, head: Item) -> None:
-    version = meta.get("resourceVersion")
-    if not version and not route.kind.strategy.unconditional_update:
-        error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(route.kind.group, route.kind.plural, route.name, [error])
-    if version and version != str(head.version):
-        raise conflict(route.kind.resource, route.name)
-
-
 def _success(kind: Kind, item: Item) -> Obj:
     details = {"name": item.key[1], "group": kind.group, "kind": kind.plural, "uid": item.uid}
     shown = {key: value for key, value in details.items() if value}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": shown}
-
-
-_NAMESPACES = Resource("", "namespaces")

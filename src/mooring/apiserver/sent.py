@@ -1,0 +1,128 @@
+"""What a writing request says: its object, its patch, its options and preconditions, checked against its path. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from mooring.apiserver.body import media_type, read, read_object
+from mooring.apiserver.deletion import DeleteOptions, parse_options
+from mooring.apiserver.errors import BadRequest, Obj, UnsupportedMediaType, conflict, invalid, invalid_value
+from mooring.apiserver.history import Item
+from mooring.apiserver.kinds import Kind
+from mooring.apiserver.message import Request
+from mooring.apiserver.patches.json_patch import json_patch
+from mooring.apiserver.patches.merge_patch import merge_patch
+from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
+from mooring.apiserver.routes import Route
+
+Patch = Callable[[Kind, Obj], Obj]
+"""A patch, ready to be applied to an object of a kind."""
+
+
+def read_sent(request: Request, kind: Kind) -> Obj:
+    """The object in the body, which must be of `kind`. Raises BadRequest."""
+    sent = read_object(request.body, request.headers.get("content-type", ""))
+    _check_kind(sent, kind)
+    return sent
+
+
+def settle_namespace(meta: Obj, route: Route) -> None:
+    """Give the object the namespace of its path. Raises BadRequest if it says another one."""
+    if not route.kind.namespaced:
+        meta.pop("namespace", None)
+        return
+    given = meta.get("namespace") or route.namespace
+    if given != route.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if not given:
+        raise BadRequest(f"the namespace of the {route.kind.name} is missing: send it to a namespace's path")
+    meta["namespace"] = given
+
+
+def settle_name(meta: Obj, route: Route) -> None:
+    """Give the object the name of its path. Raises BadRequest if it says another one."""
+    if (meta.get("name") or route.name) != route.name:
+        told = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
+        raise BadRequest(told)
+    meta["name"] = route.name
+
+
+def is_dry_run(request: Request) -> bool:
+    """Whether the request asks for a dry run. Raises BadRequest for a value that is not All."""
+    asked = [value for key, value in request.query if key == "dryRun" and value]
+    if any(value != "All" for value in asked):
+        raise BadRequest(f'dryRun: Unsupported value: {asked!r}: supported values: "All"')
+    return bool(asked)
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """The options of a delete, from its body or its query."""
+    body = read_object(request.body, request.headers.get("content-type", "")) if request.body.strip() else {}
+    query = {key: value for key, value in request.query if key != "dryRun"}
+    if is_dry_run(request):
+        query["dryRun"] = "All"
+    return parse_options(body, query)
+
+
+def patch_of(request: Request) -> Patch:
+    """The patch that a request carries. Raises BadRequest or UnsupportedMediaType."""
+    content_type = media_type(request.headers.get("content-type", ""))
+    if content_type not in _PATCHES:
+        told = ", ".join(sorted(_PATCHES))
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: {told}"
+        )
+    body = read(request.body, "application/yaml" if content_type.endswith("yaml") else "application/json")
+    apply = _PATCHES[content_type]
+    return lambda kind, obj: apply(kind, obj, body)
+
+
+def _json(kind: Kind, obj: Obj, body: object) -> Obj:
+    return _as_object(json_patch(obj, body))
+
+
+def _merge(kind: Kind, obj: Obj, body: object) -> Obj:
+    return _as_object(merge_patch(obj, body))
+
+
+def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
+    return strategic_merge_patch(obj, body, kind.name)
+
+
+_PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
+    "application/json-patch+json": _json,
+    "application/merge-patch+json": _merge,
+    "application/strategic-merge-patch+json": _strategic,
+}
+
+
+def _as_object(value: object) -> Obj:
+    if not isinstance(value, dict):
+        raise BadRequest("the patch turns the object into something that is no object")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _check_kind(sent: Obj, kind: Kind) -> None:
+    version, name = sent.get("apiVersion") or kind.api_version, sent.get("kind") or kind.name
+    if version != kind.api_version:
+        told = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        raise BadRequest(told)
+    if name != kind.name:
+        raise BadRequest(f"the kind in the data ({name}) does not match the expected kind ({kind.name})")
+
+
+def check_uid(route: Route, meta: Obj, head: Item) -> None:
+    if meta.get("uid") and meta["uid"] != head.uid:
+        key = "/".join(part for part in ("/registry", route.kind.plural, *head.key) if part)
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {head.uid}"
+        )
+        raise conflict(route.kind.resource, route.name, why)
+
+
+def check_version(route: Route, meta: Obj, head: Item) -> None:
+    version = meta.get("resourceVersion")
+    if not version and not route.kind.strategy.unconditional_update:
+        error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(route.kind.group, route.kind.plural, route.name, [error])
+    if version and version != str(head.version):
+        raise conflict(route.kind.resource, route.name)
