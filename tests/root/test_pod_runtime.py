@@ -278,10 +278,13 @@ async def test_a_pid_taken_over_by_another_process_is_not_the_supervisor(pods: P
 
 async def test_there_is_never_a_second_supervisor_of_a_pod(pods: Pods) -> None:
     await sandbox(pods)
+    identity = (pods.root / "pods" / UID / "supervisor.json").read_text()
     blind = ProcessRuntime(pods.root, "boot-1")  # has not looked
-    with pytest.raises(SandboxStartFailure, match="another supervisor"):
-        await blind.start_sandbox(SandboxSpec(uid=UID, hostname="web-0"))
+    await blind.start_sandbox(SandboxSpec(uid=UID, hostname="web-0"))
+    assert blind.sandboxes()[UID].running
+    assert (pods.root / "pods" / UID / "supervisor.json").read_text() == identity
     await blind.close()
+    assert (await pods.run("echo still there"))[1] == ["still there"]
 
 
 async def test_a_volume_that_is_not_there_is_a_clear_failure(pods: Pods, tmp_path: Path) -> None:

@@ -28,13 +28,24 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from mooring.node.runtime import ContainerRecord, ContainerSpec, Sandbox, SandboxSpec, SandboxStartFailure, Struct
+from mooring.node.runtime import (
+    ContainerRecord,
+    ContainerSpec,
+    Sandbox,
+    SandboxSpec,
+    SandboxStartFailure,
+    Struct,
+    SupervisorSilent,
+)
+from mooring.node.supervisor import ALREADY_STARTED
 
 log = structlog.get_logger(__name__)
 _Kept = TypeVar("_Kept")
 
 KILLED = 128 + signal.SIGKILL
 CONNECT_RETRY_S = 0.05
+START_TIMEOUT_S = 60.0
+REQUEST_TIMEOUT_S = 10.0
 _SOURCES = str(Path(__file__).parents[2])
 # The sources come last on the path, so that nothing installed beside them can shadow the standard library.
 _LAUNCH = f"import sys; sys.path.append({_SOURCES!r}); from mooring.node.supervisor.main import main; main()"
@@ -98,9 +109,13 @@ class ProcessRuntime:
             return
         for name in ("logs", "sandbox"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-        (directory / "control.sock").unlink(missing_ok=True)
-        await self._launch(spec, directory)
+        status, problem = await self._launch(spec, directory)
+        if status not in (0, ALREADY_STARTED):
+            self._kill_remains(directory)
+            raise SandboxStartFailure(problem)
         self._adopt(directory)
+        if not self._pods[spec.uid].sandbox.running:
+            raise SandboxStartFailure(problem)
 
     async def start_container(self, uid: str, spec: ContainerSpec) -> None:
         await self._request(uid, {"start": msgspec.to_builtins(spec)})
@@ -137,14 +152,27 @@ class ProcessRuntime:
 
     # --- launching
 
-    async def _launch(self, spec: SandboxSpec, directory: Path) -> None:
+    async def _launch(self, spec: SandboxSpec, directory: Path) -> tuple[int | None, str]:
+        """The launcher's exit status, and what it said."""
         document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
         spare, self._spare = self._spare, None
         launcher = await spare if spare is not None else await _launcher()
-        _, errors = await launcher.communicate(msgspec.json.encode(document))
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                _, errors = await launcher.communicate(msgspec.json.encode(document))
+        except TimeoutError:
+            launcher.kill()
+            return None, f"the sandbox was not ready after {START_TIMEOUT_S:.0f} s"
         self._keep_spare()
-        if launcher.returncode != 0:
-            raise SandboxStartFailure(errors.decode(errors="replace").strip() or "the supervisor could not be started")
+        said = errors.decode(errors="replace").strip()
+        return launcher.returncode, said or f"the supervisor ended at once: see {directory}/supervisor.log"
+
+    def _kill_remains(self, directory: Path) -> None:
+        """A supervisor that did not get ready in time."""
+        pidfd = self._open_supervisor(directory)
+        if pidfd is not None:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
 
     def _keep_spare(self) -> None:
         """A launcher that has its imports behind it and waits for a pod: most of a sandbox's start-up time."""
@@ -229,7 +257,12 @@ class ProcessRuntime:
 
     async def _request(self, uid: str, request: dict[str, object]) -> None:
         pod = self._pods[uid]
-        await pod.connected.wait()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await pod.connected.wait()
+        except TimeoutError:
+            problem = f"the pod's supervisor does not answer: see {pod.directory}/supervisor.log"
+            raise SupervisorSilent(problem) from None
         if pod.writer is not None:
             with contextlib.suppress(ConnectionError):  # it died: `_died` tells
                 pod.writer.write(msgspec.json.encode(request) + b"\n")

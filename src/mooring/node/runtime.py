@@ -20,12 +20,17 @@ class RuntimeFailure(Exception):
     """The runtime could not do what was asked. The message is fit for a pod's event. Base of this tree:
 
     RuntimeFailure
-    └── SandboxStartFailure   the pod's sandbox could not be prepared
+    ├── SandboxStartFailure   the pod's sandbox could not be prepared
+    └── SupervisorSilent      the pod's supervisor does not take requests
     """
 
 
 class SandboxStartFailure(RuntimeFailure):
     """The pod's sandbox could not be prepared; nothing of it runs."""
+
+
+class SupervisorSilent(RuntimeFailure):
+    """The pod's supervisor runs and does not take requests."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel"):

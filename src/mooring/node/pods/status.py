@@ -53,6 +53,14 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
     return status
 
 
+def shows(pod: Pod, status: Mapping[str, Any]) -> bool:
+    """Whether the pod's status still has the phase and conditions of `status`. Others may write them: a node whose
+    agent is silent gets its pods' Ready taken away."""
+    held = {condition.type: condition.status for condition in pod.status.conditions}
+    ours = {condition["type"]: condition["status"] for condition in status["conditions"]}
+    return pod.status.phase == status["phase"] and ours.items() <= held.items()
+
+
 def initialized(facts: Facts) -> bool:
     """Every init container has ended well in the pod's present sandbox."""
     pod, sandbox = facts.pod, facts.sandbox

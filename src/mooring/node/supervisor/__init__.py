@@ -11,3 +11,6 @@ Guarantees:
 It imports the standard library only, no other part of Mooring, so that it starts fast and stays small:
 `main` (launch and event loop), `container` (one container process and its log), `rootfs` (the mounts), `syscalls`.
 """
+
+ALREADY_STARTED = 3
+"""Exit status of a launcher that came second: the pod has a supervisor, or is being given one."""

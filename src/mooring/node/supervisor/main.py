@@ -11,6 +11,7 @@ Then it serves `control.sock` in the pod's directory: requests are JSON lines, {
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -20,7 +21,7 @@ import socket
 import sys
 import time
 
-from mooring.node.supervisor import rootfs, syscalls
+from mooring.node.supervisor import ALREADY_STARTED, rootfs, syscalls
 from mooring.node.supervisor.container import Container, LogStream, new_record
 
 TYPE_CHECKING = False
@@ -65,7 +66,8 @@ def _lock(directory: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sys.exit("another supervisor of this pod is running or being started")
+        os.write(2, b"another supervisor of this pod is running or being started")
+        sys.exit(ALREADY_STARTED)
 
 
 def _start_time(pid: int) -> int:
@@ -234,6 +236,8 @@ class Supervisor:
     # --- clients
 
     def _listen(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("/pod/control.sock")  # an earlier sandbox's
         listener = socket.socket(socket.AF_UNIX)
         listener.bind("/pod/control.sock")
         listener.listen()

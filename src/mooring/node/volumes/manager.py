@@ -167,7 +167,7 @@ class VolumeManager:
         before, after = _reported(old), _reported(new)
         unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
         for unique_name, volume in self._volumes.items():
-            if volume.record.device is not None and (unreported or unique_name not in after):
+            if (volume.busy or volume.record.device is not None) and (unreported or unique_name not in after):
                 volume.unverified = True
             if unreported or (unique_name in before) != (unique_name in after):
                 self._queue.add(unique_name)
@@ -241,7 +241,9 @@ class VolumeManager:
         volume.busy = True  # before the live look: what it permits must not be taken back by a status write meanwhile
         try:
             permission = await self._permission(volume)
-            if step.action is Action.MOUNT_DEVICE:
+            if volume.taken_over(permission.attachment_uid if permission else ""):
+                volume.stale = True  # what is mounted belongs to an attachment that is gone
+            elif step.action is Action.MOUNT_DEVICE:
                 await self._operations.mount_device(volume, permission)
             else:
                 await self._each(step.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))

@@ -50,10 +50,6 @@ class Operations:
         mounter = plugin.new_device_mounter()
         path = mounter.get_device_mount_path(spec)
         device = DeviceRecord(path, *((permission.attachment_uid, permission.node_uid) if permission else ()))
-        former = volume.record.device
-        if former is not None and former.attachment_uid != device.attachment_uid:
-            volume.stale = True  # what is mounted there, or may be, belongs to an attachment that is gone
-            return
         self._save(volume, device=device)
         volume.device = Presence.UNCERTAIN
         await mounter.mount_device(spec, device_path, path)

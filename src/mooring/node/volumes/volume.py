@@ -66,6 +66,10 @@ class WantedVolume:
         """Whether the pod's mount is, or may be, there."""
         return self.pods.get(pod_uid, Presence.ABSENT) is not Presence.ABSENT
 
+    def taken_over(self, attachment_uid: str) -> bool:
+        """The device was mounted, or may have been, under another VolumeAttachment than this one."""
+        return self.record.device is not None and self.record.device.attachment_uid != attachment_uid
+
     def drop(self, pod_uid: str) -> bool:
         """The pod wants it no more; False if it did not."""
         dropped = pod_uid in self.wants or pod_uid in self.adopted

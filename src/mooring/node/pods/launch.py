@@ -1,0 +1,147 @@
+"""Starts what a pod needs: its volumes are asked for, its sandbox and its containers are started.
+
+What cannot be done now is told on the pod as an event and raised as `PodProblem`; the caller tries again later. It must
+not know when to do which: that is `decide`'s word.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.events import Recorder
+from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
+from mooring.kube.reason import Reason
+from mooring.node.options import AgentOptions
+from mooring.node.pods.containers import ContainerConfigProblem, container_spec, images_on_host_root, sandbox_spec
+from mooring.node.pods.decide import Facts, startable
+from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox
+from mooring.node.volumes.manager import VolumeManager
+from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.spec import VolumeSpec
+
+log = structlog.get_logger("node-agent")
+
+
+class PodProblem(Exception):
+    """What was tried for a pod failed; an event has said so, and it is to be tried again after a backoff."""
+
+
+class PodLauncher:
+    """The start of pods. `problems` says, by pod UID and container, why a container cannot be made."""
+
+    def __init__(
+        self, client: Client, options: AgentOptions, runtime: Runtime, volumes: VolumeManager, recorder: Recorder
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._runtime = runtime
+        self._volumes = volumes
+        self._recorder = recorder
+        self.problems: dict[str, dict[str, Reason]] = {}
+
+    async def want_volumes(self, pod: Pod) -> None:
+        """A pod without volumes wants none, and has all of them."""
+        try:
+            self._volumes.want(pod, {volume.name: await self._spec(pod, volume) for volume in pod.spec.volumes})
+        except VolumeError as error:
+            self._warn(pod, "FailedMount", str(error))
+            raise PodProblem(f"pod {pod.key}: {error}") from error
+
+    async def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec:
+        claim: PersistentVolumeClaim | None = None
+        pv: PersistentVolume | None = None
+        if (claimed := claim_name(pod, volume)) is not None:
+            claim = await self._client.find(PersistentVolumeClaim, claimed, pod.namespace)
+            if claim is not None:
+                refuse_vanishing(claim)
+            if claim is not None and claim.spec.volume_name:
+                pv = await self._client.find(PersistentVolume, claim.spec.volume_name)
+        spec = volume_spec(pod, volume, lambda namespace, name: claim, lambda name: pv)
+        refuse_wrong_use(pod, volume, spec)
+        return spec
+
+    async def start_sandbox(self, pod: Pod, facts: Facts) -> None:
+        """With the volumes that `facts` shows as mounted."""
+        masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
+        spec = sandbox_spec(pod, facts.volumes.mounted, self._image_directory, masks)
+        try:
+            await self._runtime.start_sandbox(spec)
+        except RuntimeFailure as error:
+            self._warn(pod, "FailedCreatePodSandBox", str(error))
+            raise PodProblem(f"pod {pod.key}: {error}") from error
+        log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
+        self._tell_host_root(pod, self._runtime.sandboxes()[pod.uid])
+
+    def _tell_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
+        """Once for a pod."""
+        images = images_on_host_root(pod, self._image_directory)
+        if sandbox.number or not images:
+            return
+        root = "as an overlay (writes stay in the container)"
+        if sandbox.rootfs == "bind":
+            root = "read-only, because a user namespace allows no overlay of it"
+        self._warn(
+            pod,
+            "HostRootFileSystem",
+            f"image {', '.join(images)}: there is no such root file system folder under --images, so the containers "
+            f"run on the root file system of node {self._options.name}, {root}. Pods here are processes for testing "
+            "storage, not a security boundary",
+        )
+
+    async def start_container(self, pod: Pod, facts: Facts, name: str) -> None:
+        """Asks the runtime for the container's next attempt."""
+        container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
+        problems = self.problems.setdefault(pod.uid, {})
+        try:
+            spec = await self._container_spec(pod, container, attempt)
+            await self._runtime.start_container(pod.uid, spec)
+        except (ContainerConfigProblem, RuntimeFailure) as error:
+            reason = error.reason if isinstance(error, ContainerConfigProblem) else "RunContainerError"
+            problems[name] = Reason(reason, str(error))
+            self._warn(pod, "Failed", str(error))
+            raise PodProblem(f"pod {pod.key}: {error}") from error
+        problems.pop(name, None)
+        self._recorder.event(pod, "Normal", "Started", f"Started container {name}")
+        log.info("container started", pod=pod.key, container=name, attempt=attempt)
+
+    async def _container_spec(self, pod: Pod, container: Container, attempt: int) -> ContainerSpec:
+        data = await self._referenced_data(pod, container)
+        return container_spec(
+            pod,
+            container,
+            attempt,
+            node_address=self._options.address,
+            image_directory=self._image_directory,
+            lookup=lambda kind, name: data.get((kind, name)),
+        )
+
+    async def _referenced_data(self, pod: Pod, container: Container) -> dict[tuple[str, str], Mapping[str, str]]:
+        """The ConfigMaps and Secrets that the container's variables refer to."""
+        found: dict[tuple[str, str], Mapping[str, str]] = {}
+        for variable in container.env:
+            source = variable.value_from or {}
+            if "configMapKeyRef" in source:
+                name = source["configMapKeyRef"].get("name", "")
+                if config_map := await self._client.find(ConfigMap, name, pod.namespace):
+                    found["ConfigMap", name] = config_map.data
+            if "secretKeyRef" in source:
+                name = source["secretKeyRef"].get("name", "")
+                if secret := await self._client.find(Secret, name, pod.namespace):
+                    found["Secret", name] = {k: base64.b64decode(v).decode() for k, v in secret.data.items()}
+        return found
+
+    def _image_directory(self, image: str) -> str | None:
+        images = self._options.images_dir
+        if images is None or not image or ".." in Path(image).parts:
+            return None
+        directory = images / image
+        return str(directory) if directory.is_dir() else None
+
+    def _warn(self, pod: Pod, reason: str, message: str) -> None:
+        self._recorder.event(pod, "Warning", reason, message)
