@@ -1,0 +1,234 @@
+"""All controllers, real node agents on played machines, a played array, and the embedded API server: in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from array_double import DISK, Array, ArrayPlugin
+from machines import Machine
+from wire import Wire, admin, wired
+
+from mooring.apiserver import Server
+from mooring.controllers.attachdetach.controller import AttachDetachController
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.controllers.podgc.controller import PodGCController
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.out_of_service import TAINT
+from mooring.volumes.plugin_manager import PluginManager
+
+ATTACHING = ("attachdetach", "attacher")
+PLACING = ("binding", "provisioning", "scheduling", "statefulset")
+WATCHING = ("nodelifecycle", "podgc")
+GRACE_S = 10.0
+BY_NAME: dict[str, type[Any]] = {
+    "attachdetach": AttachDetachController,
+    "attacher": AttacherController,
+    "binding": BindingController,
+    "nodelifecycle": NodeLifecycleController,
+    "podgc": PodGCController,
+    "provisioning": ProvisioningController,
+    "scheduling": SchedulingController,
+    "statefulset": StatefulSetController,
+}
+
+
+class Process:
+    """Controllers that live and die together."""
+
+    def __init__(self, world: World, names: Iterable[str], seed: int) -> None:
+        self.wire = Wire(admin(world.server))
+        self.controllers = [self._make(world, name, seed) for name in names]
+        self.tasks = [asyncio.create_task(each.run()) for each in self.controllers]
+
+    def _make(self, world: World, name: str, seed: int) -> Controller:
+        given: dict[str, Any] = {"now": world.now, "random": Random(seed)}
+        if name in (*ATTACHING, "provisioning"):
+            host = ControllerVolumeHost(world.now)
+            given["plugins"] = PluginManager([ArrayPlugin(world.array)], host)
+        if name == "nodelifecycle":
+            given["grace_period"] = GRACE_S
+        made: Controller = BY_NAME[name](Client(self.wire), **given)
+        return made
+
+    async def kill(self) -> None:
+        """Gone from one moment to the next, wherever each of them is."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def check(self) -> None:
+        for task in self.tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+
+
+class World:
+    """`api` is the administrator's client."""
+
+    def __init__(self, root: Path, now: Callable[[], datetime]) -> None:
+        self.now = now
+        self.array = Array()
+        self.server = Server.in_memory(now=now, random=Random(1))
+        self.api, _ = wired(self.server)
+        self.machines = {f"n{i}": Machine(f"n{i}", self.server, self.array, root / f"n{i}", now) for i in range(3)}
+        self.processes: list[Process] = []
+        self._seeds = 0
+
+    async def start(
+        self, nodes: int = 2, controllers: Iterable[Iterable[str]] = (ATTACHING, PLACING, WATCHING)
+    ) -> None:
+        await self.server.start()
+        await self.storage_class("disk")
+        for names in controllers:
+            self.run(names)
+        for name in list(self.machines)[:nodes]:
+            self.machines[name].start_agent()
+        await self.until(lambda: self.all_ready(nodes))
+
+    def run(self, names: Iterable[str]) -> Process:
+        self._seeds += 1
+        self.processes.append(Process(self, names, self._seeds))
+        return self.processes[-1]
+
+    async def kill(self, process: Process) -> None:
+        self.processes.remove(process)
+        await process.kill()
+
+    async def until(self, condition: Callable[[], Any], seconds: float = 300) -> Any:
+        """Waits in virtual time until the condition (plain, or a coroutine) gives something true."""
+        for _ in range(int(seconds * 10)):
+            found = condition()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            for part in (*self.processes, *self.machines.values()):
+                part.check()
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"never came true; {await self.summary()}")
+
+    async def summary(self) -> str:
+        pods = [(p.name, p.spec.node_name, p.status.phase, p.deleting) for p in (await self.api.list(Pod)).items]
+        return f"pods {pods}, array {self.array.attached}, {self.array.history}, events {await self.events()}"
+
+    # --- what is
+
+    async def all_ready(self, nodes: int) -> bool:
+        found = (await self.api.list(Node)).items
+        return len(found) == nodes and all(node.ready == "True" for node in found)
+
+    async def pod(self, name: str = "app-0") -> Pod | None:
+        return await self.api.find(Pod, name, "default")
+
+    async def running(self, name: str = "app-0", *, on: str = "", other_than: str = "") -> str:
+        """The node on which the pod runs and is ready, if that is the one asked for."""
+        pod = await self.pod(name)
+        if pod is None or pod.deleting or pod.status.phase != "Running":
+            return ""
+        if not any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions):
+            return ""
+        node = pod.spec.node_name
+        return node if on in ("", node) and node != other_than else ""
+
+    async def records(self) -> list[VolumeAttachment]:
+        return (await self.api.list(VolumeAttachment)).items
+
+    async def events(self) -> list[tuple[str, str, str]]:
+        found = (await self.api.list(Event)).items
+        return [(event.involved_object.kind, event.reason, event.message) for event in found]
+
+    async def event(self, reason: str, words: str = "") -> bool:
+        return any(each[1] == reason and words in each[2] for each in await self.events())
+
+    async def settled(self, node: str) -> None:
+        """One disk, one record, one node: for the API, the array, and the node's own mounts."""
+        (disk,) = self.array.disks
+        assert self.array.attached == {disk: node}
+        assert self.array.mounted == {(disk, node)}
+        (record,) = await self.records()
+        assert (record.spec.node_name, record.status.attached, record.deleting) == (node, True, False)
+        assert "mooring.dev/detaching" not in record.metadata.annotations
+        for each in (await self.api.list(Node)).items:
+            listed = [entry.name for entry in each.status.volumes_attached]
+            assert listed == ([f"{DISK}/{disk}"] if each.name == node else []), each.name
+        assert not self.array.harms
+        assert not self.array.refused
+
+    # --- what people do
+
+    async def storage_class(self, name: str, provisioner: str = DISK, **more: Any) -> None:
+        body = {"metadata": {"name": name}, "provisioner": provisioner, "reclaimPolicy": "Delete", **more}
+        await self.api.create(StorageClass, body)
+
+    async def claim(self, name: str, storage_class: str = "disk", **spec: Any) -> None:
+        await self.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim_spec(storage_class, **spec)}, "default"
+        )
+
+    async def create_pod(self, name: str, claim: str, **spec: Any) -> None:
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+        await self.api.create(
+            Pod, {"metadata": {"name": name}, "spec": {**pod_spec(), "volumes": [volume], **spec}}, "default"
+        )
+
+    async def stateful_set(self, replicas: int = 1, storage_class: str = "disk") -> None:
+        template = {"metadata": {"labels": {"app": "app"}}, "spec": pod_spec()}
+        claim = {"metadata": {"name": "data"}, "spec": claim_spec(storage_class)}
+        spec = {
+            "replicas": replicas,
+            "serviceName": "app",
+            "selector": {"matchLabels": {"app": "app"}},
+            "template": template,
+            "volumeClaimTemplates": [claim],
+        }
+        await self.api.create(StatefulSet, {"metadata": {"name": "app"}, "spec": spec}, "default")
+
+    async def drain(self, node: str) -> None:
+        await self.api.patch(Node, node, {"spec": {"unschedulable": True}})
+        for pod in (await self.api.list(Pod, field_selector=f"spec.nodeName={node}")).items:
+            await self.api.delete(Pod, pod.name, pod.namespace)
+
+    async def uncordon(self, node: str) -> None:
+        await self.api.patch(Node, node, {"spec": {"unschedulable": None}})
+
+    async def out_of_service(self, node: str) -> None:
+        found = await self.api.get(Node, node)
+        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
+        taint = {"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
+        await self.api.patch(Node, node, {"spec": {"taints": [*others, taint]}})
+
+
+def claim_spec(storage_class: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+        **spec,
+    }
+
+
+def pod_spec() -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "app",
+        "command": ["run"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    unready = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+        for key in ("unreachable", "not-ready")
+    ]
+    return {"containers": [container], "terminationGracePeriodSeconds": 5, "tolerations": unready}
