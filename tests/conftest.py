@@ -51,7 +51,8 @@ def run_in_virtual_time(story: Coroutine[Any, Any, Any]) -> Any:
         pending = asyncio.all_tasks(loop)
         for task in pending:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 

@@ -17,6 +17,7 @@ def test_a_claim_gets_a_volume_and_a_pod_runs_with_it(play: Play):
         node = await world.until(world.running)
         await world.settled(node)
         assert await world.event("SuccessfulAttachVolume")
+        print(await world.summary())
         assert await world.event("ProvisioningSucceeded")
 
     play(story)

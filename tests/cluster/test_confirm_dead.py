@@ -1,0 +1,87 @@
+"""The operator's statement that a node is dead: refused while the node answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pytest
+
+from mooring.apiserver import Request, Server
+from mooring.cluster.confirm_dead import confirm
+from mooring.cluster.layout import ClusterError
+from mooring.kube.client import Client
+from mooring.kube.objects import Node
+from mooring.kube.transport import InProcess
+from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+async def cluster_with(ready: str, now: Callable[[], datetime]) -> Client:
+    server = Server.in_memory(now=now, random=Random(1))
+    await server.start()
+    client = Client(InProcess(lambda **request: server.handle(Request(**request)), server.tokens.admin()))
+    await client.create(Node, {"metadata": {"name": "n"}})
+    status = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
+    await client.patch(Node, "n", status, subresource="status")
+    return client
+
+
+def test_a_silent_node_is_declared_out_of_service(run: Run, now: Callable[[], datetime]) -> None:
+    async def story() -> None:
+        client = await cluster_with("Unknown", now)
+        assert "out of service" in await confirm(client, "n", now=now)
+        assert out_of_service(await client.get(Node, "n"))
+
+    run(story())
+
+
+@pytest.mark.parametrize("ready", ["True", "False"])
+def test_a_node_that_answers_is_not_declared_dead(run: Run, now: Callable[[], datetime], ready: str) -> None:
+    async def story() -> None:
+        client = await cluster_with(ready, now)
+        with pytest.raises(ClusterError, match="still answers"):
+            await confirm(client, "n", now=now)
+        assert taint_of(await client.get(Node, "n")) is None
+
+    run(story())
+
+
+def test_a_node_that_is_not_there_is_an_error(run: Run, now: Callable[[], datetime]) -> None:
+    async def story() -> None:
+        client = await cluster_with("Unknown", now)
+        with pytest.raises(ClusterError, match="no node 'm'"):
+            await confirm(client, "m", now=now)
+
+    run(story())
+
+
+def test_saying_it_twice_changes_nothing(run: Run, now: Callable[[], datetime]) -> None:
+    async def story() -> None:
+        client = await cluster_with("Unknown", now)
+        await confirm(client, "n", now=now)
+        before = await client.get(Node, "n")
+        assert "already" in await confirm(client, "n", now=now)
+        assert await client.get(Node, "n") == before
+
+    run(story())
+
+
+def test_a_taint_under_which_the_node_has_reported_is_replaced_by_a_fresh_one(
+    run: Run, now: Callable[[], datetime]
+) -> None:
+    async def story() -> None:
+        client = await cluster_with("Unknown", now)
+        old = {"key": TAINT, "effect": "NoExecute", "timeAdded": "2029-01-01T00:00:00Z"}
+        await client.patch(Node, "n", {"spec": {"taints": [old]}})
+        held = taint_of(await client.get(Node, "n"))
+        assert held is not None
+        await client.patch(Node, "n", {"metadata": {"annotations": {SEEN: identity(held)}}})
+        assert spent(await client.get(Node, "n"))
+        await confirm(client, "n", now=now)
+        assert out_of_service(await client.get(Node, "n"))
+
+    run(story())

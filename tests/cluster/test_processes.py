@@ -1,0 +1,110 @@
+"""Processes are known by pid and start time, and ended exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mooring.cluster.processes import Part, Running, end, kill, load, save
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)",
+]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(SLEEP) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_is_alive_until_it_ends(sleeper: subprocess.Popen[bytes]) -> None:
+    running = Running.of(sleeper.pid)
+    assert running is not None
+    assert running.alive
+    sleeper.kill()
+    sleeper.wait()
+    assert not running.alive
+
+
+def test_a_zombie_does_not_run(sleeper: subprocess.Popen[bytes]) -> None:
+    running = Running.of(sleeper.pid)
+    assert running is not None
+    os.kill(sleeper.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert not running.alive
+
+
+def test_a_pid_with_another_start_time_is_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+    running = Running.of(sleeper.pid)
+    assert running is not None
+    Running(running.pid, running.start_time + 1).send(signal.SIGKILL)
+    assert running.alive
+
+
+def test_a_record_of_a_process_that_has_ended_loads_as_nothing(tmp_path: Path) -> None:
+    record = tmp_path / "part.json"
+    save(record, Running(os.getpid(), 1))
+    assert load(record) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_damaged_record_loads_as_nothing(tmp_path: Path, content: str) -> None:
+    record = tmp_path / "part.json"
+    record.write_text(content)
+    assert load(record) is None
+
+
+def test_a_record_of_a_running_process_loads(tmp_path: Path) -> None:
+    me = Running.of(os.getpid())
+    assert me is not None
+    save(tmp_path / "me.json", me)
+    assert load(tmp_path / "me.json") == me
+
+
+def test_what_ignores_sigterm_is_killed_after_its_grace() -> None:
+    with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        running = Running.of(process.pid)
+        assert running is not None
+        end(running, grace=0.1)
+        assert process.wait() == -signal.SIGKILL
+
+
+def test_killing_what_is_gone_is_nothing() -> None:
+    kill(Running(os.getpid(), 1))
+
+
+async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
+    part = Part("p", SLEEP, run=tmp_path, logs=tmp_path)
+    await part.start()
+    first = part.running
+    assert first is not None
+    first.send(signal.SIGKILL)
+    while part.restarts == 0 or part.running is None:  # noqa: ASYNC110 — a process, not an event of ours
+        await asyncio.sleep(0.01)
+    assert part.running.pid != first.pid
+    assert load(tmp_path / "p.json") == part.running
+    await part.stop()
+    assert part.running is None
+    assert not (tmp_path / "p.json").exists()
+
+
+async def test_a_part_that_is_not_to_be_restarted_tells_when_it_has_ended(tmp_path: Path) -> None:
+    part = Part("p", [sys.executable, "-c", "print('said')"], run=tmp_path, logs=tmp_path)
+    await part.start(restart=False)
+    await part.ended.wait()
+    assert part.restarts == 0
+    assert (tmp_path / "p.log").read_text() == "said\n"
