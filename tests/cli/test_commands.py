@@ -1,0 +1,66 @@
+"""The command line: help, errors in one line, exit statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mooring.cli.main import cli
+from mooring.cli.parts import parse_settings
+
+
+def invoke(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, words)
+    return result.exit_code, result.output
+
+
+def test_help_names_every_command() -> None:
+    status, output = invoke("--help")
+    assert status == 0
+    for command in ("up", "down", "status", "demo", "node", "apiserver", "controller", "agent"):
+        assert f"\n  {command} " in output
+
+
+def test_an_unknown_command_is_an_error() -> None:
+    status, output = invoke("uup")
+    assert status == 2
+    assert "No such command 'uup'" in output
+
+
+def test_an_unknown_controller_is_named_with_those_that_exist() -> None:
+    status, output = invoke("controller", "--controllers", "attachdetach,atacher")
+    assert status == 2
+    assert "atacher" in output
+    assert "podgc" in output
+
+
+def test_controllers_have_no_default() -> None:
+    status, output = invoke("controller")
+    assert status == 2
+    assert "--controllers" in output
+
+
+def test_status_without_a_cluster_says_how_to_start_one(tmp_path: Path) -> None:
+    status, output = invoke("status", "--data-dir", str(tmp_path))
+    assert status == 1
+    assert "mooring up" in output
+
+
+def test_down_without_a_cluster_is_an_error(tmp_path: Path) -> None:
+    status, output = invoke("down", "--data-dir", str(tmp_path / "nothing"))
+    assert status == 1
+    assert "no cluster" in output
+
+
+def test_settings_of_plugins_are_read_by_plugin_and_key() -> None:
+    given = ["mooring.dev/disk:array=/a=b", "mooring.dev/disk:mode=loop", "x/y:k="]
+    assert parse_settings(given) == {"mooring.dev/disk": {"array": "/a=b", "mode": "loop"}, "x/y": {"k": ""}}
+
+
+@pytest.mark.parametrize("given", ["", "plugin", "plugin:key", ":key=value", "plugin:=value"])
+def test_a_malformed_setting_is_an_error_that_shows_the_form(given: str) -> None:
+    with pytest.raises(click.UsageError, match="PLUGIN:KEY=VALUE"):
+        parse_settings([given])
