@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from mooring.apiserver import Server
@@ -56,8 +56,20 @@ class Wire:
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
         self.sent: list[str] = []
-        self.down = False
+        self._cut = asyncio.Event()
         self._faults: list[Fault] = []
+
+    @property
+    def down(self) -> bool:
+        """Whether the wire is cut: requests are lost, open watches break."""
+        return self._cut.is_set()
+
+    @down.setter
+    def down(self, cut: bool) -> None:
+        if cut:
+            self._cut.set()
+        else:
+            self._cut.clear()
 
     def hold(self, match: Match) -> Fault:
         """The request waits until `release`; its sender waits, too."""
@@ -85,10 +97,30 @@ class Wire:
         if self.down:
             raise Unreachable(f"{request.method} {request.path}: no route")
         fault = next((each for each in self._faults if each.match(request)), None)
-        if fault is None:
-            return await self.inner.send(request)
-        self._faults.remove(fault)
-        return await fault.send(request)
+        if fault is not None:
+            self._faults.remove(fault)
+            return await fault.send(request)
+        answer = await self.inner.send(request)
+        stream = self._pieces(answer.stream) if answer.stream is not None else None
+        return Response(answer.status, answer.headers, answer.body, stream)
+
+    async def _pieces(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        cut = asyncio.ensure_future(self._cut.wait())
+        piece = asyncio.ensure_future(anext(stream, None))
+        try:
+            while True:
+                await asyncio.wait({piece, cut}, return_when=asyncio.FIRST_COMPLETED)
+                if cut.done():
+                    raise Unreachable("the stream broke")
+                if (found := piece.result()) is None:
+                    return
+                yield found
+                piece = asyncio.ensure_future(anext(stream, None))
+        finally:
+            cut.cancel()
+            piece.cancel()
+            await asyncio.gather(piece, return_exceptions=True)
+            await stream.aclose()  # type: ignore[attr-defined]
 
     async def close(self) -> None:
         await self.inner.close()

@@ -54,7 +54,7 @@ class Process:
         self.tasks = [asyncio.create_task(each.run()) for each in self.controllers]
 
     def _make(self, world: World, name: str, seed: int) -> Controller:
-        given: dict[str, Any] = {"now": world.now, "random": Random(seed)}
+        given: dict[str, Any] = {"now": world.now, "random": Random(f"{name} {seed}")}
         if name in (*ATTACHING, "provisioning"):
             host = ControllerVolumeHost(world.now)
             given["plugins"] = PluginManager([ArrayPlugin(world.array)], host)
