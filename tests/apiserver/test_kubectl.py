@@ -140,6 +140,21 @@ async def test_a_manifest_is_applied_and_applied_again(kubectl: Kubectl) -> None
     assert await kubectl(f"diff -f {kubectl.manifest}") == ""
 
 
+async def test_a_manifest_is_applied_by_the_server(kubectl: Kubectl) -> None:
+    await kubectl(f"apply --server-side -f {kubectl.manifest}")
+    kubectl.manifest.write_text(MANIFESTS.replace("nginx:1", "nginx:2"))
+    await kubectl(f"apply --server-side -f {kubectl.manifest}")
+    assert "nginx:2" in await kubectl("get sts web -o wide")
+    other = await kubectl(f"apply --server-side --field-manager=other -f {kubectl.manifest}")
+    assert "serverside-applied" in other
+    kubectl.manifest.write_text(MANIFESTS)
+    refusal = await kubectl(f"apply --server-side --field-manager=other -f {kubectl.manifest}", fails=True)
+    assert 'conflict with "kubectl"' in refusal
+    await kubectl(f"apply --server-side --field-manager=other --force-conflicts -f {kubectl.manifest}")
+    await kubectl(f"apply -f {kubectl.manifest}")
+    await kubectl(f"apply --server-side --force-conflicts -f {kubectl.manifest}")
+
+
 async def test_get_shows_the_columns_that_people_know(kube: Kubectl) -> None:
     await kube.run_pod()
     assert words(await kube("get pods"))[0] == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]

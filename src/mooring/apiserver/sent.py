@@ -7,11 +7,15 @@ from mooring.apiserver.deletion import DeleteOptions, parse_options
 from mooring.apiserver.errors import BadRequest, Obj, UnsupportedMediaType, conflict, invalid, invalid_value
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import Kind
+from mooring.apiserver.managed_fields import Manager
 from mooring.apiserver.message import Request
 from mooring.apiserver.patches.json_patch import json_patch
 from mooring.apiserver.patches.merge_patch import merge_patch
 from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
 from mooring.apiserver.routes import Route
+
+APPLY = "application/apply-patch+yaml"
+_LONGEST_MANAGER = 128
 
 Patch = Callable[[Kind, Obj], Obj]
 """A patch, ready to be applied to an object of a kind."""
@@ -62,11 +66,29 @@ def delete_options(request: Request) -> DeleteOptions:
     return parse_options(body, query)
 
 
+def is_apply(request: Request) -> bool:
+    """Whether the request is a server-side apply."""
+    return request.method == "PATCH" and media_type(request.headers.get("content-type", "")) == APPLY
+
+
+def manager_of(request: Request, route: Route, operation: str) -> Manager:
+    """Who the request says writes: the fieldManager parameter, else the program's name. Raises BadRequest."""
+    name = request.parameter("fieldManager")
+    if operation == "Apply" and not name:
+        raise BadRequest(
+            "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
+        )
+    if len(name) > _LONGEST_MANAGER or not name.isprintable():
+        raise BadRequest(f"fieldManager must be at most {_LONGEST_MANAGER} printable characters")
+    program = request.headers.get("user-agent", "").partition("/")[0][:_LONGEST_MANAGER]
+    return Manager(name or program or "unknown", operation, route.subresource)
+
+
 def patch_of(request: Request) -> Patch:
     """The patch that a request carries. Raises BadRequest or UnsupportedMediaType."""
     content_type = media_type(request.headers.get("content-type", ""))
     if content_type not in _PATCHES:
-        told = ", ".join(sorted(_PATCHES))
+        told = ", ".join(sorted([*_PATCHES, APPLY]))
         raise UnsupportedMediaType(
             f"the body of the request was in an unknown format - accepted media types include: {told}"
         )

@@ -31,9 +31,11 @@ from mooring.apiserver.errors import (
     forbidden,
     not_found,
 )
+from mooring.apiserver.forms import tidied
 from mooring.apiserver.history import Item, Key
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.lifecycle import created, revised
+from mooring.apiserver.managed_fields import applied, updated
 from mooring.apiserver.message import ADMIN, Request, Response
 from mooring.apiserver.negotiation import negotiate
 from mooring.apiserver.reading import respond
@@ -44,7 +46,9 @@ from mooring.apiserver.sent import (
     check_uid,
     check_version,
     delete_options,
+    is_apply,
     is_dry_run,
+    manager_of,
     patch_of,
     read_sent,
     settle_name,
@@ -73,6 +77,7 @@ class Writer:
         kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
         settle_namespace(meta, route)
+        meta.pop("managedFields", None)
         if meta.get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
@@ -119,6 +124,8 @@ class Writer:
         return self.answer(request, kind, item)
 
     async def patch(self, request: Request, route: Route) -> Response:
+        if is_apply(request):
+            return await self._apply(request, route)
         apply = patch_of(request)
         head = self.store.head(route.kind.storage, (route.namespace, route.name))
         if head is None:
@@ -135,6 +142,33 @@ class Writer:
 
         return self.answer(request, route.kind, await self.revise(request, route, head, patched))
 
+    async def _apply(self, request: Request, route: Route) -> Response:
+        """Server-side apply: create the object, or merge what is sent into it by the ownership of its fields."""
+        kind, sent = route.kind, read_sent(request, route.kind)
+        manager = manager_of(request, route, "Apply")
+        meta = metadata.of(sent)
+        settle_name(meta, route)
+        settle_namespace(meta, route)
+        if "managedFields" in meta:
+            raise BadRequest("metadata.managedFields must be nil")
+        sent = tidied(kind, sent)
+        force, now = request.flag("force"), stamp(self.now())
+        head = self.store.head(kind.storage, (route.namespace, route.name))
+        if head is None and route.subresource:
+            raise not_found(kind.resource, route.name)
+        if head is None:
+            auth.authorize_create(request.user or ADMIN, route, route.name)
+            new = applied(kind, None, sent, manager, force=force, now=now)
+            return self.answer(request, kind, await self.store_new(kind, new, dry_run=is_dry_run(request)), 201)
+        check_uid(route, meta, head)
+        if meta.get("resourceVersion"):
+            check_version(route, meta, head)
+
+        def change(old: Obj) -> Obj:
+            return applied(kind, old, sent, manager, force=force, now=now)
+
+        return self.answer(request, kind, await self.revise(request, route, head, change))
+
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
         """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
         kind = route.kind
@@ -143,6 +177,8 @@ class Writer:
             auth.authorize_pod(request.user or ADMIN, route, old)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
         new = revised(kind, change(seen), seen, self.admission(), status=route.subresource == "status")
+        if not is_apply(request):
+            new = updated(kind, seen, new, manager_of(request, route, "Update"), stamp(self.now()))
         if kind.conversion:
             new = kind.conversion.to_stored(new)
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))

@@ -1,0 +1,149 @@
+"""Who owns which field of an object: server-side apply, and the book that it keeps in `metadata.managedFields`. Pure.
+
+An object is without such a book until somebody applies to it; from then on each write is entered. The rules are
+upstream's: a field that an applier leaves out and nobody else owns is removed; a field that somebody else set to
+another value is a conflict, unless forced; an update takes over what it changes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mooring.apiserver.dotted import object_at, objects_at, text_at
+from mooring.apiserver.errors import Conflict, Obj
+from mooring.apiserver.field_sets import (
+    FieldSet,
+    Path,
+    fields_of,
+    from_fields_v1,
+    printed,
+    to_fields_v1,
+    value_of,
+    without,
+)
+from mooring.apiserver.kinds import Kind
+from mooring.apiserver.patches.strategic_merge import merge_keys_of, strategic_merge_patch
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    """One who writes: a name, how (`Apply` or `Update`), and through which subresource."""
+
+    name: str
+    operation: str
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one manager owns, since when (RFC 3339)."""
+
+    manager: Manager
+    fields: FieldSet
+    time: str
+
+
+def entries_of(obj: Obj) -> list[Entry]:
+    """The book of an object."""
+    return [_entry(each) for each in objects_at(obj, "metadata.managedFields")]
+
+
+def _entry(book: Obj) -> Entry:
+    manager = Manager(text_at(book, "manager"), text_at(book, "operation"), text_at(book, "subresource"))
+    return Entry(manager, from_fields_v1(object_at(book, "fieldsV1")), text_at(book, "time"))
+
+
+def with_entries(obj: Obj, entries: Sequence[Entry], api_version: str) -> Obj:
+    """`obj` with its book, without entries that own nothing."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    told = sorted((each for each in entries if each.fields), key=lambda each: (each.time, each.manager))
+    book = [_booked(each, api_version) for each in told]
+    return obj | {"metadata": metadata | ({"managedFields": book} if book else {})}
+
+
+def _booked(entry: Entry, api_version: str) -> Obj:
+    manager = entry.manager
+    book: Obj = {"manager": manager.name, "operation": manager.operation, "apiVersion": api_version, "time": entry.time}
+    book |= {"fieldsType": "FieldsV1", "fieldsV1": to_fields_v1(entry.fields)}
+    return book | ({"subresource": manager.subresource} if manager.subresource else {})
+
+
+def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force: bool, now: str) -> Obj:
+    """`live` with what `sent` says, and the book brought up to date. Raises Conflict, which lists the conflicts."""
+    keys = merge_keys_of(kind.name)
+    wanted = _through(fields_of(sent, keys), manager)
+    if live is None:
+        return with_entries(sent, [Entry(manager, wanted, now)], kind.api_version)
+    entries = entries_of(live) or [Entry(Manager(BEFORE_FIRST_APPLY, "Update"), fields_of(live, keys), now)]
+    own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))
+    others = _released(
+        [each for each in entries if each.manager != manager], live, sent, wanted, force=force, kind=kind
+    )
+    merged = strategic_merge_patch(live, _writable(sent, manager), kind.name)
+    held = {path for each in others for path in each.fields}
+    for path in sorted(own.fields - wanted - held, key=len):
+        if not any(other[: len(path)] == path for other in held | wanted):
+            merged = without(merged, path)
+    time = own.time if own.fields == wanted and own.time and _same(merged, live) else now
+    return with_entries(merged, [*others, Entry(manager, wanted, time)], kind.api_version)
+
+
+def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
+    """`new`, which somebody made of `old` by an update, with the book brought up to date."""
+    entries = entries_of(old)
+    if not entries:
+        return with_entries(new, [], kind.api_version)
+    fields = fields_of(new, merge_keys_of(kind.name))
+    changed = {path for path in fields if not _equal(value_of(old, path), value_of(new, path))}
+    kept = [replace(each, fields=(each.fields - changed) & fields) for each in entries if each.manager != manager]
+    own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))
+    mine = (own.fields | changed) & fields
+    return with_entries(new, [*kept, Entry(manager, mine, now if changed else own.time)], kind.api_version)
+
+
+def _through(fields: FieldSet, manager: Manager) -> set[Path]:
+    """The fields that can be set through the manager's subresource: the status there, all else on the object itself."""
+    return {path for path in fields if (path[0] == "f:status") == (manager.subresource == "status")}
+
+
+def _writable(sent: Obj, manager: Manager) -> Obj:
+    return sent if manager.subresource == "status" else {key: value for key, value in sent.items() if key != "status"}
+
+
+def _equal(one: object, other: object) -> bool:
+    """Two values of one field; of two objects or two named lists their own fields tell, so they count as equal."""
+    return (isinstance(one, dict) and isinstance(other, dict)) or one == other
+
+
+def _same(one: Obj, other: Obj) -> bool:
+    return with_entries(one, [], "") == with_entries(other, [], "")
+
+
+def _released(
+    others: Iterable[Entry], live: Obj, sent: Obj, wanted: FieldSet, *, force: bool, kind: Kind
+) -> list[Entry]:
+    """The other managers' entries, less what is taken from them by force. Raises Conflict."""
+    found: list[tuple[Entry, Path]] = []
+    kept: list[Entry] = []
+    for entry in others:
+        lost = {path for path in entry.fields & wanted if not _equal(value_of(live, path), value_of(sent, path))}
+        found += [(entry, path) for path in sorted(lost)]
+        kept.append(replace(entry, fields=entry.fields - lost))
+    if found and not force:
+        raise _conflict(found, kind)
+    return kept
+
+
+def _conflict(found: Sequence[tuple[Entry, Path]], kind: Kind) -> Conflict:
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{entry.manager.name}" using {kind.api_version}',
+            "field": printed(path),
+        }
+        for entry, path in found
+    ]
+    told = ", ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
+    plural = "conflict" if len(found) == 1 else "conflicts"
+    return Conflict(f"Apply failed with {len(found)} {plural}: {told}", causes=causes)
