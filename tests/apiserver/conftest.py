@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -147,20 +146,6 @@ class Api:
         labels = {"app": "web"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
         return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
-
-
-@pytest.fixture
-def run(run: Callable[[Coroutine[Any, Any, Any]], Any]) -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Runs a coroutine in virtual time, with one task that outlives it, as a server has."""
-
-    async def accompanied(story: Coroutine[Any, Any, Any]) -> Any:
-        companion = asyncio.get_running_loop().create_task(asyncio.Event().wait())
-        try:
-            return await story
-        finally:
-            assert not companion.done()
-
-    return lambda story: run(accompanied(story))
 
 
 @pytest.fixture

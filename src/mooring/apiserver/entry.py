@@ -57,6 +57,8 @@ async def serve(
 ) -> Running:
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port`; port 0 takes any free one.
 
+    `secure` serves TLS, by an authority of the data directory's own that the kubeconfig trusts.
+
     Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises
     `PortBusy`, `LogBusy` or `LogCorrupt`.
     """

@@ -16,14 +16,14 @@ from typing import Any
 from mooring.apiserver import auth, discovery, openapi, reviews
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.dotted import WrongForm
-from mooring.apiserver.errors import ApiError, BadRequest, Internal, Obj, StoreFailed
+from mooring.apiserver.errors import ApiError, BadRequest, Obj, StoreFailed, Unavailable
 from mooring.apiserver.kinds import BY_STORAGE, indexed_fields
 from mooring.apiserver.log import Log, MemoryLog
 from mooring.apiserver.message import ADMIN, Request, Response
 from mooring.apiserver.reading import Reader
 from mooring.apiserver.routes import Route, resolve
 from mooring.apiserver.store import Store, encode
-from mooring.apiserver.subresources import Subresources
+from mooring.apiserver.subresources import PodLogs, Subresources, no_pod_logs
 from mooring.apiserver.writing import Writer
 
 Handler = Callable[[Request, Route], Awaitable[Response]]
@@ -37,15 +37,24 @@ class Server:
     """A Kubernetes API server over one store.
 
     `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random`
-    the source of uids and generated names. Call `start()` before the first request and `close()` after the last.
+    the source of uids and generated names; `pod_logs` fetches what a pod wrote. Call `start()` before the first
+    request and `close()` after the last.
     """
 
-    def __init__(self, log: Log, tokens: Tokens, *, now: Callable[[], datetime], random: Random) -> None:
+    def __init__(
+        self,
+        log: Log,
+        tokens: Tokens,
+        *,
+        now: Callable[[], datetime],
+        random: Random,
+        pod_logs: PodLogs = no_pod_logs,
+    ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
         self._reader = Reader(self.store, now, random)
         self._writer = Writer(self.store, now, random)
-        special = Subresources(self._writer)
+        special = Subresources(self._writer, pod_logs)
         self._special: Mapping[tuple[str, str], Handler] = {
             ("create", "binding"): special.bind,
             ("create", "eviction"): special.evict,
@@ -97,7 +106,7 @@ class Server:
         except WrongForm as error:
             return _failure(BadRequest(str(error)))
         except StoreFailed as error:
-            return _failure(Internal(str(error)))
+            return _failure(Unavailable(str(error)))
 
     async def call(
         self,

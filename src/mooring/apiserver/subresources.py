@@ -1,5 +1,6 @@
 """Subresources that are more than a view of the object: binding, eviction, scale, finalize, log."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from mooring.apiserver import eviction, metadata
@@ -22,12 +23,22 @@ from mooring.kube.selectors import label_selector_from_object
 _CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _BUDGETS = "poddisruptionbudgets.policy"
 
+PodLogs = Callable[[Request, Obj], Awaitable[Response]]
+"""Answers a request for the log of a pod, with a body or a stream of text."""
+
+
+async def no_pod_logs(request: Request, pod: Obj) -> Response:
+    """Refuses: nobody is there who could fetch logs."""
+    name = text_at(pod, "metadata.name")
+    raise NotImplementedYet(f'the log of pod "{name}" is kept by its node; this server does not fetch it yet')
+
 
 @dataclass(frozen=True, slots=True)
 class Subresources:
     """Carries the special subresources out, through the same writer as everything else."""
 
     writer: Writer
+    pod_logs: PodLogs
 
     async def bind(self, request: Request, route: Route) -> Response:
         """Bind a pod to a node, once: 409 if it is bound or being deleted."""
@@ -112,9 +123,8 @@ class Subresources:
         return self.writer.answer(request, route.kind, item)
 
     async def log(self, request: Request, route: Route) -> Response:
-        """The seam where a node agent's logs will be fetched."""
-        self._head(route)
-        raise NotImplementedYet(f'the log of pod "{route.name}" is kept by its node; this server does not fetch it yet')
+        """What a pod's container wrote, from whoever keeps it."""
+        return await self.pod_logs(request, decode(self._head(route).body))
 
     def _head(self, route: Route) -> Item:
         head = self.writer.store.head(route.kind.storage, (route.namespace, route.name))
