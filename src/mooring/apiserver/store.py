@@ -206,7 +206,10 @@ class Store:
             self._flush = None
 
     def _fail(self, error: BaseException, writes: Iterable[_Write]) -> None:
+        """Nothing is known of these writes, nor of any later one: forget them, and refuse whatever comes."""
         self._failure = error
+        self._heads.clear()
+        self._batch = []
         for write in writes:
             if write.done and not write.done.done():
                 write.done.set_exception(self._failed())
