@@ -58,6 +58,7 @@ class Reader:
         self._random = random
 
     def get(self, request: Request, route: Route) -> Response:
+        """One object."""
         accepted = negotiate(request.headers.get("accept", ""))
         wanted = version_of(request.parameter("resourceVersion"))
         if wanted:
@@ -69,6 +70,7 @@ class Reader:
         return respond(200, body, accepted)
 
     def list(self, request: Request, route: Route) -> Response:
+        """The selected objects as of one version, whole or by pages."""
         accepted = negotiate(request.headers.get("accept", ""))
         selected = selection(request, route)
         limit, page = _limit(request), None
@@ -108,6 +110,7 @@ class Reader:
         return self._store.version
 
     def watch(self, request: Request, route: Route) -> Response:
+        """A stream of changes; see `watching`."""
         accepted = negotiate(request.headers.get("accept", ""))
         selected = selection(request, route)
         timeout = version_of(request.parameter("timeoutSeconds"), "timeoutSeconds")

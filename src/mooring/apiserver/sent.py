@@ -132,6 +132,7 @@ def _check_kind(sent: Obj, kind: Kind) -> None:
 
 
 def check_uid(route: Route, meta: Obj, head: Item) -> None:
+    """Raises Conflict if the object in the body is another one of the same name."""
     if meta.get("uid") and meta["uid"] != head.uid:
         key = "/".join(part for part in ("/registry", route.kind.plural, *head.key) if part)
         why = (
@@ -142,6 +143,7 @@ def check_uid(route: Route, meta: Obj, head: Item) -> None:
 
 
 def check_version(route: Route, meta: Obj, head: Item) -> None:
+    """Raises Conflict for a body computed from an older version, Invalid if it names none and the kind demands one."""
     version = meta.get("resourceVersion")
     if not version and not route.kind.strategy.unconditional_update:
         error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")

@@ -33,7 +33,7 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.forms import tidied
 from mooring.apiserver.history import Item, Key
-from mooring.apiserver.kinds import Kind
+from mooring.apiserver.kinds import BY_STORAGE, Kind
 from mooring.apiserver.lifecycle import created, revised
 from mooring.apiserver.managed_fields import applied, updated
 from mooring.apiserver.message import ADMIN, Request, Response
@@ -74,6 +74,7 @@ class Writer:
     random: Random
 
     async def create(self, request: Request, route: Route) -> Response:
+        """Create the object in the body, under its own name or a generated one."""
         kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
         settle_namespace(meta, route)
@@ -97,17 +98,17 @@ class Writer:
 
     async def store_new(self, kind: Kind, sent: Obj, *, dry_run: bool = False) -> Item:
         """Create an object whose name and namespace are settled. Raises AlreadyExists, NotFound, Forbidden, Invalid."""
+        kind, sent = _as_stored(kind, sent)
         meta: Obj = sent["metadata"]
         key: Key = (meta.get("namespace") or "", meta.get("name") or "")
         self._check_namespace(kind, key)
         obj = created(kind, sent, self.admission(), uid=self._uid())
         if self.store.head(kind.storage, key) is not None:
             raise already_exists(kind.resource, key[1])
-        if kind.conversion:
-            obj = kind.conversion.to_stored(obj)
         return self.imagined(key, obj) if dry_run else await self.store.write(kind.storage, key, obj)
 
     async def update(self, request: Request, route: Route) -> Response:
+        """Replace an object by the one in the body."""
         kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
         settle_namespace(meta, route)
@@ -124,6 +125,7 @@ class Writer:
         return self.answer(request, kind, item)
 
     async def patch(self, request: Request, route: Route) -> Response:
+        """Change an object by the patch in the body."""
         if is_apply(request):
             return await self._apply(request, route)
         apply = patch_of(request)
@@ -176,11 +178,10 @@ class Writer:
         if kind.storage == "pods":
             auth.authorize_pod(request.user or ADMIN, route, old)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
-        new = revised(kind, change(seen), seen, self.admission(), status=route.subresource == "status")
+        kind, wanted = _as_stored(kind, change(seen))
+        new = revised(kind, wanted, old, self.admission(), status=route.subresource == "status")
         if not is_apply(request):
-            new = updated(kind, seen, new, manager_of(request, route, "Update"), stamp(self.now()))
-        if kind.conversion:
-            new = kind.conversion.to_stored(new)
+            new = updated(kind, old, new, manager_of(request, route, "Update"), stamp(self.now()))
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
 
     async def replace(self, kind: Kind, head: Item, old: Obj, new: Obj, *, dry_run: bool = False) -> Item:
@@ -195,6 +196,7 @@ class Writer:
         return await self.store.write(kind.storage, head.key, new)
 
     async def delete(self, request: Request, route: Route) -> Response:
+        """Delete one object, or mark it as being deleted."""
         options = delete_options(request)
         return await self.delete_with(request, route, options)
 
@@ -231,6 +233,7 @@ class Writer:
                 return await self.store.remove(kind.storage, head.key, last), True
 
     async def delete_collection(self, request: Request, route: Route) -> Response:
+        """Delete every object that the request selects; one that changes meanwhile is decided anew."""
         kind, options = route.kind, delete_options(request)
         selected = selection(request, route)
         chosen = [item for item in self.store.list(kind.storage) if selected.includes(item)]
@@ -248,6 +251,8 @@ class Writer:
         return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
     def admission(self) -> Admission:
+        """What strategies may look at: the time, and the committed objects."""
+
         def objects(storage: str) -> list[Obj]:
             return [decode(item.body) for item in self.store.list(storage)]
 
@@ -279,6 +284,13 @@ class Writer:
 
     def _generated_name(self, base: str) -> str:
         return base[:58] + "".join(self.random.choice(_NAME_LETTERS) for _ in range(5))
+
+
+def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:
+    """An object, and its kind, in the version that the store keeps: every rule is about that one."""
+    if kind.conversion is None:
+        return kind, sent
+    return BY_STORAGE[kind.storage], kind.conversion.to_stored(sent)
 
 
 def _success(kind: Kind, item: Item) -> Obj:
