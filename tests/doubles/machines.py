@@ -111,6 +111,11 @@ class Machine:
         )
         self._agent = asyncio.create_task(agent.run(asyncio.Event()))
 
+    def restart_agent(self) -> None:
+        """On a new wire: the old one may have crashed."""
+        self.wire = Wire(self.wire.inner)
+        self.start_agent()
+
     async def agent_dies(self) -> None:
         assert self._agent is not None
         self._agent.cancel()

@@ -58,6 +58,30 @@ class Wire:
         self.sent: list[str] = []
         self._cut = asyncio.Event()
         self._faults: list[Fault] = []
+        self._crash_in: int | None = None
+        self._crash_after = False
+        self.crashed = asyncio.Event()
+
+    def crash_at(self, number: int, *, after: bool) -> None:
+        """From its next-but-`number` request on, whoever uses this wire does nothing any more; `crashed` is set then.
+
+        With `after`, that request itself still has its effect.
+        """
+        self._crash_in, self._crash_after = number, after
+
+    def spare(self) -> None:
+        """No crash any more, if there was none yet."""
+        self._crash_in = None
+
+    async def _crash(self, request: Request) -> None:
+        if self._crash_in is None:
+            return
+        self._crash_in -= 1
+        if self._crash_in < 0:
+            if self._crash_after and not self.crashed.is_set():
+                await self.inner.send(request)
+            self.crashed.set()
+            await asyncio.Event().wait()
 
     @property
     def down(self) -> bool:
@@ -94,6 +118,7 @@ class Wire:
     async def send(self, request: Request) -> Response:
         await asyncio.sleep(0)  # even here an answer takes a turn of the loop
         self.sent.append(f"{request.method} {request.path}")
+        await self._crash(request)
         if self.down:
             raise Unreachable(f"{request.method} {request.path}: no route")
         fault = next((each for each in self._faults if each.match(request)), None)

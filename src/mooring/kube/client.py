@@ -165,12 +165,11 @@ class Client:
         """
         if isinstance(body, Mapping) and (uid is not None or resource_version is not None):
             body = _with_preconditions(body, uid, resource_version)
-        answer = await self.request(
-            "PATCH",
-            kind.RESOURCE.path(namespace, name, subresource),
-            body=body,
-            content_type=PATCH_TYPES[strategy],
-        )
+        path = kind.RESOURCE.path(namespace, name, subresource)
+        try:
+            answer = await self.request("PATCH", path, body=body, content_type=PATCH_TYPES[strategy])
+        except errors.Invalid as error:
+            raise _another_uid(error) or error from None
         return decoder(kind).decode(answer)
 
     async def delete(
@@ -246,6 +245,13 @@ def _with_preconditions(body: Mapping[str, Any], uid: str | None, resource_versi
     if resource_version is not None:
         metadata["resourceVersion"] = resource_version
     return {**body, "metadata": metadata}
+
+
+def _another_uid(error: errors.Invalid) -> errors.Conflict | None:
+    """The API server calls a patch for another uid invalid ("field is immutable"); to a caller it is a Conflict."""
+    if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes") or ()):
+        return errors.Conflict(str(error), status=error.status, reason="Conflict", details=error.details)
+    return None
 
 
 async def _lines(stream: Any) -> AsyncGenerator[bytes, None]:

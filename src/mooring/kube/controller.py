@@ -90,6 +90,8 @@ class Controller:
         try:
             await self.reconcile(key)
         except (Conflict, NotFound) as error:
-            # What was decided upon has changed: decide again soon, on newer knowledge.
+            # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept meanwhile: the
+            # writes of a rival would wake it at once, and two could hinder each other for ever.
             self.log.debug("decided on something old", key=key, error=str(error))
-            self.queue.add_after(key, 0.02 + 0.03 * self.random.random())
+            await asyncio.sleep(0.02 + 0.03 * self.random.random())
+            self.queue.add(key)

@@ -1,0 +1,135 @@
+"""What every controller does with its keys and with its errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from wire import request
+
+from mooring.kube.controller import Controller
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.objects import ConfigMap
+
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
+
+
+class Noting(Controller):
+    """Notes when it is asked to reconcile what; raises the errors that a test has put down."""
+
+    name = "noting"
+
+    def __init__(self, api: Any, **options: Any) -> None:
+        super().__init__(api.client, now=api.now, random=Random(4))
+        self.maps = self.watch(ConfigMap, lambda item: [item.name], **options)
+        self.seen: list[tuple[str, float]] = []
+        self.errors: list[Exception] = []
+
+    async def reconcile(self, key: str) -> None:
+        self.seen.append((key, asyncio.get_running_loop().time()))
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def times(self, key: str) -> list[float]:
+        return [time for name, time in self.seen if name == key]
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_after_a_start_every_key_is_reconciled_once_and_then_what_changes(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b"):
+            await api.admin.create(ConfigMap, config_map(name), "default")
+        controller = Noting(api)
+        api.task = asyncio.create_task(controller.run())
+        await asyncio.sleep(1)
+        assert sorted(name for name, _ in controller.seen) == ["a", "b"]
+        await api.admin.patch(ConfigMap, "b", {"data": {"x": "1"}}, "default")
+        await api.admin.delete(ConfigMap, "a", "default")
+        await asyncio.sleep(1)
+        assert sorted(name for name, _ in controller.seen) == ["a", "a", "b", "b"]
+
+    play(story)
+
+
+def test_nothing_is_reconciled_before_all_caches_are_filled(play: Play):
+    async def story(api: Any):
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        controller = Noting(api)
+        controller.watch(ConfigMap)
+        api.wire.hold(request("GET", "/configmaps")).release()
+        second = api.wire.hold(request("GET", "/configmaps"))
+        api.task = asyncio.create_task(controller.run())
+        await second.arrived.wait()
+        await asyncio.sleep(60)
+        assert controller.seen == []
+        second.release()
+        await asyncio.sleep(1)
+        assert controller.times("a")
+
+    play(story)
+
+
+def test_a_change_that_does_not_matter_marks_nothing(play: Play):
+    async def story(api: Any):
+        await api.admin.create(ConfigMap, config_map("a", x="1"), "default")
+        controller = Noting(api, matters=lambda item: item.data.get("x"))
+        api.task = asyncio.create_task(controller.run())
+        await asyncio.sleep(1)
+        await api.admin.patch(ConfigMap, "a", {"data": {"other": "1"}}, "default")
+        await asyncio.sleep(1)
+        assert len(controller.times("a")) == 1
+        await api.admin.patch(ConfigMap, "a", {"data": {"x": "2"}}, "default")
+        await asyncio.sleep(1)
+        assert len(controller.times("a")) == 2
+
+    play(story)
+
+
+def test_what_was_decided_on_something_old_is_decided_again_soon_and_without_backoff(play: Play):
+    async def story(api: Any):
+        controller = Noting(api)
+        controller.errors = [Conflict("c", status=409), NotFound("n", status=404), Conflict("c", status=409)]
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(60)
+        times = controller.times("a")
+        assert len(times) == 4
+        assert all(0.02 <= later - earlier <= 0.06 for earlier, later in zip(times, times[1:], strict=False))
+
+    play(story)
+
+
+def test_a_rivals_writes_do_not_wake_a_key_that_has_just_met_a_conflict(play: Play):
+    """Two that wake each other by writing could otherwise hinder each other for ever."""
+
+    async def story(api: Any):
+        controller = Noting(api)
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(1)
+        controller.errors = [Conflict("c", status=409)]
+        for value in range(5):
+            await api.admin.patch(ConfigMap, "a", {"data": {"x": str(value)}}, "default")
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(1)
+        assert len(controller.times("a")) == 3, "once at first, once with the conflict, once after it"
+
+    play(story)
+
+
+def test_any_other_error_brings_the_key_back_after_its_backoff(play: Play):
+    async def story(api: Any):
+        controller = Noting(api)
+        controller.errors = [RuntimeError("broken"), RuntimeError("broken")]
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(60)
+        times = controller.times("a")
+        assert [round(later - earlier, 3) for earlier, later in zip(times, times[1:], strict=False)] == [0.5, 1.0]
+
+    play(story)
