@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -99,7 +100,7 @@ def test_what_was_decided_on_something_old_is_decided_again_soon_and_without_bac
         await asyncio.sleep(60)
         times = controller.times("a")
         assert len(times) == 4
-        assert all(0.02 <= later - earlier <= 0.06 for earlier, later in zip(times, times[1:], strict=False))
+        assert all(0.02 <= later - earlier <= 0.06 for earlier, later in itertools.pairwise(times))
 
     play(story)
 
@@ -130,6 +131,6 @@ def test_any_other_error_brings_the_key_back_after_its_backoff(play: Play):
         await api.admin.create(ConfigMap, config_map("a"), "default")
         await asyncio.sleep(60)
         times = controller.times("a")
-        assert [round(later - earlier, 3) for earlier, later in zip(times, times[1:], strict=False)] == [0.5, 1.0]
+        assert [round(later - earlier, 3) for earlier, later in itertools.pairwise(times)] == [0.5, 1.0]
 
     play(story)

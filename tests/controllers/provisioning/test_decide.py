@@ -1,0 +1,77 @@
+"""Which claims get a volume made, and which volumes are deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.controllers.provisioning.decide import is_to_be_deleted, volume_name, wants_volume
+from mooring.kube.objects import (
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    StorageClass,
+)
+
+OURS = {"example.com/disk"}
+ASKED = {"volume.kubernetes.io/storage-provisioner": "example.com/disk"}
+SELECTED = {"volume.kubernetes.io/selected-node": "n"}
+
+
+def claim(annotations: dict[str, str], *, deleting: bool = False, volume: str = "") -> PersistentVolumeClaim:
+    metadata = ObjectMeta(name="c", uid="u", annotations=annotations, deletion_timestamp="t" if deleting else None)
+    return PersistentVolumeClaim(metadata=metadata, spec=PersistentVolumeClaimSpec(volume_name=volume))
+
+
+NOW = StorageClass(provisioner="example.com/disk")
+LATE = StorageClass(provisioner="example.com/disk", volume_binding_mode="WaitForFirstConsumer")
+FOREIGN = StorageClass(provisioner="example.org/other")
+
+
+@pytest.mark.parametrize(
+    ("given_claim", "of_class", "wants"),
+    [
+        (claim(ASKED), NOW, True),
+        (claim({}), NOW, False),
+        (claim(ASKED), None, False),
+        (claim(ASKED), FOREIGN, False),
+        (claim({"volume.kubernetes.io/storage-provisioner": "example.org/other"}), FOREIGN, False),
+        (claim(ASKED), LATE, False),
+        (claim(ASKED | SELECTED), LATE, True),
+        (claim(ASKED, deleting=True), NOW, False),
+        (claim(ASKED, volume="pv"), NOW, False),
+        (claim(ASKED | {"pv.kubernetes.io/bind-completed": "yes"}), NOW, False),
+    ],
+)
+def test_which_claims_want_a_volume(given_claim: PersistentVolumeClaim, of_class: StorageClass | None, wants: bool):
+    assert wants_volume(given_claim, of_class, OURS) is wants
+
+
+def pv(phase: str = "Released", policy: str = "Delete", by: str = "example.com/disk") -> PersistentVolume:
+    return PersistentVolume(
+        metadata=ObjectMeta(name="pv", annotations={"pv.kubernetes.io/provisioned-by": by} if by else {}),
+        spec=PersistentVolumeSpec(persistent_volume_reclaim_policy=policy),
+        status=PersistentVolumeStatus(phase=phase),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_pv", "deleted"),
+    [
+        (pv(), True),
+        (pv("Failed"), True),
+        (pv("Bound"), False),
+        (pv("Available"), False),
+        (pv(policy="Retain"), False),
+        (pv(by="example.org/other"), False),
+        (pv(by=""), False),
+    ],
+)
+def test_which_volumes_are_deleted(given_pv: PersistentVolume, deleted: bool):
+    assert is_to_be_deleted(given_pv, OURS) is deleted
+
+
+def test_a_volume_is_named_after_its_claims_uid():
+    assert volume_name(claim({})) == "pvc-u"

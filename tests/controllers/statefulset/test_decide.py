@@ -1,0 +1,167 @@
+"""Stable identities: in order, one change at a time, and never two pods of one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from mooring.controllers.statefulset.decide import REVISION, Act, decide, healthy, ordinal_of
+from mooring.controllers.statefulset.pods import claim_bodies, pod_body, revision_name
+from mooring.kube.objects import (
+    Condition,
+    ObjectMeta,
+    Ordinals,
+    Pod,
+    PodStatus,
+    RollingUpdate,
+    StatefulSet,
+    StatefulSetSpec,
+    UpdateStrategy,
+)
+
+
+def stateful_set(replicas: int = 3, *, deleting: bool = False, **spec: Any) -> StatefulSet:
+    metadata = ObjectMeta(name="app", namespace="ns", uid="u", deletion_timestamp="t" if deleting else None)
+    return StatefulSet(metadata=metadata, spec=StatefulSetSpec(replicas=replicas, **spec))
+
+
+def pod(
+    ordinal: int, phase: str = "Running", *, ready: bool = True, deleting: bool = False, revision: str = "r1"
+) -> Pod:
+    metadata = ObjectMeta(
+        name=f"app-{ordinal}", labels={REVISION: revision}, deletion_timestamp="t" if deleting else None
+    )
+    conditions = (Condition(type="Ready", status="True" if ready else "False"),)
+    return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions))
+
+
+def steps(given_set: StatefulSet, *pods: Pod, revision: str = "r1") -> list[tuple[Act, int]]:
+    by_ordinal = {int(each.name.rpartition("-")[2]): each for each in pods}
+    return [(step.act, step.ordinal) for step in decide(given_set, by_ordinal, revision)]
+
+
+def test_pods_are_created_in_order_each_after_its_predecessor_is_ready():
+    assert steps(stateful_set()) == [(Act.CREATE, 0)]
+    assert steps(stateful_set(), pod(0, "Pending", ready=False)) == []
+    assert steps(stateful_set(), pod(0, ready=False)) == []
+    assert steps(stateful_set(), pod(0)) == [(Act.CREATE, 1)]
+    assert steps(stateful_set(), pod(0), pod(1), pod(2)) == []
+
+
+def test_a_pod_that_is_ending_is_waited_for_whatever_its_node_says():
+    assert steps(stateful_set(1), pod(0, deleting=True)) == []
+    assert steps(stateful_set(1), pod(0, "Failed", deleting=True)) == []
+
+
+def test_a_pod_that_has_failed_is_deleted_and_then_created_anew():
+    assert steps(stateful_set(1), pod(0, "Failed", ready=False)) == [(Act.DELETE, 0)]
+
+
+def test_scaling_down_goes_from_the_top_one_at_a_time():
+    assert steps(stateful_set(1), pod(0), pod(1), pod(2)) == [(Act.DELETE, 2)]
+    assert steps(stateful_set(1), pod(0), pod(1), pod(2, deleting=True)) == []
+    assert steps(stateful_set(1), pod(0, ready=False), pod(1)) == [], "not while one that stays is not ready"
+
+
+def test_parallel_creates_and_deletes_all_at_once():
+    parallel = {"pod_management_policy": "Parallel"}
+    assert steps(stateful_set(2, **parallel)) == [(Act.CREATE, 0), (Act.CREATE, 1)]
+    assert steps(stateful_set(0, **parallel), pod(0), pod(1)) == [(Act.DELETE, 1), (Act.DELETE, 0)]
+
+
+def test_an_update_rolls_from_the_top_each_after_the_one_before_is_ready():
+    old = [pod(0), pod(1), pod(2)]
+    assert steps(stateful_set(), *old, revision="r2") == [(Act.DELETE, 2)]
+    assert steps(stateful_set(), *old[:2], pod(2, revision="r2"), revision="r2") == [(Act.DELETE, 1)]
+    assert steps(stateful_set(), *old[:2], pod(2, revision="r2", ready=False), revision="r2") == []
+
+
+def test_a_partition_and_on_delete_hold_an_update_back():
+    partition = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
+    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), pod(2), revision="r2") == [(Act.DELETE, 2)]
+    done = pod(2, revision="r2")
+    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), done, revision="r2") == []
+    on_delete = UpdateStrategy(type="OnDelete")
+    assert steps(stateful_set(update_strategy=on_delete), pod(0), pod(1), pod(2), revision="r2") == []
+
+
+def test_ordinals_may_start_elsewhere():
+    assert steps(stateful_set(2, ordinals=Ordinals(start=5)), pod(5)) == [(Act.CREATE, 6)]
+
+
+def test_nothing_is_done_for_a_set_that_is_being_deleted():
+    assert steps(stateful_set(deleting=True)) == []
+
+
+def test_only_the_sets_own_names_have_ordinals():
+    named = {
+        name: ordinal_of(stateful_set(), Pod(metadata=ObjectMeta(name=name))) for name in ("app-7", "app-x", "b-1")
+    }
+    assert named == {"app-7": 7, "app-x": None, "b-1": None}
+
+
+PODS = st.dictionaries(
+    st.integers(0, 4),
+    st.builds(
+        lambda phase, ready, deleting, revision: pod(0, phase, ready=ready, deleting=deleting, revision=revision),
+        st.sampled_from(["Pending", "Running", "Failed", "Succeeded"]),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from(["r1", "r2"]),
+    ),
+)
+POLICIES = st.sampled_from(["OrderedReady", "Parallel"])
+
+
+@given(PODS, st.integers(0, 4), POLICIES)
+def test_an_identity_is_given_only_where_no_pod_has_it_and_nothing_is_deleted_twice(
+    pods: dict[int, Pod], replicas: int, policy: str
+):
+    for step in decide(stateful_set(replicas, pod_management_policy=policy), pods, "r2"):
+        if step.act is Act.CREATE:
+            assert step.ordinal not in pods
+            assert step.ordinal < replicas
+        else:
+            assert not pods[step.ordinal].deleting
+
+
+@given(PODS, st.integers(0, 4))
+def test_ordered_means_one_change_at_a_time(pods: dict[int, Pod], replicas: int):
+    assert len(decide(stateful_set(replicas), pods, "r2")) <= 1
+
+
+def test_a_pod_on_its_way_out_is_not_healthy():
+    assert [healthy(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [True, False, False]
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------
+
+TEMPLATE = {
+    "metadata": {"labels": {"app": "app"}},
+    "spec": {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]},
+}
+CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+
+
+def test_a_pods_body_has_name_labels_owner_and_the_identitys_claim():
+    body = pod_body(stateful_set(template=TEMPLATE, volume_claim_templates=(CLAIM,)), 2, "rev")
+    assert body["metadata"]["name"] == "app-2"
+    assert body["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "2"
+    assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
+    volumes = {each["name"]: each for each in body["spec"]["volumes"]}
+    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "data-app-2"}, "goes before the template's own"
+    assert "emptyDir" in volumes["tmp"]
+
+
+def test_claims_belong_to_the_identity():
+    (body,) = claim_bodies(stateful_set(volume_claim_templates=(CLAIM,)), 2)
+    assert body["metadata"]["name"] == "data-app-2"
+    assert "ownerReferences" not in body["metadata"], "they outlive the set"
+
+
+def test_the_revision_is_named_after_the_templates_content():
+    one, same = stateful_set(template=TEMPLATE), stateful_set(5, template=dict(reversed(TEMPLATE.items())))
+    assert revision_name(one) == revision_name(same)
+    assert revision_name(one) != revision_name(stateful_set(template={}))
