@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from world import World
+from wire import Fault, request
+from world import ATTACHING, PLACING, WATCHING, World
 
+from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod
 
 Play = Callable[[Any], Any]
 
@@ -207,5 +209,72 @@ def test_no_more_requests_are_made_to_a_storage_at_once_than_the_cap_allows(play
             await world.create_pod(f"p{number}", f"c{number}")
         await world.until(lambda: len(world.array.attached) == 40)
         assert world.array.busiest == AttacherController.workers
+
+    play(story)
+
+
+def test_each_pod_that_waits_for_a_volume_is_told_so_also_one_that_takes_anothers_place(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.claim("c")
+        await world.create_pod("holder", "c", nodeName="n0")
+        await world.until(lambda: world.running("holder"))
+        for _ in range(2):
+            await world.create_pod("waiter", "c", nodeName="n1")
+            pod = await world.pod("waiter")
+            assert pod is not None
+            uid = pod.uid
+            await world.until(lambda uid=uid: told(world, uid))
+            await world.api.delete(Pod, "waiter", "default", grace_period_seconds=0)
+
+    async def told(world: World, uid: str) -> bool:
+        events = (await world.api.list(Event)).items
+        return any(each.involved_object.uid == uid and each.reason == "FailedAttachVolume" for each in events)
+
+    play(story)
+
+
+def test_a_controller_that_has_moved_volumes_remembers_nothing_of_it(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.stateful_set()
+        here = await world.until(world.running)
+        await world.drain(here)
+        await world.until(lambda: world.running(other_than=here))
+        await asyncio.sleep(5)
+        controller = world.processes[0].controllers[0]
+        assert isinstance(controller, AttachDetachController)
+        assert controller._deleted == {}
+
+    play(story)
+
+
+def test_a_late_creation_by_a_dead_leader_leads_to_no_second_attachment(play: Play):
+    """As far as protocol C14 goes for a storage that refuses: its word is the lock."""
+
+    async def story(world: World):
+        await world.start(controllers=(PLACING, WATCHING))
+        dead = world.run(ATTACHING)
+        late = dead.wire.late(request("POST", "/volumeattachments"))
+        await world.claim("c")
+        await world.create_pod("first", "c", nodeName="n0")
+        await late_has_struck(late)
+        await world.kill(dead)
+        world.run(ATTACHING)
+        await world.api.delete(Pod, "first", "default", grace_period_seconds=0)
+        await world.create_pod("second", "c", nodeName="n1")
+        await world.until(lambda: world.running("second"))
+        assert await late.deliver() == 201
+        await world.until(lambda: one_record(world))
+        await asyncio.sleep(5)
+        assert list(world.array.attached.values()) == ["n1"]
+        assert world.array.holders(*world.array.disks) == ["n1"]
+        assert not world.array.harms
+
+    async def late_has_struck(late: Fault) -> None:
+        await asyncio.wait_for(late.arrived.wait(), 60)
+
+    async def one_record(world: World) -> bool:
+        return [record.spec.node_name for record in await world.records()] == ["n1"]
 
     play(story)

@@ -23,7 +23,7 @@ from mooring.controllers.attachdetach.decide import (
 from mooring.controllers.attachdetach.handshake import Handshake, volume_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists
+from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume, VolumeAttachment
 from mooring.kube.times import Now
 from mooring.volumes import claims
@@ -66,7 +66,8 @@ class AttachDetachController(Controller):
         )
         # Deletions that were asked for and that the cache does not show yet: VolumeAttachment name -> uid.
         self._deleted: dict[str, str] = {}
-        self._told: dict[tuple[str, str], str] = {}  # (volume, node) -> what its pods' events last said
+        self._records.add_handler(self._forget_deleted)
+        self._told: dict[tuple[str, str], tuple[str, ...]] = {}  # (volume, node) -> what events said, and to which pods
 
     # --- from changes to volumes ---------------------------------------------------------------------------------
 
@@ -143,6 +144,10 @@ class AttachDetachController(Controller):
             attachments=tuple(self._attachment(record) for record in records),
             nodes={node.name: NodeState.of(node, volume) for node in found},
         )
+
+    def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        if old is not None and new is None:
+            self._deleted.pop(old.name, None)
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Its deletion was asked for, and nothing held it: the cache is late."""
@@ -232,25 +237,32 @@ class AttachDetachController(Controller):
         self.queue.add_after(volume, 0.05)
 
     def _record(self, volume: str, node: str) -> VolumeAttachment:
-        return next(each for each in self._records.by_index("volume", volume) if each.spec.node_name == node)
+        """What was decided about; NotFound if it went while an earlier decision was carried out: decide again."""
+        for record in self._records.by_index("volume", volume):
+            if record.spec.node_name == node:
+                return record
+        raise NotFound(f"volume {volume} has no VolumeAttachment on node {node} any more", status=404)
 
     def _node(self, name: str) -> Node:
         node = self._nodes.get(name)
-        assert node is not None, f"decided about node {name}, which is not in the cache"
+        if node is None:
+            raise NotFound(f"node {name} does not exist any more", status=404)
         return node
 
     def _tell(self, volume: str, decision: Decision) -> None:
         """Says what pods' users must know, once for each change of it."""
         record = next((r for r in self._records.by_index("volume", volume) if r.spec.node_name == decision.node), None)
         said = _event(volume, decision, record)
-        text = "/".join(said) if said else ""
-        if self._told.get((volume, decision.node), "") == text:
+        if said is None:
+            self._told.pop((volume, decision.node), None)
             return
-        self._told[volume, decision.node] = text
-        for key in decision.pods if said else ():
-            pod = self._pods.get(key)
-            if pod is not None and said is not None:
-                self.recorder.event(pod, "Normal" if said[0] == "SuccessfulAttachVolume" else "Warning", *said)
+        pods = [pod for key in decision.pods if (pod := self._pods.get(key)) is not None]
+        told = (*said, *(pod.uid for pod in pods))
+        if self._told.get((volume, decision.node)) == told:
+            return
+        self._told[volume, decision.node] = told
+        for pod in pods:
+            self.recorder.event(pod, "Normal" if said[0] == "SuccessfulAttachVolume" else "Warning", *said)
 
 
 def _event(volume: str, decision: Decision, record: VolumeAttachment | None) -> tuple[str, str] | None:
