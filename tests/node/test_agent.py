@@ -235,6 +235,24 @@ def test_a_node_that_is_shut_down_ends_its_pods_and_says_that_it_is_not_ready(pl
     play(story)
 
 
+def test_a_node_that_is_shut_down_says_so_before_its_pods_end(play: Play) -> None:
+    """Or what ends here is scheduled here again."""
+
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod()
+        await world.until(lambda: running(world))
+        world.shutdown.set()
+        await world.until(lambda: not_ready(world))
+        assert all(sandbox.running for sandbox in world.machine.sandboxes.values())
+        await world.ended()
+
+    async def not_ready(world: Any) -> bool:
+        return (await world.node()).ready == "False"
+
+    play(story)
+
+
 def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
     async def story(world: Any) -> None:
         await world.start()

@@ -43,6 +43,8 @@ from mooring.volumes.plugin_manager import PluginManager, load_plugins
 __all__ = ["Agent", "AgentAlreadyRuns", "AgentOptions", "run_agent"]
 
 COMPONENT = "mooring-agent"
+ANNOUNCE_S = 5.0
+"""How long a shutdown waits for the API server to hear of it."""
 SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
 
@@ -194,6 +196,10 @@ class Agent:
 
     async def _shut_down(self) -> None:
         log.info("shutting down", node=self._options.name)
+        # First the word that this node takes no pods, or what ends here is scheduled here again.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANNOUNCE_S):
+                await self._registration.shut_down("the node is shutting down")
         self._worker.shut_down()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SHUTDOWN_S):
