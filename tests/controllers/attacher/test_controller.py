@@ -1,0 +1,110 @@
+"""What the attacher writes before and after it asks the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from array_double import DISK
+
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
+
+Desk = Callable[[Any], Any]
+FINALIZER = "mooring.dev/attacher"
+
+
+async def wanted(desk: Any) -> VolumeAttachment:
+    """A PersistentVolume of disk d, and a VolumeAttachment that wants it on n."""
+    desk.array.disks.add("d")
+    source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+    await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    annotations = {"mooring.dev/plugin": DISK, "mooring.dev/volume-name": "d"}
+    spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+    return await desk.api.create(
+        VolumeAttachment, {"metadata": {"name": "va", "annotations": annotations}, "spec": spec}
+    )
+
+
+async def reconciled(desk: Any, controller: Any) -> VolumeAttachment | None:
+    """Reconciles with a cache that is up to date."""
+    live = await desk.api.find(VolumeAttachment, "va")
+    controller._records.accept(live)
+    await controller.reconcile("va")
+    return await desk.api.find(VolumeAttachment, "va")
+
+
+def test_finalizer_and_time_of_the_request_are_stored_before_the_storage_is_asked(desk: Desk):
+    async def scene(desk: Any):
+        await wanted(desk)
+        whole, seen = desk.array.attach, []
+
+        async def attach(disk: str, node: str) -> None:
+            record = await desk.api.get(VolumeAttachment, "va")
+            seen.append((FINALIZER in record.metadata.finalizers, *record.metadata.annotations))
+            await whole(disk, node)
+
+        desk.array.attach = attach
+        done = await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        assert done.status.attached
+        assert done.status.attachment_metadata == {"devicePath": "/dev/d"}
+        ((held, *annotations),) = seen
+        assert held
+        assert "mooring.dev/attach-requested-at" in annotations
+
+    desk(scene)
+
+
+def test_the_record_goes_only_after_the_storage_says_that_it_is_detached(desk: Desk):
+    async def scene(desk: Any):
+        await wanted(desk)
+        controller = desk.make(AttacherController, plugins=desk.plugins())
+        await reconciled(desk, controller)
+        await desk.api.delete(VolumeAttachment, "va")
+        desk.array.mounted.add(("d", "n"))
+        with pytest.raises(DeviceStillInUse):
+            await reconciled(desk, controller)
+        held = await desk.api.get(VolumeAttachment, "va")
+        assert FINALIZER in held.metadata.finalizers
+        assert "still uses it" in held.status.detach_error.message
+        desk.array.mounted.clear()
+        assert await reconciled(desk, controller) is None
+        assert desk.array.attached == {}
+
+    desk(scene)
+
+
+def test_what_the_storage_says_against_an_attach_is_in_the_record_until_it_succeeds(desk: Desk):
+    async def scene(desk: Any):
+        await wanted(desk)
+        desk.array.disks.clear()
+        controller = desk.make(AttacherController, plugins=desk.plugins())
+        with pytest.raises(VolumeNotFound):
+            await reconciled(desk, controller)
+        failed = await desk.api.get(VolumeAttachment, "va")
+        assert "no volume d" in failed.status.attach_error.message
+        assert not failed.status.attached
+        desk.array.disks.add("d")
+        done = await reconciled(desk, controller)
+        assert (done.status.attached, done.status.attach_error) == (True, None)
+
+    desk(scene)
+
+
+def test_a_record_that_was_never_acted_upon_is_left_to_go(desk: Desk):
+    async def scene(desk: Any):
+        record = await wanted(desk)
+        controller = desk.make(AttacherController, plugins=desk.plugins())
+        await desk.api.delete(VolumeAttachment, "va", uid=record.uid)
+        controller._records.accept(record)
+        sent = len(desk.wire.sent)
+        desk.array.disks.clear()
+        with pytest.raises(Exception, match="not found"):
+            await controller.reconcile("va")  # the cache is late: the intent cannot be stored, so nothing is asked
+        assert len(desk.wire.sent) == sent + 1
+        assert desk.array.history == []
+
+    desk(scene)

@@ -1,0 +1,65 @@
+"""Protection goes on live reads only; and binding is finished from wherever it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from array_double import DISK
+
+from mooring.controllers.binding.controller import BindingController
+from mooring.kube.errors import Unreachable
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+
+Desk = Callable[[Any], Any]
+
+
+async def claim(desk: Any) -> PersistentVolumeClaim:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
+    return await desk.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")
+
+
+def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_not_know(desk: Desk):
+    async def scene(desk: Any):
+        await claim(desk)
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+        await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await desk.api.delete(PersistentVolumeClaim, "c", "default")
+        controller = desk.make(BindingController)
+        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        await controller.reconcile("claim:default/c")
+        assert await desk.api.find(PersistentVolumeClaim, "c", "default") is not None
+        await desk.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        await controller.reconcile("claim:default/c")
+        assert await desk.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    desk(scene)
+
+
+def test_a_binding_that_lost_any_of_its_four_answers_is_finished(desk: Desk):
+    async def scene(desk: Any):
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
+        }
+        await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await claim(desk)
+        available = {"status": {"phase": "Available"}}
+        await desk.api.patch(PersistentVolume, "pv", available, subresource="status")
+        for _ in range(5):
+            controller = desk.make(BindingController)  # a new one each time, which knows what the API says
+            controller._volumes.accept(await desk.api.get(PersistentVolume, "pv"))
+            controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+            desk.wire.unanswered(lambda request: request.method == "PATCH")
+            try:
+                await controller.reconcile("claim:default/c")
+            except Unreachable:
+                continue
+        pv = await desk.api.get(PersistentVolume, "pv")
+        bound = await desk.api.get(PersistentVolumeClaim, "c", "default")
+        assert (pv.status.phase, bound.status.phase) == ("Bound", "Bound")
+        assert (pv.spec.claim_ref.uid, bound.spec.volume_name) == (bound.uid, "pv")
+
+    desk(scene)

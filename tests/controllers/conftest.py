@@ -1,0 +1,52 @@
+"""A server, and controllers whose caches a test fills itself: so a cache can be late in exactly one thing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pytest
+from array_double import Array, ArrayPlugin
+from wire import wired
+
+from mooring.apiserver import Server
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+
+
+class Desk:
+    """`api` is the administrator's client; `make` makes a controller that does not run by itself."""
+
+    def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
+        self.now = now
+        self.api, self.wire = wired(server)
+        self.array = Array()
+
+    def make(self, kind: Callable[..., Any], **options: Any) -> Any:
+        return kind(self.api, now=self.now, random=Random(1), **options)
+
+    def plugins(self) -> PluginManager:
+        return PluginManager([ArrayPlugin(self.array)], ControllerVolumeHost(self.now))
+
+
+@pytest.fixture
+def desk(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+) -> Callable[[Callable[[Desk], Coroutine[Any, Any, Any]]], Any]:
+    """Plays a scene at a fresh desk, in virtual time."""
+
+    def play_scene(scene: Callable[[Desk], Coroutine[Any, Any, Any]]) -> Any:
+        async def told() -> Any:
+            guard = asyncio.create_task(asyncio.sleep(1e6))
+            server = Server.in_memory(now=now, random=Random(1))
+            await server.start()
+            found = await scene(Desk(server, now))
+            assert not guard.done()
+            return found
+
+        return run(told())
+
+    return play_scene

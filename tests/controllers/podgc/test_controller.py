@@ -1,0 +1,76 @@
+"""A pod is removed on live reads only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mooring.controllers.podgc.controller import PodGCController
+from mooring.kube.objects import Node, Pod
+from mooring.volumes.out_of_service import SEEN, TAINT
+
+Desk = Callable[[Any], Any]
+
+
+async def doomed(desk: Any) -> tuple[Any, Pod]:
+    """A terminating pod on a silent node that is out of service, as the controller's caches have it."""
+    taint = {"key": TAINT, "effect": "NoExecute", "value": "nodeshutdown", "timeAdded": "2030-01-01T00:00:00Z"}
+    status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+    node = await desk.api.create(Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": status})
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    await desk.api.delete(Pod, "p", "default")
+    pod = await desk.api.get(Pod, "p", "default")
+    controller = desk.make(PodGCController)
+    controller._nodes.accept(node)
+    controller._pods.accept(pod)
+    return controller, pod
+
+
+def test_a_terminating_pod_of_a_node_out_of_service_is_removed(desk: Desk):
+    async def scene(desk: Any):
+        controller, _ = await doomed(desk)
+        await controller.reconcile("default/p")
+        assert await desk.api.find(Pod, "p", "default") is None
+
+    desk(scene)
+
+
+def test_a_node_that_has_reported_meanwhile_keeps_its_pod_although_the_cache_does_not_know(desk: Desk):
+    async def scene(desk: Any):
+        controller, _ = await doomed(desk)
+        seen = {"metadata": {"annotations": {SEEN: "2030-01-01T00:00:00Z"}}}
+        await desk.api.patch(Node, "n", seen, subresource="status")
+        await controller.reconcile("default/p")
+        assert await desk.api.find(Pod, "p", "default") is not None
+
+    desk(scene)
+
+
+def test_another_pod_of_that_name_is_not_removed_in_its_place(desk: Desk):
+    async def scene(desk: Any):
+        controller, pod = await doomed(desk)
+        await desk.api.delete(Pod, "p", "default", uid=pod.uid, grace_period_seconds=0)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller.queue.add("default/p")
+        await controller._reconcile("default/p")
+        assert await desk.api.find(Pod, "p", "default") is not None
+
+    desk(scene)
+
+
+def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(desk: Desk):
+    async def scene(desk: Any):
+        controller, _ = await doomed(desk)
+        working = asyncio.create_task(controller.run())
+        await desk.api.patch(Node, "n", {"spec": {"taints": None}})
+        await desk.api.delete(Node, "n")
+        await asyncio.sleep(35)
+        assert await desk.api.find(Pod, "p", "default") is not None
+        await asyncio.sleep(10)
+        assert await desk.api.find(Pod, "p", "default") is None
+        assert not working.done()
+
+    desk(scene)
