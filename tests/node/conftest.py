@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -49,6 +50,8 @@ class Machine:
         self.mounts: set[str] = set()
         self.failures: dict[str, Exception] = {}
         self.exit_on_term = True
+        self.devices_appear = asyncio.Event()
+        self.devices_appear.set()
         self.on_change: Callable[[str], None] = lambda uid: None
 
     def act(self, what: str) -> None:
@@ -68,6 +71,17 @@ class Machine:
         now = asyncio.get_running_loop().time()
         ended = msgspec.structs.replace(records[container], exit_code=code, finished_at=now)
         self.update(uid, containers={**records, container: ended})
+
+    def ended(self, uid: str) -> Sandbox:
+        """The sandbox when all its processes were ended at once."""
+        now = asyncio.get_running_loop().time()
+        containers = {
+            name: record
+            if record.exit_code is not None
+            else msgspec.structs.replace(record, exit_code=137, finished_at=now)
+            for name, record in self.sandboxes[uid].containers.items()
+        }
+        return msgspec.structs.replace(self.sandboxes[uid], running=False, containers=containers)
 
 
 class PlayedRuntime:
@@ -112,15 +126,7 @@ class PlayedRuntime:
 
     async def kill_sandbox(self, uid: str) -> None:
         self.machine.act("kill")
-        records = self.machine.sandboxes[uid].containers
-        now = asyncio.get_running_loop().time()
-        ended = {
-            name: record
-            if record.exit_code is not None
-            else msgspec.structs.replace(record, exit_code=137, finished_at=now)
-            for name, record in records.items()
-        }
-        self.machine.update(uid, running=False, containers=ended)
+        self.machine.update(uid, running=False, containers=self.machine.ended(uid).containers)
 
     async def remove_sandbox(self, uid: str) -> None:
         self.machine.sandboxes.pop(uid, None)
@@ -228,6 +234,7 @@ class PlayedAttacher(Attacher, Detacher):
         return {}
 
     async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
+        await self._plugin.machine.devices_appear.wait()
         return device_path
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
@@ -278,6 +285,7 @@ class World:
         self.shutdown = asyncio.Event()
         self.requests: list[str] = []
         self.gate: Callable[[Request], Any] = lambda request: None
+        self.slow: Callable[[Any], Any] = lambda stream: stream
         self._agent: asyncio.Task[None] | None = None
 
     async def start(self, boot_id: str = "boot-1") -> None:
@@ -378,7 +386,8 @@ class World:
 
 
 class _Recording:
-    """The agent's way to the server: notes what is asked for; `world.gate` may hold or fail a request."""
+    """The agent's way to the server: notes what is asked for; `world.gate` may hold or fail a request, and
+    `world.slow` what a watch brings."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -389,7 +398,8 @@ class _Recording:
         if held is not None:
             await held
         self._world.requests.append(f"{request.method} {request.path}")
-        return await self._inner.send(request)
+        answer = await self._inner.send(request)
+        return answer if answer.stream is None else replace(answer, stream=self._world.slow(answer.stream))
 
     async def close(self) -> None:
         return

@@ -239,6 +239,7 @@ def test_a_node_that_is_shut_down_says_so_before_its_pods_end(play: Play) -> Non
     """Or what ends here is scheduled here again."""
 
     async def story(world: Any) -> None:
+        world.machine.exit_on_term = False
         await world.start()
         await world.create_pod()
         await world.until(lambda: running(world))

@@ -190,6 +190,54 @@ def test_a_write_that_was_lost_does_not_count_as_published(play: Play) -> None:
     play(story)
 
 
+def test_a_mount_that_is_being_made_stays_in_use_when_its_pod_goes(play: Play) -> None:
+    async def story(world: Any) -> None:
+        world.machine.devices_appear.clear()
+        await world.start()
+        await world.create_disk_pod()
+        await world.attach()
+        await asyncio.sleep(5)
+        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await world.create_disk_pod("web-1", disk="d2")
+        await world.until(lambda: both(world))
+        await asyncio.sleep(5)
+        assert VOLUME in await in_use(world)
+        world.machine.devices_appear.set()
+        await world.until(lambda: released(world))
+
+    async def both(world: Any) -> bool:
+        return f"{DISK}/d2" in await in_use(world)
+
+    async def released(world: Any) -> bool:
+        return VOLUME not in await in_use(world)
+
+    play(story)
+
+
+def test_nothing_is_mounted_while_a_write_that_withdraws_the_volume_is_under_way(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await started(world)
+        held, go = asyncio.Event(), asyncio.Event()
+
+        async def hold(request: Request) -> None:
+            if f"{request.method} {request.path}" == STATUS and not held.is_set():
+                held.set()
+                await go.wait()
+
+        await world.api.delete(Pod, "web-0", "default")
+        await world.until(lambda: "unmount-device d1" in world.machine.journal or setattr(world, "gate", hold))
+        await held.wait()
+        before = list(world.machine.journal)
+        await world.create_disk_pod("web-1")
+        await asyncio.sleep(20)
+        assert world.machine.journal == before
+        go.set()
+        await world.until(lambda: running(world, "web-1"))
+        assert await in_use(world) == (VOLUME,)
+
+    play(story)
+
+
 def test_the_volume_leaves_volumes_in_use_only_after_its_device_is_unmounted(play: Play) -> None:
     async def story(world: Any) -> None:
         await started(world)

@@ -1,0 +1,95 @@
+"""The node's live look before a mount: each thing that it must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mooring.apiserver import Server
+from mooring.kube.client import Client
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.transport import InProcess
+from mooring.node.volumes.handshake import NotAttachedYet, attachment_name, is_stale, look
+
+NODE = "node-1"
+VOLUME = "example.com/disk/d1"
+NAME = attachment_name(VOLUME, NODE)
+
+
+class World:
+    """A Node and a VolumeAttachment that permit the mount."""
+
+    async def start(self) -> None:
+        server = Server.in_memory()
+        await server.start()
+        self.client = Client(InProcess(server.call, server.tokens.admin()))
+        self.uid = (await self.client.create(Node, {"metadata": {"name": NODE}})).uid
+        await self.node_status(volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}])
+        spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
+        await self.client.create(VolumeAttachment, {"metadata": {"name": NAME}, "spec": spec})
+        await self.attached(True)
+
+    async def node_status(self, **status: Any) -> None:
+        await self.client.patch(Node, NODE, {"status": status}, subresource="status")
+
+    async def attached(self, attached: bool) -> None:
+        await self.client.patch(VolumeAttachment, NAME, {"status": {"attached": attached}}, subresource="status")
+
+    async def annotate(self, **metadata: Any) -> None:
+        await self.client.patch(VolumeAttachment, NAME, {"metadata": metadata})
+
+
+Change = Callable[[World], Any]
+
+
+async def delete_held_by_a_finalizer(world: World) -> None:
+    await world.annotate(finalizers=["mooring.dev/attacher"])
+    await world.client.delete(VolumeAttachment, NAME)
+
+
+def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        permission = await look(world.client, NODE, world.uid, VOLUME)
+        attachment = await world.client.get(VolumeAttachment, NAME)
+        assert (permission.device_path, permission.attachment_uid) == ("/dev/x", attachment.uid)
+        assert not await is_stale(world.client, NODE, VOLUME, attachment.uid)
+        assert await is_stale(world.client, NODE, VOLUME, "another")
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda world: world.node_status(volumesInUse=[]), "volumesInUse"),
+        (lambda world: world.node_status(volumesAttached=[]), "volumesAttached"),
+        (lambda world: world.client.delete(Node, NODE), "does not exist any more"),
+        (lambda world: world.client.delete(VolumeAttachment, NAME), "does not exist"),
+        (lambda world: world.attached(False), "is not attached"),
+        (lambda world: world.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
+        (delete_held_by_a_finalizer, "is being deleted"),
+    ],
+)
+def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, told: str) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        await change(world)
+        with pytest.raises(NotAttachedYet, match=told):
+            await look(world.client, NODE, world.uid, VOLUME)
+
+    run(story())
+
+
+def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        with pytest.raises(NotAttachedYet, match="registered anew"):
+            await look(world.client, NODE, "the uid of before", VOLUME)
+
+    run(story())
