@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.kube.objects import Node, Pod
 from mooring.volumes.out_of_service import SEEN, TAINT
@@ -48,9 +50,12 @@ def test_a_node_that_has_reported_meanwhile_keeps_its_pod_although_the_cache_doe
     desk(scene)
 
 
-def test_another_pod_of_that_name_is_not_removed_in_its_place(desk: Desk):
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_another_pod_of_that_name_is_not_removed_in_its_place(desk: Desk, phase: str):
     async def scene(desk: Any):
         controller, pod = await doomed(desk)
+        status = {"status": {"phase": phase}}
+        controller._pods.accept(await desk.api.patch(Pod, "p", status, "default", subresource="status"))
         await desk.api.delete(Pod, "p", "default", uid=pod.uid, grace_period_seconds=0)
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
