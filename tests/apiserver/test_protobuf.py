@@ -71,8 +71,8 @@ def test_fields_that_are_not_known_are_skipped():
 
 
 def test_a_kind_that_is_not_known_is_told_how_to_be_sent():
-    with pytest.raises(UnsupportedMediaType, match="reads Deployment as application/json"):
-        decode(envelope("apps/v1", "Deployment", b""))
+    with pytest.raises(UnsupportedMediaType, match="reads Widget as application/json"):
+        decode(envelope("example.com/v1", "Widget", b""))
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\x00\xff", b"k8s\x00" + field(1, 5)])

@@ -12,7 +12,7 @@ from mooring.apiserver import pod_state
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.times import since
+from mooring.apiserver.times import parse, since
 from mooring.kube.selectors import label_selector_from_object
 
 Cell: TypeAlias = Callable[[Obj, datetime], Any]
@@ -190,6 +190,52 @@ def _role_of(obj: Obj, now: datetime) -> str:
     return f"{text_at(obj, 'roleRef.kind')}/{text_at(obj, 'roleRef.name')}"
 
 
+_NEVER = ("<unknown>", _NONE)
+_JOB_ENDS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+
+
+def _job_status(obj: Obj, now: datetime) -> str:
+    """The last word on a job; one that has none is running."""
+    true = {text_at(each, "type") for each in objects_at(obj, "status.conditions") if each.get("status") == "True"}
+    if (found := next((each for each in _JOB_ENDS if each in true), None)) is not None:
+        return found
+    return "Terminating" if value_at(obj, "metadata.deletionTimestamp") else "Running"
+
+
+def _job_duration(obj: Obj, now: datetime) -> str:
+    start, end = text_at(obj, "status.startTime"), text_at(obj, "status.completionTime")
+    return since(start, parse(end) if end else now) if start else ""
+
+
+def _addresses(obj: Obj, now: datetime) -> str:
+    shown = [
+        f"{text_at(address, 'ip')}:{value_at(port, 'port')}"
+        for subset in objects_at(obj, "subsets")
+        for port in objects_at(subset, "ports")
+        for address in objects_at(subset, "addresses")
+    ]
+    return _shortened(shown) or _NONE
+
+
+def _slice_addresses(obj: Obj, now: datetime) -> str:
+    shown = [str(each) for entry in objects_at(obj, "endpoints") for each in list_at(entry, "addresses")]
+    return _shortened(shown) or _UNSET
+
+
+def _shortened(shown: list[str]) -> str:
+    more = f" + {len(shown) - 3} more..." if len(shown) > 3 else ""
+    return ",".join(shown[:3]) + more
+
+
+def _each_number(path: str, field: str) -> Cell:
+    return lambda obj, now: ",".join(str(value_at(entry, field)) for entry in objects_at(obj, path))
+
+
+def _claim_state(obj: Obj, now: datetime) -> str:
+    states = [("allocated", value_at(obj, "status.allocation")), ("reserved", value_at(obj, "status.reservedFor"))]
+    return ",".join(name for name, present in states if present) or "pending"
+
+
 _NAME = Column("Name", _at("metadata.name"))
 _AGE = Column("Age", _ago("metadata.creationTimestamp"))
 _CREATED = Column("Created At", _at("metadata.creationTimestamp"))
@@ -314,6 +360,70 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _CONTAINERS,
         _IMAGES,
         _SELECTOR,
+    ),
+    "daemonsets": (
+        _NAME,
+        Column("Desired", _number("status.desiredNumberScheduled"), type="integer"),
+        Column("Current", _number("status.currentNumberScheduled"), type="integer"),
+        Column("Ready", _number("status.numberReady"), type="integer"),
+        Column("Up-to-date", _number("status.updatedNumberScheduled"), type="integer"),
+        Column("Available", _number("status.numberAvailable"), type="integer"),
+        Column("Node Selector", _labels("spec.template.spec.nodeSelector")),
+        _AGE,
+        _CONTAINERS,
+        _IMAGES,
+        _SELECTOR,
+    ),
+    "replicationcontrollers": (
+        _NAME,
+        Column("Desired", _number("spec.replicas"), type="integer"),
+        Column("Current", _number("status.replicas"), type="integer"),
+        Column("Ready", _number("status.readyReplicas"), type="integer"),
+        _AGE,
+        _CONTAINERS,
+        _IMAGES,
+        Column("Selector", _labels("spec.selector"), wide=True),
+    ),
+    "jobs": (
+        _NAME,
+        Column("Status", _job_status),
+        Column("Completions", _ratio("status.succeeded", "spec.completions")),
+        Column("Duration", _job_duration),
+        _AGE,
+        _CONTAINERS,
+        _IMAGES,
+        _SELECTOR,
+    ),
+    "cronjobs": (
+        _NAME,
+        Column("Schedule", _at("spec.schedule")),
+        Column("Timezone", _at("spec.timeZone", _NONE)),
+        Column("Suspend", lambda obj, now: str(bool(value_at(obj, "spec.suspend"))), type="boolean"),
+        Column("Active", _count("status.active"), type="integer"),
+        Column("Last Schedule", lambda obj, now: _ago("status.lastScheduleTime")(obj, now).replace(*_NEVER)),
+        _AGE,
+    ),
+    "endpoints": (_NAME, Column("Endpoints", _addresses), _AGE),
+    "endpointslices": (
+        _NAME,
+        Column("AddressType", _at("addressType")),
+        Column("Ports", lambda obj, now: _each_number("ports", "port")(obj, now) or _UNSET),
+        Column("Endpoints", _slice_addresses),
+        _AGE,
+    ),
+    "resourceclaims": (_NAME, Column("State", _claim_state), _AGE),
+    "resourceslices": (
+        _NAME,
+        Column("Node", _at("spec.nodeName", _UNSET)),
+        Column("Driver", _at("spec.driver")),
+        Column("Pool", _at("spec.pool.name")),
+        _AGE,
+    ),
+    "csistoragecapacities": (
+        _NAME,
+        Column("StorageClassName", _at("storageClassName")),
+        Column("Capacity", _at("capacity", _UNSET)),
+        _AGE,
     ),
     "controllerrevisions": (
         _NAME,

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mooring.apiserver import protobuf
 from mooring.apiserver.errors import Obj, Resource
 from mooring.apiserver.event_versions import from_events_v1, to_events_v1
-from mooring.apiserver.strategies import cluster, pods, volumes, workloads
+from mooring.apiserver.strategies import cluster, devices, pods, sets, volumes, workloads
 from mooring.apiserver.strategy import Strategy
 
 _ORDINARY = Strategy()
@@ -53,6 +54,10 @@ class Kind:
     def singular(self) -> str:
         return self.name.lower()
 
+    @cached_property
+    def speaks_protobuf(self) -> bool:
+        return protobuf.speaks(self.group, self.version, self.name)
+
     @property
     def has_status(self) -> bool:
         return "status" in self.subresources
@@ -67,9 +72,9 @@ _SCALE = _subresources("status", "scale")
 _NAMESPACE = _subresources("status", "finalize")
 _POD = _subresources("status", "binding", "eviction", "log")
 _ALL = ("all",)
-_STORAGE, _RBAC = "storage.k8s.io", "rbac.authorization.k8s.io"
+_STORAGE, _RBAC, _DEVICES = "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io"
 _NEW_EVENTS = Conversion("events", from_events_v1, to_events_v1)
-_ACCESS = cluster.AccessControl()
+_ACCESS, _STORED = cluster.AccessControl(), devices.Stored()
 
 KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Namespace", "namespaces", False, ("ns",), _NAMESPACE, (), cluster.Namespaces()),
@@ -82,9 +87,16 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Service", "services", True, ("svc",), _STATUS, _ALL, cluster.Services()),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",)),
     Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events()),
+    Kind("", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), _SCALE, _ALL,
+         sets.ReplicationControllers()),
+    Kind("", "v1", "PodTemplate", "podtemplates", strategy=_STORED),
+    Kind("", "v1", "Endpoints", "endpoints", True, ("ep",), strategy=devices.Endpoints()),
+    Kind("", "v1", "LimitRange", "limitranges", True, ("limits",)),
+    Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota",), _STATUS),
     Kind("apps", "v1", "StatefulSet", "statefulsets", True, ("sts",), _SCALE, _ALL, workloads.StatefulSets()),
     Kind("apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), _SCALE, _ALL, workloads.ReplicaSets()),
     Kind("apps", "v1", "Deployment", "deployments", True, ("deploy",), _SCALE, _ALL, workloads.Deployments()),
+    Kind("apps", "v1", "DaemonSet", "daemonsets", True, ("ds",), _STATUS, _ALL, sets.DaemonSets()),
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions", strategy=workloads.ControllerRevisions()),
     Kind(_STORAGE, "v1", "StorageClass", "storageclasses", False, ("sc",), strategy=volumes.StorageClasses()),
     Kind(_STORAGE, "v1", "VolumeAttachment", "volumeattachments", False, (), _STATUS, (), volumes.VolumeAttachments()),
@@ -94,6 +106,9 @@ KINDS: tuple[Kind, ...] = (
         _STORAGE, "v1", "VolumeAttributesClass", "volumeattributesclasses", False, ("vac",),
         strategy=volumes.VolumeAttributesClasses(),
     ),
+    Kind(_STORAGE, "v1", "CSIStorageCapacity", "csistoragecapacities", strategy=devices.StorageCapacities()),
+    Kind("batch", "v1", "Job", "jobs", True, (), _STATUS, _ALL, sets.Jobs()),
+    Kind("batch", "v1", "CronJob", "cronjobs", True, ("cj",), _STATUS, _ALL, sets.CronJobs()),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", strategy=cluster.Leases()),
     Kind(
         "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), _STATUS,
@@ -104,6 +119,11 @@ KINDS: tuple[Kind, ...] = (
         "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",),
         strategy=cluster.PriorityClasses(),
     ),
+    Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", strategy=devices.EndpointSlices()),
+    Kind(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, strategy=_STORED),
+    Kind(_DEVICES, "v1", "ResourceClaim", "resourceclaims", True, (), _STATUS, (), devices.Claims()),
+    Kind(_DEVICES, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", strategy=devices.ClaimTemplates()),
+    Kind(_DEVICES, "v1", "ResourceSlice", "resourceslices", False, strategy=devices.Slices()),
     Kind(_RBAC, "v1", "Role", "roles", strategy=_ACCESS),
     Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=_ACCESS),
     Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=_ACCESS),

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mooring.apiserver.errors import NotAcceptable
+from mooring.apiserver.protobuf import MEDIA_TYPE
 
 Form = Literal["object", "table", "metadata"]
+Encoding = Literal["json", "yaml", "protobuf"]
 
 _FORMS: dict[str, Form] = {
     "": "object",
@@ -17,21 +19,28 @@ _FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The form, and whether the bytes are YAML."""
+    """The form, and how it is written."""
 
     form: Form = "object"
-    yaml: bool = False
+    encoding: Encoding = "json"
 
 
-def negotiate(accept: str) -> Accepted:
-    """The first alternative that the server can give. Raises NotAcceptable if there is none."""
+def negotiate(accept: str, *, protobuf: bool = False) -> Accepted:
+    """The first alternative that the server can give. Raises NotAcceptable if there is none.
+
+    `protobuf` says whether the kind has a protobuf form; bare metadata has one whatever the kind.
+    """
     for alternative in accept.split(",") if accept.strip() else [""]:
         media, *parameters = (part.strip() for part in alternative.split(";"))
         options = {name: value for name, _, value in (each.partition("=") for each in parameters)}
         if options.get("g", "meta.k8s.io") != "meta.k8s.io" or options.get("as", "") not in _FORMS:
             continue
+        form = _FORMS[options.get("as", "")]
         if media in ("", "*/*", "application/*", "application/json"):
-            return Accepted(_FORMS[options.get("as", "")])
-        if media == "application/yaml" and "as" not in options:
-            return Accepted(yaml=True)
-    raise NotAcceptable("only the following media types are accepted: application/json, application/yaml")
+            return Accepted(form)
+        if media == "application/yaml" and form == "object":
+            return Accepted(form, "yaml")
+        if media == MEDIA_TYPE and form != "table" and (protobuf or form == "metadata"):
+            return Accepted(form, "protobuf")
+    told = "application/json, application/yaml" + (f", {MEDIA_TYPE}" if protobuf else "")
+    raise NotAcceptable(f"only the following media types are accepted: {told}")

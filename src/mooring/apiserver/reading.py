@@ -10,10 +10,12 @@ from typing import Any
 
 import msgspec
 
+from mooring.apiserver import protobuf
 from mooring.apiserver.errors import BadRequest, Expired, Obj, not_found
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.negotiation import Accepted, negotiate
+from mooring.apiserver.protobuf import WATCH_TYPE
 from mooring.apiserver.rendering import render, render_list
 from mooring.apiserver.routes import Route
 from mooring.apiserver.selecting import rows_hold, selection, version_of
@@ -21,7 +23,6 @@ from mooring.apiserver.store import Store, encode
 from mooring.apiserver.watching import Watch, error_line
 
 _LONGEST_WATCH_SECONDS = 24 * 3600
-_JSON = {"content-type": "application/json"}
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You must start a new list without "
     "the continue parameter."
@@ -59,7 +60,7 @@ class Reader:
 
     def get(self, request: Request, route: Route) -> Response:
         """One object."""
-        accepted = negotiate(request.headers.get("accept", ""))
+        accepted = negotiate(request.headers.get("accept", ""), protobuf=route.kind.speaks_protobuf)
         wanted = version_of(request.parameter("resourceVersion"))
         if wanted:
             self._store.check_not_future(wanted)
@@ -71,7 +72,7 @@ class Reader:
 
     def list(self, request: Request, route: Route) -> Response:
         """The selected objects as of one version, whole or by pages."""
-        accepted = negotiate(request.headers.get("accept", ""))
+        accepted = negotiate(request.headers.get("accept", ""), protobuf=route.kind.speaks_protobuf)
         selected = selection(request, route)
         limit, page = _limit(request), None
         if token := request.parameter("continue"):
@@ -86,8 +87,8 @@ class Reader:
             if not selected.is_narrow:
                 meta["remainingItemCount"] = len(items) - limit
             items = items[:limit]
-        body = render_list(route.kind, items, meta, accepted.form, self._now(), rows_hold(request))
-        return respond(200, body, accepted)
+        body = render_list(route.kind, items, meta, accepted, self._now(), rows_hold(request))
+        return encoded(200, body, accepted)
 
     def _items(self, route: Route, version: int, page: _Page | None) -> Sequence[Item]:
         try:
@@ -111,15 +112,16 @@ class Reader:
 
     def watch(self, request: Request, route: Route) -> Response:
         """A stream of changes; see `watching`."""
-        accepted = negotiate(request.headers.get("accept", ""))
+        accepted = negotiate(request.headers.get("accept", ""), protobuf=route.kind.speaks_protobuf)
         selected = selection(request, route)
         timeout = version_of(request.parameter("timeoutSeconds"), "timeoutSeconds")
+        headers = {"content-type": WATCH_TYPE if accepted.encoding == "protobuf" else "application/json"}
         seconds = float(min(timeout, _LONGEST_WATCH_SECONDS)) or self._random.uniform(1800, 3600)
         try:
-            watch = Watch(self._store, route, selected, accepted.form, self._now, request)
+            watch = Watch(self._store, route, selected, accepted, self._now, request)
         except Expired as error:
-            return Response(200, _JSON, stream=_one(error_line(error)))
-        return Response(200, _JSON, stream=watch.lines(seconds))
+            return Response(200, headers, stream=_one(error_line(error, accepted.encoding)))
+        return Response(200, headers, stream=watch.lines(seconds))
 
 
 async def _one(chunk: bytes) -> AsyncIterator[bytes]:
@@ -131,8 +133,15 @@ def _limit(request: Request) -> int:
 
 
 def respond(status: int, body: bytes, accepted: Accepted = Accepted()) -> Response:  # noqa: B008 - immutable
-    """A whole answer, as JSON or as the YAML that was asked for."""
-    if not accepted.yaml:
+    """A whole answer, an object given as JSON, in the encoding that was asked for."""
+    return encoded(status, protobuf.encode(body) if accepted.encoding == "protobuf" else body, accepted)
+
+
+def encoded(status: int, body: bytes, accepted: Accepted) -> Response:
+    """A whole answer, given as it is sent, but for YAML, which is made of JSON."""
+    if accepted.encoding == "protobuf":
+        return Response(status, {"content-type": protobuf.MEDIA_TYPE}, body)
+    if accepted.encoding == "json":
         return Response(status, {"content-type": "application/json"}, body)
     import yaml
 

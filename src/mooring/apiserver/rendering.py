@@ -6,10 +6,11 @@ The plain form is the stored bytes themselves: nothing is decoded or encoded aga
 from collections.abc import Sequence
 from datetime import datetime
 
+from mooring.apiserver import protobuf
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.negotiation import Form
+from mooring.apiserver.negotiation import Accepted, Encoding, Form
 from mooring.apiserver.store import decode, encode
 from mooring.apiserver.tables import table
 
@@ -33,16 +34,21 @@ def metadata_only(obj: Obj) -> Obj:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
-def render_list(kind: Kind, items: Sequence[Item], meta: Obj, form: Form, now: datetime, rows_hold: str) -> bytes:
-    """A list with its metadata (resourceVersion, continue)."""
+def render_list(
+    kind: Kind, items: Sequence[Item], meta: Obj, accepted: Accepted, now: datetime, rows_hold: str
+) -> bytes:
+    """A list with its metadata (resourceVersion, continue), as JSON or protobuf."""
+    form = accepted.form
     if form == "table":
         rows = [served(kind, item) for item in items]
         made = table(kind, rows, int(meta["resourceVersion"]), now, rows_hold)
         return encode(made | {"metadata": meta})
     name, version = (kind.name, kind.api_version) if form == "object" else ("PartialObjectMetadata", "meta.k8s.io/v1")
+    bodies = [render(kind, item, form, now) for item in items]
+    if accepted.encoding == "protobuf":
+        return protobuf.encode_list(version, f"{name}List", meta, bodies)
     head = encode({"kind": f"{name}List", "apiVersion": version, "metadata": meta})
-    bodies = b",".join(render(kind, item, form, now) for item in items)
-    return b"".join((head[:-1], b',"items":[', bodies, b"]}"))
+    return b"".join((head[:-1], b',"items":[', b",".join(bodies), b"]}"))
 
 
 _PREFIX = {
@@ -50,13 +56,16 @@ _PREFIX = {
 }
 
 
-def event_line(event: str, body: bytes) -> bytes:
-    """One line of a watch."""
+def event_line(event: str, body: bytes, encoding: Encoding = "json") -> bytes:
+    """One line of a watch; in protobuf, one frame."""
+    if encoding == "protobuf":
+        return protobuf.encode_event(event, body)
     return b"".join((_PREFIX[event], body, b"}\n"))
 
 
-def bookmark(kind: Kind, version: int, form: Form, *, initial_end: bool = False) -> bytes:
+def bookmark(kind: Kind, version: int, accepted: Accepted, *, initial_end: bool = False) -> bytes:
     """The line that tells a watcher how far it has seen."""
+    form = accepted.form
     meta: Obj = {"resourceVersion": str(version), "creationTimestamp": None}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -67,4 +76,4 @@ def bookmark(kind: Kind, version: int, form: Form, *, initial_end: bool = False)
         held = metadata_only(obj)
         obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": str(version)}}
         obj |= {"columnDefinitions": [], "rows": [{"cells": [], "object": held}]}
-    return event_line("BOOKMARK", encode(obj))
+    return event_line("BOOKMARK", encode(obj), accepted.encoding)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -31,6 +32,23 @@ Handler = Callable[[Request, Route], Awaitable[Response]]
 DEFAULT_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _JSON = {"content-type": "application/json"}
 _HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
+_ALWAYS_THERE: Mapping[str, Sequence[Obj]] = {
+    "namespaces": [{"metadata": {"name": name}} for name in DEFAULT_NAMESPACES],
+    "priorityclasses.scheduling.k8s.io": [
+        {
+            "metadata": {"name": "system-node-critical"},
+            "value": 2000001000,
+            "description": "For pods of a node itself.",
+        },
+        {
+            "metadata": {"name": "system-cluster-critical"},
+            "value": 2000000000,
+            "description": "For pods of the cluster.",
+        },
+    ],
+}
+"""What upstream's server makes when it starts, too."""
 
 
 class Server:
@@ -87,11 +105,11 @@ class Server:
         return cls(MemoryLog(), tokens or Tokens(b"in-memory"), now=now, random=random or Random(0))
 
     async def start(self) -> None:
-        """Create the namespaces that always exist, if they do not."""
-        kind = BY_STORAGE["namespaces"]
-        for name in DEFAULT_NAMESPACES:
-            if self.store.head("namespaces", ("", name)) is None:
-                await self._writer.store_new(kind, {"metadata": {"name": name}})
+        """Create the objects that always exist, if they do not."""
+        for storage, objects in _ALWAYS_THERE.items():
+            for obj in objects:
+                if self.store.head(storage, ("", obj["metadata"]["name"])) is None:
+                    await self._writer.store_new(BY_STORAGE[storage], deepcopy(obj))
 
     async def close(self) -> None:
         """Finish the writes under way and release the log."""

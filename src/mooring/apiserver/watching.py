@@ -12,7 +12,7 @@ from datetime import datetime
 from mooring.apiserver.errors import BadRequest, Expired
 from mooring.apiserver.history import Change, ChangeType, Cursor, Item
 from mooring.apiserver.message import Request
-from mooring.apiserver.negotiation import Form
+from mooring.apiserver.negotiation import Accepted, Encoding
 from mooring.apiserver.rendering import bookmark, event_line, render
 from mooring.apiserver.routes import Route
 from mooring.apiserver.selecting import Selection, rows_hold, version_of
@@ -29,10 +29,16 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, route: Route, selected: Selection, form: Form, now: Callable[[], datetime], request: Request
+        self,
+        store: Store,
+        route: Route,
+        selected: Selection,
+        accepted: Accepted,
+        now: Callable[[], datetime],
+        request: Request,
     ) -> None:
         self._store, self._kind, self._selected, self._now = store, route.kind, selected, now
-        self._form: Form = form
+        self._accepted = accepted
         self._rows_hold = rows_hold(request)
         self._bookmarks = request.flag("allowWatchBookmarks")
         self._initial = request.flag("sendInitialEvents")
@@ -53,13 +59,13 @@ class Watch:
             async for chunk in self._follow(self._cursor, asyncio.get_running_loop().time() + seconds):
                 yield chunk
         except Expired as error:
-            yield error_line(error)
+            yield error_line(error, self._accepted.encoding)
 
     def _first(self) -> bytes:
         lines = [self._line("ADDED", item) for item in self._listed if self._selected.includes(item)]
         self._listed = ()
         if self._initial and self._bookmarks:
-            lines.append(bookmark(self._kind, self._since, self._form, initial_end=True))
+            lines.append(bookmark(self._kind, self._since, self._accepted, initial_end=True))
         return b"".join(lines)
 
     async def _follow(self, cursor: Cursor, end: float) -> AsyncIterator[bytes]:
@@ -76,7 +82,7 @@ class Watch:
                     await cursor.changed()
             except TimeoutError:
                 if self._bookmarks and cursor.at_end:
-                    yield bookmark(self._kind, self._store.version, self._form)
+                    yield bookmark(self._kind, self._store.version, self._accepted)
                 if loop.time() >= end:
                     return
                 due = loop.time() + BOOKMARK_SECONDS
@@ -90,7 +96,8 @@ class Watch:
         return self._line("DELETED", change.item) if before else None
 
     def _line(self, event: ChangeType, item: Item) -> bytes:
-        return event_line(event, render(self._kind, item, self._form, self._now(), self._rows_hold))
+        body = render(self._kind, item, self._accepted.form, self._now(), self._rows_hold)
+        return event_line(event, body, self._accepted.encoding)
 
 
 def _check_initial(request: Request, *, initial: bool) -> None:
@@ -100,6 +107,6 @@ def _check_initial(request: Request, *, initial: bool) -> None:
         )
 
 
-def error_line(error: Expired) -> bytes:
+def error_line(error: Expired, encoding: Encoding) -> bytes:
     """The line that ends a watch whose history is not kept."""
-    return event_line("ERROR", encode(error.status()))
+    return event_line("ERROR", encode(error.status()), encoding)

@@ -243,11 +243,11 @@ class Writer:
             if head is not None and head.uid == each.uid:
                 items.append((await self._delete(kind, head, decode(head.body), options))[0])
         meta: Obj = {"resourceVersion": str(self.store.version)}
-        return respond(200, render_list(kind, items, meta, "object", self.now(), "None"), negotiate(""))
+        return respond(200, render_list(kind, items, meta, negotiate(""), self.now(), "None"), negotiate(""))
 
     def answer(self, request: Request, kind: Kind, item: Item, status: int = 200) -> Response:
         """One object as the client wants it."""
-        accepted = negotiate(request.headers.get("accept", ""))
+        accepted = negotiate(request.headers.get("accept", ""), protobuf=kind.speaks_protobuf)
         return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
     def admission(self) -> Admission:
