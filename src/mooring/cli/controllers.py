@@ -12,6 +12,7 @@ from random import Random
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -64,4 +65,5 @@ FACTORIES: dict[str, Factory] = {
     "statefulset": _plain(StatefulSetController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
+    "cleanup": _plain(CleanupController),
 }

@@ -37,7 +37,7 @@ from mooring.volumes.plugins.disk_array import DiskArray
 log = structlog.get_logger(component="cluster")
 
 READY_S = 30.0
-ALL_CONTROLLERS = "attachdetach,attacher,binding,provisioning,scheduling,statefulset,nodelifecycle,podgc"
+ALL_CONTROLLERS = "attachdetach,attacher,binding,provisioning,scheduling,statefulset,nodelifecycle,podgc,cleanup"
 
 
 @dataclass(frozen=True)

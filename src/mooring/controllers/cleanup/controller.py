@@ -1,0 +1,191 @@
+"""The garbage collector and the namespace controller.
+
+Keys are "<group>/<plural>:<namespace/name>" and "namespace:<name>". Kinds come from discovery when it starts. That an
+owner is gone is believed only of a live read; every deletion carries the uid and the resourceVersion decided upon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from random import Random
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.cleanup.decide import FOREGROUND, Act, Owner, decide
+from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Namespace, Object, OwnerReference, Resource
+from mooring.kube.times import Now
+
+DISCOVERY_RETRY_S = 1.0
+EMPTY_RETRY_S = 0.5
+
+
+class CleanupController(Controller):
+    """Upstream's garbage-collector and namespace controllers in one."""
+
+    name = "garbage-collector"
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._namespaces = self.watch(Namespace, lambda namespace: [f"namespace:{namespace.name}"])
+        self._caches: dict[str, Informer[Object]] = {}
+        self._resources: list[Resource] = []
+
+    async def run(self) -> None:
+        """Finds out what kinds there are, then runs until cancelled."""
+        while not self._resources:
+            try:
+                self._resources = await discover(self.client)
+            except KubeError as error:
+                self.log.warning("discovery failed", error=str(error), retry_s=DISCOVERY_RETRY_S)
+                await asyncio.sleep(DISCOVERY_RETRY_S)
+        for resource in self._resources:
+            if resource.plural not in LEFT_OUT:
+                self._follow(resource)
+        await super().run()
+
+    def _follow(self, resource: Resource) -> None:
+        name = f"{resource.group}/{resource.plural}"
+        self._caches[name] = self.watch(
+            metadata_kind(resource),
+            lambda item: self._touched(name, item),
+            matters=lambda item: (
+                item.uid,
+                item.deleting,
+                item.metadata.owner_references,
+                item.metadata.finalizers,
+            ),
+            indexers={"uid": lambda item: [item.uid], "owner": _owner_uids},
+        )
+
+    def _touched(self, name: str, item: Object) -> Iterator[str]:
+        """The object itself, what it owns, and its owners."""
+        if item.metadata.owner_references or item.deleting:
+            yield f"{name}:{item.key}"
+        for other, cache in self._caches.items():
+            yield from (f"{other}:{dependent.key}" for dependent in cache.by_index("owner", item.uid))
+            for reference in item.metadata.owner_references:
+                yield from (f"{other}:{owner.key}" for owner in cache.by_index("uid", reference.uid) if owner.deleting)
+
+    async def reconcile(self, key: str) -> None:
+        """One object or one namespace."""
+        name, _, which = key.partition(":")
+        if name == "namespace":
+            await self._reconcile_namespace(self._namespaces.get(which))
+        elif (item := self._caches[name].get(which)) is not None:
+            await self._reconcile_object(self._caches[name], item)
+
+    # --- owners and dependents -----------------------------------------------------------------------------------
+
+    async def _reconcile_object(self, cache: Informer[Object], item: Object) -> None:
+        owners = [await self._owner(item, reference) for reference in item.metadata.owner_references]
+        dependents = dict(self._dependents(item))
+        decision = decide(item.metadata, owners, dependents)
+        match decision.act:
+            case Act.KEEP:
+                return
+            case Act.DELETE | Act.DELETE_FOREGROUND:
+                await self._delete(cache.kind, item, foreground=decision.act is Act.DELETE_FOREGROUND)
+            case Act.DROP_OWNERS:
+                kept = [owner.reference for owner in owners if owner.present and not owner.waits]
+                await self._patch(cache.kind, item, {"ownerReferences": msgspec.to_builtins(kept)})
+            case Act.RELEASE_DEPENDENTS:
+                await self._release_dependents(item)
+            case Act.REMOVE_FINALIZER:
+                rest = [each for each in item.metadata.finalizers if each != decision.finalizer]
+                await self._patch(cache.kind, item, {"finalizers": rest or None})
+        kind = item.RESOURCE.kind
+        self.log.info(decision.act.value, object=f"{kind} {item.key}", reason=decision.reason.message)
+
+    async def _owner(self, item: Object, reference: OwnerReference) -> Owner:
+        for cache in self._caches.values():
+            for found in cache.by_index("uid", reference.uid):
+                return Owner(reference, True, found.deleting and FOREGROUND in found.metadata.finalizers)
+        resource = self._resource_of(reference)
+        if resource is None:
+            return Owner(reference, True)  # a kind that is not served (now): nothing is known, so nothing is deleted
+        live = await self.client.find(
+            metadata_kind(resource), reference.name, item.namespace if resource.namespaced else ""
+        )
+        return Owner(reference, live is not None and live.uid == reference.uid)
+
+    def _resource_of(self, reference: OwnerReference) -> Resource | None:
+        group = reference.api_version.rpartition("/")[0]
+        return next((r for r in self._resources if (r.group, r.kind) == (group, reference.kind)), None)
+
+    def _dependents(self, item: Object) -> Iterator[tuple[str, OwnerReference]]:
+        for name, cache in self._caches.items():
+            for dependent in cache.by_index("owner", item.uid):
+                yield f"{name}:{dependent.key}", _reference_to(dependent, item.uid)
+
+    async def _release_dependents(self, item: Object) -> None:
+        for cache in self._caches.values():
+            for dependent in cache.by_index("owner", item.uid):
+                kept = [each for each in dependent.metadata.owner_references if each.uid != item.uid]
+                await self._patch(cache.kind, dependent, {"ownerReferences": msgspec.to_builtins(kept)})
+
+    async def _delete(self, kind: type[Object], item: Object, *, foreground: bool) -> None:
+        await self.client.delete(
+            kind,
+            item.name,
+            item.namespace,
+            uid=item.uid,
+            resource_version=item.metadata.resource_version,
+            propagation_policy="Foreground" if foreground else "Background",
+        )
+
+    async def _patch(self, kind: type[Object], item: Object, metadata: dict[str, Any]) -> None:
+        await self.client.patch(
+            kind,
+            item.name,
+            {"metadata": metadata},
+            item.namespace,
+            uid=item.uid,
+            resource_version=item.metadata.resource_version,
+        )
+
+    # --- namespaces ----------------------------------------------------------------------------------------------
+
+    async def _reconcile_namespace(self, namespace: Namespace | None) -> None:
+        if namespace is None or not namespace.deleting:
+            return
+        left = [name async for name in self._empty(namespace.name)]
+        if left:
+            self.log.info("namespace is not empty yet", namespace=namespace.name, left=", ".join(left))
+            self.queue.add_after(f"namespace:{namespace.name}", EMPTY_RETRY_S)
+            return
+        path = namespace.RESOURCE.path(None, namespace.name, "finalize")
+        live = msgspec.json.decode(await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name)))
+        finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]
+        live["spec"]["finalizers"] = finalizers
+        await self.client.request("PUT", path, body=live)
+        self.log.info("namespace deleted", namespace=namespace.name)
+
+    async def _empty(self, namespace: str) -> AsyncIterator[str]:
+        """Deletes what is in the namespace; yields what is still there."""
+        for resource in self._resources:
+            if not resource.namespaced:
+                continue
+            kind = metadata_kind(resource)
+            try:
+                items = (await self.client.list(kind, namespace)).items
+            except NotFound:
+                continue  # a kind that has just gone
+            for item in items:
+                yield f"{resource.kind} {item.name}"
+                if not item.deleting:
+                    await self._delete(kind, item, foreground=False)
+
+
+def _owner_uids(item: Object) -> list[str]:
+    return [reference.uid for reference in item.metadata.owner_references]
+
+
+def _reference_to(dependent: Object, uid: str) -> OwnerReference:
+    return next(each for each in dependent.metadata.owner_references if each.uid == uid)

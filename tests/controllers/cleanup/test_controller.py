@@ -1,0 +1,164 @@
+"""Garbage collection and namespace deletion against the embedded server, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pytest
+from wire import wired
+
+from mooring.apiserver import Server
+from mooring.controllers.cleanup.controller import CleanupController
+from mooring.kube.client import Client
+from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
+
+Story = Callable[[Client], Awaitable[None]]
+Play = Callable[[Story], None]
+
+
+@pytest.fixture
+def play(run: Callable[[Coroutine[Any, Any, Any]], Any], now: Callable[[], datetime]) -> Play:
+    async def with_controller(story: Story) -> None:
+        server = Server.in_memory(now=now, random=Random(1))
+        await server.start()
+        api, _ = wired(server)
+        controller = asyncio.create_task(CleanupController(wired(server)[0], now=now, random=Random(2)).run())
+        try:
+            await story(api)
+        finally:
+            controller.cancel()
+
+    return lambda story: run(with_controller(story))
+
+
+async def until(condition: Callable[[], Awaitable[Any]]) -> None:
+    for _ in range(600):
+        if await condition():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("never came true")
+
+
+def gone(api: Client, kind: Any, name: str, namespace: str = "default") -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return await api.find(kind, name, namespace) is None
+
+    return look
+
+
+async def owner_and_dependent(api: Client, *, blocking: bool = False) -> ConfigMap:
+    owner = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
+    await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [names(owner, blocking)]}}, "default")
+    return owner
+
+
+def names(owner: ConfigMap, blocking: bool = False) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": owner.name,
+        "uid": owner.uid,
+        "blockOwnerDeletion": blocking,
+    }
+
+
+def test_what_an_object_owns_goes_after_it(play: Play) -> None:
+    async def story(api: Client) -> None:
+        await owner_and_dependent(api)
+        await api.delete(ConfigMap, "owner", "default")
+        await until(gone(api, Secret, "owned"))
+
+    play(story)
+
+
+def test_what_names_a_former_owner_of_the_same_name_goes(play: Play) -> None:
+    async def story(api: Client) -> None:
+        former = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
+        await api.delete(ConfigMap, "owner", "default")
+        await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
+        await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [names(former)]}}, "default")
+        await until(gone(api, Secret, "owned"))
+
+    play(story)
+
+
+def test_an_owned_object_stays_while_its_owner_does(play: Play) -> None:
+    async def story(api: Client) -> None:
+        await owner_and_dependent(api)
+        await asyncio.sleep(60)
+        assert await api.find(Secret, "owned", "default")
+
+    play(story)
+
+
+def test_an_owner_of_a_kind_that_is_not_served_is_left_in_doubt(play: Play) -> None:
+    async def story(api: Client) -> None:
+        reference = {"apiVersion": "example.com/v1", "kind": "Nothing", "name": "n", "uid": "u"}
+        await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [reference]}}, "default")
+        await asyncio.sleep(60)
+        assert await api.find(Secret, "owned", "default")
+
+    play(story)
+
+
+def test_a_foreground_deletion_ends_after_its_dependents(play: Play) -> None:
+    async def story(api: Client) -> None:
+        await owner_and_dependent(api, blocking=True)
+        await api.patch(Secret, "owned", {"metadata": {"finalizers": ["example.com/hold"]}}, "default")
+        await api.delete(ConfigMap, "owner", "default", propagation_policy="Foreground")
+        await until(being_deleted(api))
+        assert await api.find(ConfigMap, "owner", "default")
+        await api.patch(Secret, "owned", {"metadata": {"finalizers": None}}, "default")
+        await until(gone(api, ConfigMap, "owner"))
+
+    def being_deleted(api: Client) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            return (await api.get(Secret, "owned", "default")).deleting
+
+        return look
+
+    play(story)
+
+
+def test_an_orphaning_deletion_leaves_dependents_without_owner(play: Play) -> None:
+    async def story(api: Client) -> None:
+        await owner_and_dependent(api)
+        await api.delete(ConfigMap, "owner", "default", propagation_policy="Orphan")
+        await until(gone(api, ConfigMap, "owner"))
+        await asyncio.sleep(10)
+        assert (await api.get(Secret, "owned", "default")).metadata.owner_references == ()
+
+    play(story)
+
+
+def test_a_namespace_goes_with_everything_in_it(play: Play) -> None:
+    async def story(api: Client) -> None:
+        await api.create(Namespace, {"metadata": {"name": "team"}})
+        await api.create(ConfigMap, {"metadata": {"name": "m"}}, "team")
+        await api.create(Secret, {"metadata": {"name": "s", "finalizers": ["example.com/hold"]}}, "team")
+        await api.delete(Namespace, "team")
+        await until(gone(api, ConfigMap, "m", "team"))
+        await asyncio.sleep(5)
+        assert (await api.get(Namespace, "team")).deleting
+        await api.patch(Secret, "s", {"metadata": {"finalizers": None}}, "team")
+        await until(gone(api, Namespace, "team", ""))
+        assert await api.find(Namespace, "default")
+
+    play(story)
+
+
+def test_cluster_scoped_owners_are_found(play: Play) -> None:
+    async def story(api: Client) -> None:
+        node = await api.create(Node, {"metadata": {"name": "n"}})
+        reference = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": node.uid}
+        await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [reference]}}, "default")
+        await asyncio.sleep(10)
+        assert await api.find(Secret, "owned", "default")
+        await api.delete(Node, "n")
+        await until(gone(api, Secret, "owned"))
+
+    play(story)
