@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check soak setup lock clean tools
+.PHONY: demo test check soak assets test-real setup lock clean tools
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Mooring needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V)" >&2; exit 1; }
@@ -34,6 +34,13 @@ check: $(STAMP)
 	@$(BIN)/ruff check src tests
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache
+
+# The real kube-apiserver and its companions, built from pinned Go modules into a per-user cache folder.
+assets:
+	@scripts/assets
+
+test-real: $(STAMP) tools
+	@$(BIN)/pytest -q tests/real
 
 soak: $(STAMP) tools
 	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
