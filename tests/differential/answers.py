@@ -1,0 +1,44 @@
+"""The real server's answers as data, and how answers are compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+Obj = dict[str, Any]
+RECORDED = Path(__file__).parent / "real-1.36.json"
+
+
+def write(answers: Obj) -> None:
+    """Keep the answers, one a line."""
+    lines = [f"{json.dumps(name)}:{json.dumps(answer, sort_keys=True)}" for name, answer in answers.items()]
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def recorded() -> Obj:
+    """The answers that were kept."""
+    return json.loads(RECORDED.read_text())
+
+
+def _shown(body: Any) -> str:
+    """An answer in short: the message of a failure, else the object."""
+    failed = isinstance(body, dict) and "message" in body
+    return json.dumps(cast(Obj, body)["message"] if failed else body)
+
+
+def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Where two answers differ: the path, and both values."""
+    if not path and expected["status"] != actual["status"]:
+        told = [f"{each['status']} {_shown(each['body'])}" for each in (expected, actual)]
+        yield "status", f"real {told[0]} ours {told[1]}"
+    elif isinstance(expected, dict) and isinstance(actual, dict):
+        ours, theirs = cast(Obj, actual), cast(Obj, expected)
+        for key in sorted(ours.keys() | theirs.keys()):
+            yield from differences(theirs.get(key), ours.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(expected, list) and isinstance(actual, list) and len(cast(Any, expected)) == len(cast(Any, actual)):
+        for index, (theirs, ours) in enumerate(zip(cast(Any, expected), cast(Any, actual), strict=True)):
+            yield from differences(theirs, ours, f"{path}[{index}]")
+    elif expected != actual:
+        yield path, f"real {json.dumps(expected)} ours {json.dumps(actual)}"

@@ -1,0 +1,19 @@
+"""The script: every request that both servers must answer alike, by subject. Order matters: each builds on the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.differential.script import basics, patches, pods
+from tests.differential.steps import Step
+
+_SUBJECTS: dict[str, Sequence[Step]] = {
+    "basics": basics.STEPS,
+    "patches": patches.STEPS,
+    "pods": pods.STEPS,
+}
+
+SCRIPT: list[tuple[str, Step]] = [
+    (f"{subject}-{number:03}", step) for subject, steps in _SUBJECTS.items() for number, step in enumerate(steps, 1)
+]
+"""Every step with its name."""

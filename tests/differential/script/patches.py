@@ -1,0 +1,5 @@
+"""Patches of each type."""
+
+from tests.differential.steps import Step
+
+STEPS: list[Step] = []
