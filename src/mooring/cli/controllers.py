@@ -5,7 +5,9 @@ The only module that knows them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,6 +22,7 @@ from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.leaderelection import LeaderElector
 from mooring.kube.times import Now
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
@@ -67,3 +70,23 @@ FACTORIES: dict[str, Factory] = {
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),
 }
+
+
+async def run_controllers(names: Iterable[str], client: Client, settings: Settings, *, leader_elect: bool) -> None:
+    """Runs these controllers until cancelled; with `leader_elect` each while it holds its Lease `mooring-<name>`."""
+    identity = f"{socket.gethostname()}_{settings.random.getrandbits(64):016x}"
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            if leader_elect:
+                work = _elected(name, identity, client, settings)
+            else:
+                work = FACTORIES[name](client, settings).run()
+            group.create_task(work, name=name)
+
+
+async def _elected(name: str, identity: str, client: Client, settings: Settings) -> None:
+    async def lead(guarded: Client) -> None:
+        await FACTORIES[name](guarded, settings).run()
+
+    elector = LeaderElector(client, f"mooring-{name}", identity=identity, now=settings.now, random=settings.random)
+    await elector.run(lead)

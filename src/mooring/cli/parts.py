@@ -88,12 +88,19 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level:
 @click.option(
     "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
 )
+@click.option(
+    "--leader-elect",
+    is_flag=True,
+    help="Run each controller only while holding its Lease kube-system/mooring-<controller>: several may then be "
+    "started, and one of them works.",
+)
 @PLUGIN_SETTING
 @LOG_LEVEL
 def controller(
     controllers: str,
     kubeconfig: str | None,
     node_monitor_grace_period: float,
+    leader_elect: bool,
     plugin_settings: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -101,7 +108,7 @@ def controller(
 
     There is no default: on a real cluster upstream's own controllers run, and each thing must have one controller.
     """
-    from mooring.cli.controllers import FACTORIES, Settings
+    from mooring.cli.controllers import FACTORIES, Settings, run_controllers
     from mooring.kube import config
     from mooring.kube.times import wall_clock
 
@@ -123,9 +130,7 @@ def controller(
 
     async def run() -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                for name in names:
-                    group.create_task(FACTORIES[name](client, settings).run(), name=name)
+            await run_controllers(names, client, settings, leader_elect=leader_elect)
         finally:
             await client.close()
 

@@ -1,0 +1,226 @@
+"""Leader election: of several that could do a work, one does it, by holding a Lease.
+
+The record is client-go's: holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions.
+
+Guarantees:
+- *A candidate waits a whole lease*: it takes a lease only when it has watched one record unchanged for that record's
+  leaseDurationSeconds on its own clock, or when the lease was released. Stamps of other clocks decide nothing.
+- *A leader stops before its lease can be taken*: its time counts from the moment before its last successful renewal was
+  sent. `renew_deadline` after that moment the work is cancelled, and no request of the work is sent any more, also
+  if the event loop was blocked meanwhile or the work ignores its cancellation. (What is already on its way to
+  the server cannot be called back: a write that depends on a decision carries a resourceVersion for that.)
+- *One write wins*: each write of the lease carries the resourceVersion that it was computed from.
+- A work that ends or is cancelled has ended before its lease is released; after a release the next one need not wait.
+
+It knows nothing of controllers: the work is any coroutine function that is given a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, NamedTuple
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.objects import Lease
+from mooring.kube.times import Now, format_micro_time
+from mooring.kube.transport import Request, Response, Transport
+
+log = structlog.get_logger(component="leaderelection")
+
+JITTER = 1.2  # client-go's: a candidate waits one to 2.2 retry periods
+NAMESPACE = "kube-system"
+
+Work = Callable[[Client], Awaitable[None]]
+
+
+class LeaseLost(KubeError):
+    """The lease could not be renewed in time, or is another's."""
+
+
+class NotLeading(KubeError):
+    """A request was not sent, because the one who wanted it leads no more."""
+
+
+class Timing(NamedTuple):
+    """Seconds. A lease is valid for `lease_duration`; who could not renew for `renew_deadline` stops."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+class LeaderElector:
+    """A candidate for the lease `name`. `identity` must be its alone: after a restart it is another."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        *,
+        identity: str,
+        now: Now,
+        random: Random,
+        namespace: str = NAMESPACE,
+        timing: Timing = Timing(),  # noqa: B008 - immutable
+    ) -> None:
+        if not timing.retry_period * JITTER < timing.renew_deadline < timing.lease_duration:
+            raise ValueError(f"{timing}: it must be 1.2 × retry_period < renew_deadline < lease_duration")
+        self.identity = identity
+        self.name = name
+        self._client = client
+        self._namespace = namespace
+        self._now = now
+        self._random = random
+        self._timing = timing
+        self._lease: Lease | None = None  # the record as last seen
+        self._seen_at = 0.0  # when that record was first seen
+        self._deadline = 0.0  # until then this candidate leads
+
+    @property
+    def leading(self) -> bool:
+        """Whether the work may act at this moment."""
+        return asyncio.get_running_loop().time() < self._deadline
+
+    async def run(self, work: Work) -> None:
+        """Stands by until the lease is ours, then runs `work` once; stands by again when the lease is lost.
+
+        `work` must start from nothing each time. Returns when it returns; what it raises comes as an ExceptionGroup.
+        """
+        guarded = Client(_WhileLeading(self, self._client.transport))
+        while await self._lead_once(guarded, work):
+            log.warning("lost the lease, standing by", lease=self.name, identity=self.identity)
+
+    async def _lead_once(self, guarded: Client, work: Work) -> bool:
+        """Waits for the lease and runs the work; whether that was ended by the loss of the lease."""
+        await self._acquire()
+        log.info("leading", lease=self.name, identity=self.identity)
+        lost = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeping = group.create_task(self._keep(), name=f"lease {self.name}")
+                await work(guarded)
+                keeping.cancel()
+        except* (LeaseLost, NotLeading) as error:
+            log.warning("lease lost", lease=self.name, error=str(error.exceptions[0]))
+            lost = True
+        finally:
+            await self._release()
+        return lost
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._attempt():
+                return
+            await asyncio.sleep(self._timing.retry_period * (1 + JITTER * self._random.random()))
+
+    async def _keep(self) -> None:
+        """Renews until it cannot; LeaseLost then, at the deadline at the latest."""
+        while self.leading:
+            loop = asyncio.get_running_loop()
+            await asyncio.sleep(min(self._timing.retry_period, self._deadline - loop.time()))
+            if self.leading:
+                await self._attempt()
+        raise LeaseLost(f"lease {self._namespace}/{self.name} was not renewed by {self.identity}")
+
+    async def _attempt(self) -> bool:
+        """Tries once to take or to renew the lease; whether we lead. Failures of the API server are not raised."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        # Two attempts fit before the deadline, and a renewal that hangs does not outlast it.
+        limit = began + self._timing.renew_deadline / 2
+        try:
+            async with asyncio.timeout_at(min(limit, self._deadline) if self.leading else limit):
+                taken = await self._take()
+        except (Conflict, NotFound):
+            self._lease = None  # read it next time
+        except (KubeError, TimeoutError) as error:
+            log.info("lease not written", lease=self.name, error=str(error) or "no answer in time")
+        else:
+            self._deadline = began + self._timing.renew_deadline if taken else 0.0
+        return self.leading
+
+    async def _take(self) -> bool:
+        if not self._ours(self._lease):
+            self._observe(await self._client.find(Lease, self.name, self._namespace))
+        lease = self._lease
+        if lease is None:
+            body = {"metadata": {"name": self.name, "namespace": self._namespace}, "spec": self._record(None)}
+            self._observe(await self._client.create(Lease, body, self._namespace))
+            return True
+        if not self._ours(lease) and self._valid(lease):
+            return False
+        self._observe(await self._write(lease, self._record(lease)))
+        return True
+
+    def _ours(self, lease: Lease | None) -> bool:
+        return lease is not None and lease.spec.holder_identity == self.identity
+
+    def _valid(self, lease: Lease) -> bool:
+        """Whether its holder may still act. The time counts from when *we* saw the record first."""
+        held_until = self._seen_at + (lease.spec.lease_duration_seconds or 0)
+        return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < held_until
+
+    def _observe(self, lease: Lease | None) -> None:
+        if lease is None or self._lease is None or lease.spec != self._lease.spec:
+            self._seen_at = asyncio.get_running_loop().time()
+        self._lease = lease
+
+    def _record(self, old: Lease | None) -> dict[str, Any]:
+        stamp = format_micro_time(self._now())
+        ours = old is not None and self._ours(old)
+        transitions = 0 if old is None else (old.spec.lease_transitions or 0) + (0 if ours else 1)
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self._timing.lease_duration),
+            "acquireTime": (old.spec.acquire_time if old is not None and ours else None) or stamp,
+            "renewTime": stamp,
+            "leaseTransitions": transitions,
+        }
+
+    async def _write(self, lease: Lease, record: dict[str, Any]) -> Lease:
+        return await self._client.patch(
+            Lease,
+            self.name,
+            {"spec": record},
+            self._namespace,
+            uid=lease.uid,
+            resource_version=lease.metadata.resource_version,
+        )
+
+    async def _release(self) -> None:
+        """Gives back a lease that is ours, as client-go does; what fails here only makes the next one wait."""
+        self._deadline = 0.0
+        lease = self._lease
+        if lease is None or not self._ours(lease):
+            return
+        record = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": format_micro_time(self._now())}
+        try:
+            async with asyncio.timeout(self._timing.retry_period):
+                self._observe(await self._write(lease, record))
+        except (KubeError, TimeoutError) as error:
+            log.info("lease not released", lease=self.name, error=str(error) or "no answer in time")
+            self._lease = None
+
+
+class _WhileLeading:
+    """The transport of the work: sends nothing any more once its elector does not lead."""
+
+    def __init__(self, elector: LeaderElector, inner: Transport) -> None:
+        self._elector = elector
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        if not self._elector.leading:
+            raise NotLeading(
+                f"{request.method} {request.path} was not sent: {self._elector.identity} does not hold the lease "
+                f"{self._elector.name} any more; whoever holds it now does the work"
+            )
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        """The connection is the elector's client's."""
