@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check soak assets test-real setup lock clean tools
+.PHONY: demo test check soak bench assets test-real setup lock clean tools
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Mooring needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V)" >&2; exit 1; }
@@ -41,6 +41,9 @@ assets:
 
 test-real: $(STAMP) tools
 	@$(BIN)/pytest -q tests/real
+
+bench: $(STAMP)
+	@$(BIN)/python -m benchmarks.apiserver
 
 soak: $(STAMP) tools
 	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
