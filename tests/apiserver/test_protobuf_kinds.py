@@ -54,7 +54,11 @@ def message_value(draw, name, depth=5):
         each for each in message(name).fields.values() if depth > 0 or each.type in VALUES or "JSON" not in each.type
     ]
     obj = {}
-    few = draw(st.lists(st.sampled_from(fields), min_size=1, max_size=3, unique_by=lambda each: each.name))
+    few = (
+        []
+        if not fields
+        else draw(st.lists(st.sampled_from(fields), min_size=1, max_size=3, unique_by=lambda each: each.name))
+    )
     for field in few:
         if depth <= 0 and field.type not in VALUES:
             continue

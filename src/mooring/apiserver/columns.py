@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from mooring.apiserver import pod_state
+from mooring.apiserver.custom.jsonpath import find
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import Obj
-from mooring.apiserver.kinds import Kind
+from mooring.apiserver.kinds import Kind, PrinterColumn
+from mooring.apiserver.store import encode
 from mooring.apiserver.times import parse, since
 from mooring.kube.selectors import label_selector_from_object
 
@@ -462,6 +464,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "roles": (_NAME, _CREATED),
     "clusterroles": (_NAME, _CREATED),
+    "customresourcedefinitions": (_NAME, _CREATED),
     "rolebindings": (_NAME, Column("Role", _role_of), _AGE),
     "clusterrolebindings": (_NAME, Column("Role", _role_of), _AGE),
 }
@@ -469,4 +472,27 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:
     """The columns of a kind; name and age for one that has none of its own."""
-    return _COLUMNS.get(kind.plural, (_NAME, _AGE))
+    if kind.custom is None:
+        return _COLUMNS.get(kind.plural, (_NAME, _AGE))
+    own = [Column(each.name, _found(each), each.wide, each.type, each.description) for each in kind.custom.columns]
+    return (_NAME, *own) if own else (_NAME, _AGE)
+
+
+def _found(column: PrinterColumn) -> Cell:
+    """A cell of a custom kind: the first value that its path leads to."""
+
+    def cell(obj: Obj, now: datetime) -> Any:
+        values = find(column.path, obj)
+        return _as_cell(column.type, values[0], now) if values else None
+
+    return cell
+
+
+def _as_cell(kind: str, value: Any, now: datetime) -> Any:
+    if kind == "date":
+        return since(str(value), now)
+    if kind == "string":
+        return value if isinstance(value, str) else encode(value).decode()
+    if kind in ("integer", "number"):
+        return value if isinstance(value, int | float) else None
+    return value

@@ -1,11 +1,12 @@
 """Discovery: what groups, versions and resources there are, in the legacy form and in the aggregated one. Pure, from
 the kinds."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 
 from mooring.apiserver.errors import Obj
-from mooring.apiserver.kinds import KINDS, Kind
+from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.store import encode
 
@@ -25,11 +26,14 @@ _OWN_VERBS: Mapping[str, Sequence[str]] = {
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def answer(request: Request) -> Response | None:
+def answer(request: Request, kinds: Kinds) -> Response | None:
     """The discovery document that a path names, or None."""
-    if request.path.rstrip("/") in ("/api", "/apis") and _wants_aggregated(request.headers.get("accept", "")):
-        return Response(200, {"content-type": _AGGREGATED}, _aggregated(core=request.path.rstrip("/") == "/api"))
-    document = _legacy().get(request.path.rstrip("/"))
+    path = request.path.rstrip("/")
+    if path in ("/api", "/apis") and _wants_aggregated(request.headers.get("accept", "")):
+        return Response(200, {"content-type": _AGGREGATED}, _aggregated(kinds, core=path == "/api"))
+    if not path.startswith("/api"):
+        return None
+    document = _legacy(kinds).get(path)
     return None if document is None else Response(200, {"content-type": "application/json"}, document)
 
 
@@ -41,25 +45,40 @@ def _wants_aggregated(accept: str) -> bool:
     )
 
 
-def _groups() -> dict[str, list[Kind]]:
-    groups: dict[str, list[Kind]] = {}
-    for kind in KINDS:
-        groups.setdefault(kind.group, []).append(kind)
-    return groups
+def _groups(kinds: Kinds) -> Mapping[str, Mapping[str, list[Kind]]]:
+    """Kinds by group and version, the preferred version first."""
+    groups: dict[str, dict[str, list[Kind]]] = {}
+    for kind in kinds.all:
+        groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
+    return {
+        group: {name: versions[name] for name in sorted(versions, key=_precedence)}
+        for group, versions in groups.items()
+    }
 
 
-@cache
-def _aggregated(*, core: bool) -> bytes:
-    items = [_aggregated_group(group, kinds) for group, kinds in _groups().items() if (group == "") == core]
+def _precedence(version: str) -> tuple[int, int, int, str]:
+    """Upstream's order of versions: stable before beta before alpha, newer first, anything else by name."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return (3, 0, 0, version)
+    return ({None: 0, "beta": 1, "alpha": 2}[match[2]], -int(match[1]), -int(match[3] or 0), "")
+
+
+@lru_cache(maxsize=4)
+def _aggregated(kinds: Kinds, *, core: bool) -> bytes:
+    groups = _groups(kinds)
+    items = [_aggregated_group(group, versions) for group, versions in groups.items() if (group == "") == core]
     return encode(
         {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
     )
 
 
-def _aggregated_group(group: str, kinds: Iterable[Kind]) -> Obj:
-    resources = [_aggregated_resource(kind) for kind in kinds]
-    version = {"version": "v1", "resources": resources, "freshness": "Current"}
-    return {"metadata": {"name": group, "creationTimestamp": None}, "versions": [version]}
+def _aggregated_group(group: str, versions: Mapping[str, Iterable[Kind]]) -> Obj:
+    shown = [
+        {"version": name, "resources": [_aggregated_resource(kind) for kind in kinds], "freshness": "Current"}
+        for name, kinds in versions.items()
+    ]
+    return {"metadata": {"name": group, "creationTimestamp": None}, "versions": shown}
 
 
 def _aggregated_resource(kind: Kind) -> Obj:
@@ -90,28 +109,31 @@ def _spoken(kind: Kind, subresource: str) -> tuple[str, str, str, Sequence[str]]
     return _SUBRESOURCES.get(subresource, own)
 
 
-@cache
-def _legacy() -> Mapping[str, bytes]:
+@lru_cache(maxsize=4)
+def _legacy(kinds: Kinds) -> Mapping[str, bytes]:
+    groups = _groups(kinds)
+    named = [_group(name, versions) for name, versions in groups.items() if name]
     documents: dict[str, Obj] = {
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups() if name]},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": named},
     }
-    for name, kinds in _groups().items():
+    for name, versions in groups.items():
         path = f"/apis/{name}" if name else "/api"
         if name:
-            documents[path] = {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
-        documents[f"{path}/v1"] = {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": kinds[0].api_version,
-            "resources": [entry for kind in kinds for entry in _legacy_resources(kind)],
-        }
+            documents[path] = {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
+        for version, members in versions.items():
+            documents[f"{path}/{version}"] = {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": members[0].api_version,
+                "resources": [entry for kind in members for entry in _legacy_resources(kind)],
+            }
     return {path: encode(document) for path, document in documents.items()}
 
 
-def _group(name: str) -> Obj:
-    version = {"groupVersion": f"{name}/v1", "version": "v1"}
-    return {"name": name, "versions": [version], "preferredVersion": version}
+def _group(name: str, versions: Iterable[str]) -> Obj:
+    shown = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
 def _legacy_resources(kind: Kind) -> list[Obj]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from mooring.apiserver.custom import structural
 from mooring.apiserver.errors import BadRequest, Obj
 from mooring.apiserver.kinds import Kind
 from mooring.kube import objects
@@ -26,7 +27,15 @@ _OPAQUE = frozenset({("ControllerRevision", "data")})
 
 
 def tidied(kind: Kind, sent: Obj) -> Obj:
-    """A copy with kind, apiVersion and metadata in front, without nulls, and with quantities as text."""
+    """A copy with kind, apiVersion and metadata in front, without nulls, and with quantities as text.
+
+    Of a custom object, its schema says which fields are kept, and which may be null.
+    """
+    if kind.custom is not None:
+        kept: Obj = structural.pruned(kind.custom.schema, sent, [])
+        return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": _tidy(sent["metadata"])} | {
+            key: value for key, value in kept.items() if key not in ("kind", "apiVersion", "metadata")
+        }
     rest = {key: value for key, value in sent.items() if key not in ("kind", "apiVersion", "metadata")}
     head = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": sent["metadata"]}
     opaque = {key: value for key, value in rest.items() if (kind.name, key) in _OPAQUE}

@@ -1,4 +1,7 @@
-"""Every kind that the server keeps, as one table. To add a kind: add an entry, and a strategy if it is special."""
+"""The kinds that every server keeps, as one table. To add a kind: add an entry, and a strategy if it is special.
+
+Kinds of CustomResourceDefinitions are added to them by `catalog`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +10,7 @@ from functools import cached_property
 from mooring.apiserver import protobuf
 from mooring.apiserver.errors import Obj, Resource
 from mooring.apiserver.event_versions import from_events_v1, to_events_v1
-from mooring.apiserver.strategies import cluster, devices, pods, sets, volumes, workloads
+from mooring.apiserver.strategies import cluster, definitions, devices, pods, sets, volumes, workloads
 from mooring.apiserver.strategy import Strategy
 
 _ORDINARY = Strategy()
@@ -17,9 +20,36 @@ _ORDINARY = Strategy()
 class Conversion:
     """How a second group-version of a kind maps to the one that is stored."""
 
-    stored_as: str
+    stored: "Kind"
     to_stored: Callable[[Obj], Obj]
     from_stored: Callable[[Obj], Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class PrinterColumn:
+    """A column of a custom kind's table: `path` is a simple JSONPath, `type` one of the API's column types."""
+
+    name: str
+    path: str
+    type: str
+    description: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Custom:
+    """What a CustomResourceDefinition says of one version of its kind. The paths are of the scale subresource."""
+
+    definition: str
+    singular: str
+    list_kind: str
+    schema: Obj
+    columns: tuple[PrinterColumn, ...] = ()
+    wanted_path: str = ""
+    observed_path: str = ""
+    selector_path: str = ""
+    terminating: bool = False
+    deprecated: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,6 +66,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     strategy: Strategy = field(default=_ORDINARY)
     conversion: Conversion | None = None
+    custom: Custom | None = None
 
     @cached_property
     def api_version(self) -> str:
@@ -48,15 +79,19 @@ class Kind:
     @cached_property
     def storage(self) -> str:
         """The store's name for the collection."""
-        return self.conversion.stored_as if self.conversion else str(self.resource)
+        return str(self.conversion.stored.resource if self.conversion else self.resource)
 
     @property
     def singular(self) -> str:
-        return self.name.lower()
+        return self.custom.singular if self.custom else self.name.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return self.custom.list_kind if self.custom else f"{self.name}List"
 
     @cached_property
     def speaks_protobuf(self) -> bool:
-        return protobuf.speaks(self.group, self.version, self.name)
+        return self.custom is None and protobuf.speaks(self.group, self.version, self.name)
 
     @property
     def has_status(self) -> bool:
@@ -73,7 +108,8 @@ _NAMESPACE = _subresources("status", "finalize")
 _POD = _subresources("status", "binding", "eviction", "log")
 _ALL = ("all",)
 _STORAGE, _RBAC, _DEVICES = "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io"
-_NEW_EVENTS = Conversion("events", from_events_v1, to_events_v1)
+_EVENTS = Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events())
+_NEW_EVENTS = Conversion(_EVENTS, from_events_v1, to_events_v1)
 _ACCESS, _STORED = cluster.AccessControl(), devices.Stored()
 
 KINDS: tuple[Kind, ...] = (
@@ -86,7 +122,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Secret", "secrets", strategy=cluster.Secrets()),
     Kind("", "v1", "Service", "services", True, ("svc",), _STATUS, _ALL, cluster.Services()),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",)),
-    Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events()),
+    _EVENTS,
     Kind("", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), _SCALE, _ALL,
          sets.ReplicationControllers()),
     Kind("", "v1", "PodTemplate", "podtemplates", strategy=_STORED),
@@ -119,6 +155,10 @@ KINDS: tuple[Kind, ...] = (
         "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",),
         strategy=cluster.PriorityClasses(),
     ),
+    Kind(
+        "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, ("crd", "crds"),
+        _STATUS, ("api-extensions",), definitions.Definitions(),
+    ),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", strategy=devices.EndpointSlices()),
     Kind(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, strategy=_STORED),
     Kind(_DEVICES, "v1", "ResourceClaim", "resourceclaims", True, (), _STATUS, (), devices.Claims()),
@@ -130,16 +170,30 @@ KINDS: tuple[Kind, ...] = (
     Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=_ACCESS),
 )  # fmt: skip
 
-BY_PATH: Mapping[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
-"""Kinds by group, version and plural: how a request names them."""
 
-BY_STORAGE: Mapping[str, Kind] = {kind.storage: kind for kind in KINDS if kind.conversion is None}
-"""Kinds by the store's name for their collection."""
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds, found by what a request or the store calls them."""
+
+    all: tuple[Kind, ...]
+
+    @cached_property
+    def by_path(self) -> Mapping[tuple[str, str, str], Kind]:
+        """By group, version and plural: how a request names them."""
+        return {(kind.group, kind.version, kind.plural): kind for kind in self.all}
+
+    @cached_property
+    def by_storage(self) -> Mapping[str, Kind]:
+        """The stored versions by the store's name for their collection."""
+        return {kind.storage: kind.conversion.stored if kind.conversion else kind for kind in self.all}
+
+
+BUILT_IN = Kinds(KINDS)
 
 
 def indexed_fields(storage: str, obj: Obj) -> Mapping[str, str]:
     """The fields that selectors can ask for, of an object as it is stored."""
-    kind = BY_STORAGE.get(storage)
+    kind = BUILT_IN.by_storage.get(storage)
     metadata = obj["metadata"]
     base = {"metadata.name": metadata["name"], "metadata.namespace": metadata.get("namespace", "")}
     return {**base, **kind.strategy.fields(obj)} if kind else base

@@ -45,7 +45,7 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
     def admit() -> Sequence[FieldError]:
         if status:
             kind.strategy.prepare_status(obj, old, admission)
-            return ()
+            return kind.strategy.validate_status(obj)
         kind.strategy.default(obj)
         kind.strategy.prepare_update(obj, old, admission)
         if kind.strategy.counts_generations and _spec(obj) != _spec(old):

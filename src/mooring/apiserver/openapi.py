@@ -6,10 +6,10 @@ name.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 
 from mooring.apiserver.errors import Obj
-from mooring.apiserver.kinds import KINDS, Kind
+from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.store import encode
 
@@ -26,18 +26,18 @@ _FIELD_VALIDATION = {
 }
 
 
-def answer(request: Request) -> Response | None:
+def answer(request: Request, kinds: Kinds) -> Response | None:
     """The OpenAPI document that a path names, or None."""
     if request.path == _V2:
         return Response(200, {"content-type": _V2_TYPE}, b"")
-    document = _documents().get(request.path.rstrip("/"))
+    document = _documents(kinds).get(request.path.rstrip("/"))
     return None if document is None else Response(200, _JSON, document)
 
 
-@cache
-def _documents() -> Mapping[str, bytes]:
+@lru_cache(maxsize=4)
+def _documents(kinds: Kinds) -> Mapping[str, bytes]:
     versions: dict[str, list[Kind]] = {}
-    for kind in KINDS:
+    for kind in kinds.all:
         versions.setdefault(_root(kind).lstrip("/"), []).append(kind)
     index = {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in versions}}
     documents = {"/openapi/v3": index}

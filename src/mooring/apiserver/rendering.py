@@ -43,11 +43,13 @@ def render_list(
         rows = [served(kind, item) for item in items]
         made = table(kind, rows, int(meta["resourceVersion"]), now, rows_hold)
         return encode(made | {"metadata": meta})
-    name, version = (kind.name, kind.api_version) if form == "object" else ("PartialObjectMetadata", "meta.k8s.io/v1")
+    name, version = kind.list_kind, kind.api_version
+    if form != "object":
+        name, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
     bodies = [render(kind, item, form, now) for item in items]
     if accepted.encoding == "protobuf":
-        return protobuf.encode_list(version, f"{name}List", meta, bodies)
-    head = encode({"kind": f"{name}List", "apiVersion": version, "metadata": meta})
+        return protobuf.encode_list(version, name, meta, bodies)
+    head = encode({"kind": name, "apiVersion": version, "metadata": meta})
     return b"".join((head[:-1], b',"items":[', b",".join(bodies), b"]}"))
 
 

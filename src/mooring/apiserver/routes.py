@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import MethodNotAllowed, NotFound
-from mooring.apiserver.kinds import BY_PATH, Kind
+from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -25,8 +25,8 @@ def unknown_path() -> NotFound:
     return NotFound("the server could not find the requested resource")
 
 
-def resolve(request: Request) -> Route:
-    """The resource that a request is about.
+def resolve(request: Request, kinds: Kinds) -> Route:
+    """The resource that a request is about, one of `kinds`.
 
     Raises NotFound for a path that names none, MethodNotAllowed for a method that the path does not have.
     """
@@ -38,9 +38,9 @@ def resolve(request: Request) -> Route:
     else:
         raise unknown_path()
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in BY_PATH:
+    if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in kinds.by_path:
         namespace, rest = rest[1], rest[2:]
-    kind = BY_PATH.get((group, version, rest[0]))
+    kind = kinds.by_path.get((group, version, rest[0]))
     if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
         raise unknown_path()
     return _route(request, kind, namespace, [*rest[1:], "", ""])

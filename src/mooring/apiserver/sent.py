@@ -106,6 +106,10 @@ def _merge(kind: Kind, obj: Obj, body: object) -> Obj:
 
 
 def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
+    if kind.custom is not None:
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: {_CUSTOM_PATCHES}"
+        )
     return strategic_merge_patch(obj, body, kind.name)
 
 
@@ -114,6 +118,10 @@ _PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
     "application/merge-patch+json": _merge,
     "application/strategic-merge-patch+json": _strategic,
 }
+
+
+_CUSTOM_PATCHES = ", ".join(sorted([*(each for each in _PATCHES if "strategic" not in each), APPLY]))
+"""What a custom kind takes: nobody knows how its lists would merge strategically."""
 
 
 def _as_object(value: object) -> Obj:

@@ -16,9 +16,11 @@ from typing import Any
 
 from mooring.apiserver import auth, discovery, openapi, reviews
 from mooring.apiserver.auth import Tokens
+from mooring.apiserver.catalog import Catalog
+from mooring.apiserver.custom.cleanup import Cleanup
 from mooring.apiserver.dotted import WrongForm
 from mooring.apiserver.errors import ApiError, BadRequest, Obj, StoreFailed, Unavailable
-from mooring.apiserver.kinds import BY_STORAGE, indexed_fields
+from mooring.apiserver.kinds import BUILT_IN, indexed_fields
 from mooring.apiserver.log import Log, MemoryLog
 from mooring.apiserver.message import ADMIN, Request, Response
 from mooring.apiserver.reading import Reader
@@ -70,8 +72,10 @@ class Server:
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
+        self.catalog = Catalog(self.store)
         self._reader = Reader(self.store, now, random)
         self._writer = Writer(self.store, now, random)
+        self._cleanup = Cleanup(self._writer, self.catalog)
         special = Subresources(self._writer, pod_logs)
         self._special: Mapping[tuple[str, str], Handler] = {
             ("create", "binding"): special.bind,
@@ -109,7 +113,8 @@ class Server:
         for storage, objects in _ALWAYS_THERE.items():
             for obj in objects:
                 if self.store.head(storage, ("", obj["metadata"]["name"])) is None:
-                    await self._writer.store_new(BY_STORAGE[storage], deepcopy(obj))
+                    await self._writer.store_new(BUILT_IN.by_storage[storage], deepcopy(obj))
+        await self._cleanup.run()
 
     async def close(self) -> None:
         """Finish the writes under way and release the log."""
@@ -147,14 +152,17 @@ class Server:
         if request.path in auth.ANONYMOUS_PATHS:
             return self._anonymous(request.path)
         user = request.user or auth.authenticate(request.headers, self.tokens)
-        request = replace(request, user=user)
-        if (document := discovery.answer(request) or openapi.answer(request)) is not None:
+        request, kinds = replace(request, user=user), self.catalog.kinds
+        if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
-        if (review := reviews.answer(request, user)) is not None:
+        if (review := reviews.answer(request, user, kinds)) is not None:
             return review
-        route = resolve(request)
+        route = resolve(request, kinds)
         auth.authorize(user, route)
-        return await self._handler(route)(request, route)
+        answer = await self._handler(route)(request, route)
+        if self._cleanup.is_due(route):
+            await self._cleanup.run()
+        return answer
 
     def _handler(self, route: Route) -> Handler:
         return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]

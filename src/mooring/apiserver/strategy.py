@@ -113,6 +113,10 @@ class Strategy:
         """Everything wrong with an object."""
         return []
 
+    def validate_status(self, obj: Obj) -> Sequence[FieldError]:
+        """Everything wrong with an object that came through /status."""
+        return ()
+
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         """Everything wrong with replacing `old` by `obj`."""
         changed = [path for path in self.immutable if value_at(obj, path) != value_at(old, path)]

@@ -1,6 +1,7 @@
 """Subresources that are more than a view of the object: binding, eviction, scale, finalize, log."""
 
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 from mooring.apiserver import eviction, metadata
@@ -9,7 +10,7 @@ from mooring.apiserver.deletion import parse_options
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import BadRequest, NotImplementedYet, Obj, Resource, conflict, not_found
 from mooring.apiserver.history import Item
-from mooring.apiserver.kinds import BY_STORAGE
+from mooring.apiserver.kinds import BUILT_IN, Kind
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.negotiation import negotiate
 from mooring.apiserver.reading import respond
@@ -80,7 +81,7 @@ class Subresources:
     def _wanted(self, pod: Obj) -> int | None:
         """The replicas that the controller of `pod` wants."""
         for owner in objects_at(pod, "metadata.ownerReferences"):
-            kind = next((each for each in BY_STORAGE.values() if each.name == owner.get("kind")), None)
+            kind = next((each for each in BUILT_IN.all if each.name == owner.get("kind")), None)
             if not owner.get("controller") or kind is None:
                 continue
             found = self.writer.store.head(kind.storage, (text_at(pod, "metadata.namespace"), text_at(owner, "name")))
@@ -92,23 +93,23 @@ class Subresources:
         item = self.writer.store.get(route.kind.storage, (route.namespace, route.name))
         if item is None:
             raise not_found(route.kind.resource, route.name)
-        return respond(200, encode(scale_of(decode(item.body))), negotiate(""))
+        return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))
 
     async def set_scale(self, request: Request, route: Route) -> Response:
         """Change how many replicas are wanted, by PUT or PATCH of the Scale."""
         head = self._head(route)
         old = decode(head.body)
         if route.verb == "patch":
-            sent = patch_of(request)(route.kind, scale_of(old))
+            sent = patch_of(request)(route.kind, scale_of(route.kind, old))
         else:
             sent = read_object(request.body, request.headers.get("content-type", ""))
         version = text_at(metadata.of(sent), "resourceVersion")
         if version and version != str(head.version):
             raise conflict(route.kind.resource, route.name)
         replicas = value_at(sent, "spec.replicas")
-        wanted = {**old, "spec": {**object_at(old, "spec"), "replicas": 0 if replicas is None else replicas}}
+        wanted = _scaled(route.kind, old, 0 if replicas is None else replicas)
         item = await self.writer.revise(request, route, head, lambda _: wanted)
-        return respond(200, encode(scale_of(decode(item.body))), negotiate(""))
+        return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))
 
     async def finalize(self, request: Request, route: Route) -> Response:
         """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is gone."""
@@ -156,14 +157,46 @@ def _bound(pod: Obj, node: str, binding: Obj, now: str) -> Obj:
     return pod
 
 
-def scale_of(workload: Obj) -> Obj:
+def scale_of(kind: Kind, workload: Obj) -> Obj:
     """The autoscaling/v1 Scale of a workload."""
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    selector = label_selector_from_object(value_at(workload, "spec.selector"))
+    status: Obj = {"replicas": _number_at(workload, _observed_path(kind))}
+    selector = _selector_of(kind, workload)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {name: workload["metadata"][name] for name in names},
-        "spec": {"replicas": value_at(workload, "spec.replicas") or 0},
-        "status": {"replicas": value_at(workload, "status.replicas") or 0, "selector": str(selector)},
+        "metadata": {name: workload["metadata"][name] for name in names if name in workload["metadata"]},
+        "spec": {"replicas": _number_at(workload, _wanted_path(kind))},
+        "status": status | ({"selector": selector} if selector else {}),
     }
+
+
+def _wanted_path(kind: Kind) -> str:
+    return kind.custom.wanted_path.lstrip(".") if kind.custom else "spec.replicas"
+
+
+def _observed_path(kind: Kind) -> str:
+    return kind.custom.observed_path.lstrip(".") if kind.custom else "status.replicas"
+
+
+def _number_at(workload: Obj, path: str) -> int:
+    return value_at(workload, path) or 0
+
+
+def _selector_of(kind: Kind, workload: Obj) -> str:
+    if kind.custom:
+        return text_at(workload, kind.custom.selector_path.lstrip(".")) if kind.custom.selector_path else ""
+    selector = object_at(workload, "spec.selector")
+    named = {"matchLabels": selector} if kind.name == "ReplicationController" else selector
+    return str(label_selector_from_object(named))
+
+
+def _scaled(kind: Kind, workload: Obj, replicas: object) -> Obj:
+    """A copy of a workload that wants another number of replicas."""
+    *parents, last = _wanted_path(kind).split(".")
+    scaled = deepcopy(workload)
+    node = scaled
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    node[last] = replicas
+    return scaled

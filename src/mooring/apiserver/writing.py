@@ -24,6 +24,7 @@ from mooring.apiserver.deletion import (
 from mooring.apiserver.errors import (
     AlreadyExists,
     BadRequest,
+    MethodNotAllowed,
     Obj,
     Resource,
     already_exists,
@@ -33,7 +34,7 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.forms import tidied
 from mooring.apiserver.history import Item, Key
-from mooring.apiserver.kinds import BY_STORAGE, Kind
+from mooring.apiserver.kinds import Kind
 from mooring.apiserver.lifecycle import created, revised
 from mooring.apiserver.managed_fields import applied, updated
 from mooring.apiserver.message import ADMIN, Request, Response
@@ -83,6 +84,9 @@ class Writer:
             raise BadRequest("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
         user = request.user or ADMIN
+        if kind.custom is not None and kind.custom.terminating:
+            told = "create not allowed while custom resource definition is terminating"
+            raise MethodNotAllowed(told, group=kind.group, kind=kind.plural)
         for attempt in range(_NAME_TRIES):
             if generated:
                 meta["name"] = self._generated_name(meta["generateName"])
@@ -212,12 +216,12 @@ class Writer:
         check_preconditions(kind, old, options)
         if kind.storage == "namespaces" and route.name in PERMANENT_NAMESPACES:
             raise forbidden(kind.resource, route.name, "this namespace may not be deleted")
-        item, gone = await self._delete(kind, head, old, options)
+        item, gone = await self.delete_item(kind, head, old, options)
         if gone and not kind.strategy.returns_deleted:
             return respond(200, encode(_success(kind, item)), negotiate(""))
         return self.answer(request, kind, item)
 
-    async def _delete(self, kind: Kind, head: Item, old: Obj, options: DeleteOptions) -> tuple[Item, bool]:
+    async def delete_item(self, kind: Kind, head: Item, old: Obj, options: DeleteOptions) -> tuple[Item, bool]:
         """The object's last state, and whether it is gone."""
         match deleted(kind, old, options, self.now()):
             case Pending():
@@ -241,7 +245,7 @@ class Writer:
         for each in chosen:
             head = self.store.head(kind.storage, each.key)
             if head is not None and head.uid == each.uid:
-                items.append((await self._delete(kind, head, decode(head.body), options))[0])
+                items.append((await self.delete_item(kind, head, decode(head.body), options))[0])
         meta: Obj = {"resourceVersion": str(self.store.version)}
         return respond(200, render_list(kind, items, meta, negotiate(""), self.now(), "None"), negotiate(""))
 
@@ -290,7 +294,7 @@ def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:
     """An object, and its kind, in the version that the store keeps: every rule is about that one."""
     if kind.conversion is None:
         return kind, sent
-    return BY_STORAGE[kind.storage], kind.conversion.to_stored(sent)
+    return kind.conversion.stored, kind.conversion.to_stored(sent)
 
 
 def _success(kind: Kind, item: Item) -> Obj:
