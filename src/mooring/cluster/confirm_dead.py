@@ -34,11 +34,5 @@ async def confirm(client: Client, name: str, *, now: Now) -> str:
         return f"node {name} is already declared out of service"
     taint = Taint(key=TAINT, value="confirmed-dead", effect=EFFECT, time_added=format_time(now()))
     taints: list[Any] = msgspec.to_builtins([*(t for t in node.spec.taints if t.key != TAINT), taint])
-    await client.patch(
-        Node,
-        name,
-        {"spec": {"taints": taints}},
-        uid=node.uid,
-        resource_version=node.metadata.resource_version,
-    )
+    await client.revise(node, {"spec": {"taints": taints}})
     return f"node {name} is declared out of service: its pods are removed and its volumes may move"

@@ -267,7 +267,7 @@ async def _power_on(demo: Demo, node: str) -> None:
     await demo.timed("node is back", since, lambda: _ready(demo.watch.node(node)) == "True")
     live = await demo.stage.client.get(Node, node)
     rest = msgspec.to_builtins([taint for taint in live.spec.taints if taint.key != TAINT])
-    await demo.stage.client.patch(Node, node, {"spec": {"taints": rest or None}}, uid=live.uid)
+    await demo.stage.client.revise(live, {"spec": {"taints": rest or None}})
 
 
 async def controller_crashes(demo: Demo) -> None:

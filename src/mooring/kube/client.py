@@ -172,6 +172,28 @@ class Client:
             raise _another_uid(error) or error from None
         return decoder(kind).decode(answer)
 
+    async def revise(
+        self,
+        read: T,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        any_version: bool = False,
+        strategy: PatchType = "merge",
+    ) -> T:
+        """Patches the very object that was read: Conflict if it is another one by now, or (unless `any_version`) if
+        anybody has written it since."""
+        return await self.patch(
+            type(read),
+            read.name,
+            body,
+            read.namespace,
+            subresource=subresource,
+            uid=read.uid,
+            resource_version=None if any_version else read.metadata.resource_version,
+            strategy=strategy,
+        )
+
     async def delete(
         self,
         kind: type[T],

@@ -213,17 +213,9 @@ class Registration:
             return await self._client.create(Node, body)
         if base.uid != self.uid:  # not our creation, or another agent's before us
             metadata = node_body(self._options)["metadata"]
-            base = await self._client.patch(Node, base.name, {"metadata": metadata}, uid=base.uid)
+            base = await self._client.revise(base, {"metadata": metadata}, any_version=True)
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
-        return await self._client.patch(
-            Node,
-            base.name,
-            body,
-            subresource="status",
-            uid=base.uid,
-            resource_version=base.metadata.resource_version,
-            strategy="strategic",
-        )
+        return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
     def _body(self, base: Node | None, volumes: tuple[str, ...]) -> dict[str, Any]:
         body = node_body(self._options)

@@ -146,25 +146,12 @@ class Handshake:
         self, node: Node, volumes: list[dict[str, str]], annotations: dict[str, str] | None = None
     ) -> Node:
         patch = {"metadata": {"annotations": annotations or {}}, "status": {"volumesAttached": volumes}}
-        answer = await self._client.patch(
-            Node,
-            node.name,
-            patch,
-            subresource="status",
-            uid=node.uid,
-            resource_version=node.metadata.resource_version,
-        )
+        answer = await self._client.revise(node, patch, subresource="status")
         self._nodes.accept(answer)
         return answer
 
     async def _annotate(self, record: VolumeAttachment, annotations: dict[str, str | None]) -> VolumeAttachment:
-        answer = await self._client.patch(
-            VolumeAttachment,
-            record.name,
-            {"metadata": {"annotations": annotations}},
-            uid=record.uid,
-            resource_version=record.metadata.resource_version,
-        )
+        answer = await self._client.revise(record, {"metadata": {"annotations": annotations}})
         self._records.accept(answer)
         return answer
 

@@ -64,15 +64,7 @@ class AttacherController(Controller):
         finalizers = [*(f for f in record.metadata.finalizers if f != ATTACHER_FINALIZER), ATTACHER_FINALIZER]
         stamp = format_micro_time(self.now())
         patch = {"metadata": {"finalizers": finalizers, "annotations": {ATTACH_REQUESTED_AT: stamp}}}
-        return self._accept(
-            await self.client.patch(
-                VolumeAttachment,
-                record.name,
-                patch,
-                uid=record.uid,
-                resource_version=record.metadata.resource_version,
-            )
-        )
+        return self._accept(await self.client.revise(record, patch))
 
     async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
         plugin = self._plugin(record)
@@ -88,13 +80,7 @@ class AttacherController(Controller):
         finalizers = [each for each in record.metadata.finalizers if each != ATTACHER_FINALIZER]
         if finalizers:  # somebody else keeps the record: then it must say what is true
             record = await self._store_status(record, {"attached": False, "detachError": None})
-        await self.client.patch(
-            VolumeAttachment,
-            record.name,
-            {"metadata": {"finalizers": finalizers or None}},
-            uid=record.uid,
-            resource_version=record.metadata.resource_version,
-        )
+        await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
 
     def _plugin(self, record: VolumeAttachment) -> AttachableVolumePlugin:
         name = record.metadata.annotations.get(PLUGIN, "")
@@ -114,10 +100,9 @@ class AttacherController(Controller):
         return VolumeSpec.of_persistent_volume(found)
 
     async def _store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        answer = await self.client.patch(
-            VolumeAttachment, record.name, {"status": status}, subresource="status", uid=record.uid
+        return self._accept(
+            await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
         )
-        return self._accept(answer)
 
     async def _store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
         certain = "" if isinstance(error, VolumeError) else f"{type(error).__name__}: "

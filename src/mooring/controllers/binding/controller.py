@@ -163,29 +163,14 @@ class BindingController(Controller):
     async def _patch_claim(
         self, claim: PersistentVolumeClaim, patch: dict[str, Any], subresource: str | None = None
     ) -> PersistentVolumeClaim:
-        answer = await self.client.patch(
-            PersistentVolumeClaim,
-            claim.name,
-            patch,
-            claim.namespace,
-            subresource=subresource,
-            uid=claim.uid,
-            resource_version=claim.metadata.resource_version,
-        )
+        answer = await self.client.revise(claim, patch, subresource=subresource)
         self._claims.accept(answer)
         return answer
 
     async def _patch_volume(
         self, pv: PersistentVolume, patch: dict[str, Any], subresource: str | None = None
     ) -> PersistentVolume:
-        answer = await self.client.patch(
-            PersistentVolume,
-            pv.name,
-            patch,
-            subresource=subresource,
-            uid=pv.uid,
-            resource_version=pv.metadata.resource_version,
-        )
+        answer = await self.client.revise(pv, patch, subresource=subresource)
         self._volumes.accept(answer)
         return answer
 

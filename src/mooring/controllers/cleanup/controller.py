@@ -94,12 +94,12 @@ class CleanupController(Controller):
                 await self._delete(cache.kind, item, foreground=decision.act is Act.DELETE_FOREGROUND)
             case Act.DROP_OWNERS:
                 kept = [owner.reference for owner in owners if owner.present and not owner.waits]
-                await self._patch(cache.kind, item, {"ownerReferences": msgspec.to_builtins(kept)})
+                await self._patch(item, {"ownerReferences": msgspec.to_builtins(kept)})
             case Act.RELEASE_DEPENDENTS:
                 await self._release_dependents(item)
             case Act.REMOVE_FINALIZER:
                 rest = [each for each in item.metadata.finalizers if each != decision.finalizer]
-                await self._patch(cache.kind, item, {"finalizers": rest or None})
+                await self._patch(item, {"finalizers": rest or None})
         kind = item.RESOURCE.kind
         self.log.info(decision.act.value, object=f"{kind} {item.key}", reason=decision.reason.message)
 
@@ -128,7 +128,7 @@ class CleanupController(Controller):
         for cache in self._caches.values():
             for dependent in cache.by_index("owner", item.uid):
                 kept = [each for each in dependent.metadata.owner_references if each.uid != item.uid]
-                await self._patch(cache.kind, dependent, {"ownerReferences": msgspec.to_builtins(kept)})
+                await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(kept)})
 
     async def _delete(self, kind: type[Object], item: Object, *, foreground: bool) -> None:
         await self.client.delete(
@@ -140,15 +140,8 @@ class CleanupController(Controller):
             propagation_policy="Foreground" if foreground else "Background",
         )
 
-    async def _patch(self, kind: type[Object], item: Object, metadata: dict[str, Any]) -> None:
-        await self.client.patch(
-            kind,
-            item.name,
-            {"metadata": metadata},
-            item.namespace,
-            uid=item.uid,
-            resource_version=item.metadata.resource_version,
-        )
+    async def _patch(self, item: Object, metadata: dict[str, Any]) -> None:
+        await self.client.revise(item, {"metadata": metadata})
 
     # --- namespaces ----------------------------------------------------------------------------------------------
 

@@ -92,14 +92,8 @@ class NodeLifecycleController(Controller):
             "message": message,
             "lastTransitionTime": stamp,
         }
-        answer = await self.client.patch(
-            Node,
-            node.name,
-            {"status": {"conditions": [condition]}},
-            subresource="status",
-            uid=node.uid,
-            resource_version=node.metadata.resource_version,
-            strategy="strategic",
+        answer = await self.client.revise(
+            node, {"status": {"conditions": [condition]}}, subresource="status", strategy="strategic"
         )
         self._nodes.accept(answer)
         self.log.warning("NodeNotReady", node=node.name, reason=message)
@@ -118,13 +112,7 @@ class NodeLifecycleController(Controller):
         if list(node.spec.taints) == wanted:
             return
         body: list[Any] = msgspec.to_builtins(wanted)
-        answer = await self.client.patch(
-            Node,
-            node.name,
-            {"spec": {"taints": body or None}},
-            uid=node.uid,
-            resource_version=node.metadata.resource_version,
-        )
+        answer = await self.client.revise(node, {"spec": {"taints": body or None}})
         self._nodes.accept(answer)
         self.log.info("Tainted", node=node.name, taints=[f"{t.key}:{t.effect}" for t in wanted])
 
@@ -157,6 +145,4 @@ class NodeLifecycleController(Controller):
         self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion: {message}")
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        await self.client.patch(
-            Pod, pod.name, {"status": status}, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
-        )
+        await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")

@@ -61,6 +61,4 @@ class PodGCController(Controller):
             "lastTransitionTime": format_time(self.now()),
         }
         status = {"phase": "Failed", "conditions": [condition]}
-        await self.client.patch(
-            Pod, pod.name, {"status": status}, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
-        )
+        await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")

@@ -141,9 +141,7 @@ class ProvisioningController(Controller):
     async def _failed(self, pv: PersistentVolume, error: Exception) -> None:
         self._tell(pv, "Warning", "VolumeFailedDelete", str(error))
         status = {"phase": "Failed", "message": str(error)}
-        self._volumes.accept(
-            await self.client.patch(PersistentVolume, pv.name, {"status": status}, subresource="status", uid=pv.uid)
-        )
+        self._volumes.accept(await self.client.revise(pv, {"status": status}, subresource="status", any_version=True))
 
     def _tell(self, about: PersistentVolumeClaim | PersistentVolume, type_: Any, code: str, message: str) -> None:
         if self._told.get(about.uid) != message:

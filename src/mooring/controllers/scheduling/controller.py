@@ -136,14 +136,7 @@ class SchedulingController(Controller):
         self._volumes.accept(answer)
 
     async def _select(self, claim: PersistentVolumeClaim, node: Node) -> None:
-        answer = await self.client.patch(
-            PersistentVolumeClaim,
-            claim.name,
-            {"metadata": {"annotations": {SELECTED_NODE: node.name}}},
-            claim.namespace,
-            uid=claim.uid,
-            resource_version=claim.metadata.resource_version,
-        )
+        answer = await self.client.revise(claim, {"metadata": {"annotations": {SELECTED_NODE: node.name}}})
         self._claims.accept(answer)
 
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:

@@ -126,14 +126,7 @@ class StatefulSetController(Controller):
             "collisionCount": status.collision_count,
         }
         if wanted != held:
-            answer = await self.client.patch(
-                StatefulSet,
-                stateful_set.name,
-                {"status": wanted},
-                stateful_set.namespace,
-                subresource="status",
-                uid=stateful_set.uid,
-            )
+            answer = await self.client.revise(stateful_set, {"status": wanted}, subresource="status", any_version=True)
             self._sets.accept(answer)
 
 

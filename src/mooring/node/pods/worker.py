@@ -236,9 +236,7 @@ class PodWorker:
             return
         body = {"status": status}
         try:
-            answer = await self._client.patch(
-                Pod, pod.name, body, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
-            )
+            answer = await self._client.revise(pod, body, subresource="status", any_version=True, strategy="strategic")
         except (NotFound, Conflict):
             return  # it is gone, or another pod has its name
         self._written[pod.uid] = status
