@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
-from mooring.kube.config import find, load, read
+from mooring.apiserver.tls import ensure
+from mooring.kube.access import in_cluster
+from mooring.kube.config import connect, find, load, read
+from mooring.kube.credentials import REREAD_S, TokenFile
 from mooring.kube.errors import ConfigError
+from mooring.kube.execplugin import EXEC_VERSIONS
+from mooring.kube.times import wall_clock
 
 
 def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> Path:
@@ -27,41 +34,183 @@ def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dic
     return write(folder, yaml.safe_dump(document))
 
 
+def put(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
 def write(folder: Path, text: str) -> Path:
     (folder / "config").write_text(text)
     return folder / "config"
 
 
-def test_server_and_token_of_the_current_context(tmp_path: Path):
-    assert read(kubeconfig(tmp_path)) == ("http://127.0.0.1:1", "t0ken", None)
+async def test_server_and_token_of_the_current_context(tmp_path: Path):
+    access = read(kubeconfig(tmp_path))
+    assert access.server == "http://127.0.0.1:1"
+    assert await access.credentials.current() == ("t0ken", b"", b"")
+    assert access.namespace == "default"
 
 
-def test_a_named_context_goes_before_the_current_one_and_may_have_no_user(tmp_path: Path):
-    assert read(kubeconfig(tmp_path), "anonymous").token == ""
+async def test_a_named_context_goes_before_the_current_one_and_may_have_no_user(tmp_path: Path):
+    assert (await read(kubeconfig(tmp_path), "anonymous").credentials.current()).token == ""
 
 
 def test_load_gives_a_client(tmp_path: Path):
     assert load(kubeconfig(tmp_path)).transport is not None
 
 
-def test_a_token_file_is_found_beside_the_kubeconfig(tmp_path: Path):
+async def test_a_token_file_is_found_beside_the_kubeconfig_and_goes_before_a_token(tmp_path: Path):
     (tmp_path / "token").write_text("from-file\n")
-    assert read(kubeconfig(tmp_path, user={"tokenFile": "token"})).token == "from-file"
+    access = read(kubeconfig(tmp_path, user={"tokenFile": "token"}))
+    assert (await access.credentials.current()).token == "from-file"
 
 
 def test_https_is_verified_unless_the_file_says_otherwise(tmp_path: Path):
-    strict = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1"})).tls
-    lax = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True})).tls
-    assert strict is not None
+    strict = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1"})).trust.context()
+    lax = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True})).trust
     assert strict.verify_mode is ssl.CERT_REQUIRED
-    assert lax is not None
-    assert lax.verify_mode is ssl.CERT_NONE
+    assert strict.check_hostname
+    assert lax.context().verify_mode is ssl.CERT_NONE
+
+
+def test_server_name_proxy_and_namespace_are_understood(tmp_path: Path):
+    access = read(kubeconfig(tmp_path, cluster={"tls-server-name": "kubernetes", "proxy-url": "http://127.0.0.1:9"}))
+    assert (access.trust.server_name, access.proxy) == ("kubernetes", "http://127.0.0.1:9")
 
 
 def test_the_file_given_goes_before_the_environment(tmp_path: Path):
     path = kubeconfig(tmp_path)
-    assert find({"KUBECONFIG": "/nowhere"}, str(path)) == path
-    assert find({"KUBECONFIG": f"/nowhere:{path}"}) == path
+    assert find({"KUBECONFIG": "/nowhere"}, str(path)) == (path,)
+    assert find({"KUBECONFIG": f"/nowhere:{path}"}) == (path,)
+
+
+class TestSeveralFiles:
+    """KUBECONFIG lists are merged as kubectl merges them."""
+
+    def files(self, tmp_path: Path, *documents: dict[str, Any]) -> tuple[Path, ...]:
+        paths: list[Path] = []
+        for number, document in enumerate(documents):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            paths.append(write(folder, yaml.safe_dump(document)))
+        return find({"KUBECONFIG": ":".join(str(path) for path in paths)})
+
+    async def test_context_cluster_and_user_may_stand_in_three_files(self, tmp_path: Path):
+        files = self.files(
+            tmp_path,
+            {"current-context": "x"},
+            {"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "n"}}]},
+            {"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:7"}}]},
+            {"users": [{"name": "u", "user": {"tokenFile": "secret/token"}}]},
+        )
+        (tmp_path / "3" / "secret").mkdir()
+        (tmp_path / "3" / "secret" / "token").write_text("relative to its own file")
+        access = read(files)
+        assert (access.server, access.namespace) == ("http://127.0.0.1:7", "n")
+        assert (await access.credentials.current()).token == "relative to its own file"
+
+    async def test_the_first_file_to_name_something_wins_and_entries_are_not_mixed(self, tmp_path: Path):
+        def document(port: int, context: str, user: dict[str, str]) -> dict[str, Any]:
+            return {
+                "current-context": context,
+                "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "u", "user": user}],
+            }
+
+        files = self.files(tmp_path, document(1, "a", {}), document(2, "b", {"token": "second"}))
+        access = read(files)
+        assert access.server == "http://127.0.0.1:1"
+        assert (await access.credentials.current()).token == ""
+        assert read(files, "b").server == "http://127.0.0.1:1"
+
+    def test_an_error_names_the_file_that_it_is_in(self, tmp_path: Path):
+        files = self.files(
+            tmp_path,
+            {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}]},
+            {"clusters": [{"name": "c", "cluster": {"server": "ftp://x"}}]},
+        )
+        with pytest.raises(ConfigError, match=rf"^kubeconfig {files[1]}: cluster 'c' has no usable server URL"):
+            read(files)
+
+
+class TestInCluster:
+    """The service account of the pod we run in."""
+
+    ENVIRON: ClassVar = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    def folder(self, tmp_path: Path) -> Path:
+        ensure(tmp_path, wall_clock, put)
+        (tmp_path / "token").write_text("first")
+        (tmp_path / "namespace").write_text("mine")
+        return tmp_path
+
+    async def test_server_authority_token_and_namespace(self, tmp_path: Path):
+        access = in_cluster(self.ENVIRON, self.folder(tmp_path))
+        assert (access.server, access.namespace) == ("https://10.0.0.1:443", "mine")
+        assert (await access.credentials.current()).token == "first"
+        assert access.trust.context().verify_mode is ssl.CERT_REQUIRED
+        six = in_cluster(self.ENVIRON | {"KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
+        assert six.server == "https://[fd00::1]:443"
+
+    def test_it_is_used_only_if_there_is_no_kubeconfig(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        folder = self.folder(tmp_path)
+        assert connect(self.ENVIRON, service_account=folder).transport is not None
+        with pytest.raises(ConfigError, match="no kubeconfig at /nowhere"):
+            connect(self.ENVIRON, "/nowhere", service_account=folder)
+        with pytest.raises(ConfigError, match="no kubeconfig at"):
+            connect({}, service_account=folder)
+
+    def test_a_service_account_that_is_not_mounted_is_named(self, tmp_path: Path):
+        with pytest.raises(ConfigError, match=f"service account at {tmp_path}/nothing: "):
+            in_cluster(self.ENVIRON, tmp_path / "nothing")
+        with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST"):
+            in_cluster({}, tmp_path)
+
+
+class TestTokenFile:
+    """Tokens that somebody rotates, in virtual time."""
+
+    def test_a_rotated_token_is_used_after_a_minute(self, tmp_path: Path, run: Callable[[Any], Any]):
+        async def story():
+            path = tmp_path / "token"
+            path.write_text("first")
+            file = TokenFile(path)
+            assert (await file.current()).token == "first"
+            path.write_text("second")
+            await asyncio.sleep(REREAD_S - 1)
+            assert (await file.current()).token == "first"
+            await asyncio.sleep(2)
+            assert (await file.current()).token == "second"
+
+        run(story())
+
+    def test_a_token_that_was_refused_is_read_anew_at_once(self, tmp_path: Path, run: Callable[[Any], Any]):
+        async def story():
+            path = tmp_path / "token"
+            path.write_text("first")
+            file = TokenFile(path)
+            shown = await file.current()
+            path.write_text("second")
+            file.refused(shown)
+            assert (await file.current()).token == "second"
+
+        run(story())
+
+    @pytest.mark.parametrize("content", [None, "", " \n"])
+    def test_a_file_that_is_gone_or_empty_for_a_moment_keeps_the_token(
+        self, tmp_path: Path, content: str | None, run: Callable[[Any], Any]
+    ):
+        async def story():
+            path = tmp_path / "token"
+            path.write_text("first")
+            file = TokenFile(path)
+            path.unlink()
+            if content is not None:
+                path.write_text(content)
+            assert (await file.current()).token == "first"
+
+        run(story())
 
 
 def test_when_there_is_no_file_the_places_are_named():
@@ -102,7 +251,11 @@ HTTPS = {"server": "https://127.0.0.1:1"}
     ("cluster", "user", "message"),
     [
         ({}, {"tokenFile": "absent"}, "No such file"),
-        ({}, {"exec": {"command": "aws"}}, "user 'u' has 'exec', which is not understood"),
+        ({}, {"exec": {"command": "aws"}}, "exec of user 'u' has apiVersion None"),
+        ({}, {"exec": {"apiVersion": EXEC_VERSIONS[0]}}, "exec of user 'u' names no command"),
+        ({}, {"exec": {"apiVersion": EXEC_VERSIONS[0], "interactiveMode": "X"}}, "interactiveMode 'X'"),
+        ({}, {"exec": "aws"}, "exec of user 'u' is not a mapping"),
+        ({}, {"as": "root"}, "user 'u' has 'as', which is not understood"),
         ({}, {"username": "me", "password": "secret"}, "which is not understood"),
         (HTTPS | {"certificate-authority": "absent.pem"}, {}, "No such file"),
         (HTTPS | {"certificate-authority-data": "***"}, {}, "base64"),

@@ -71,7 +71,7 @@ def confirm_dead(name: str, kubeconfig: str | None, data_dir: str | None) -> Non
     given = kubeconfig or (str(layout.kubeconfig) if layout.kubeconfig.exists() else None)
 
     async def run() -> str:
-        client = config.load(config.find(os.environ, given))
+        client = config.connect(os.environ, given)
         try:
             return await confirm(client, name, now=wall_clock)
         finally:

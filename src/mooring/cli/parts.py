@@ -120,7 +120,7 @@ def controller(
         )
     log_lines(log_level)
     answer_signal()
-    client = config.load(config.find(os.environ, kubeconfig))
+    client = config.connect(os.environ, kubeconfig)
     settings = Settings(
         now=wall_clock,
         random=SystemRandom(),
@@ -172,7 +172,7 @@ def agent(
         fail("the node agent needs root: it mounts file systems and makes namespaces")
     log_lines(log_level)
     answer_signal()
-    client = config.load(config.find(os.environ, kubeconfig))
+    client = config.connect(os.environ, kubeconfig)
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),

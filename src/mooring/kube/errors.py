@@ -2,6 +2,7 @@
 
 KubeError
 ├── ConfigError             the kubeconfig cannot be used: a person must mend it
+├── CredentialError         who we are could not be proven (an exec plugin failed): nothing was sent
 ├── Unreachable             no answer. A write *may have happened*: read before deciding anything
 └── ApiError                the server answered with a Status
     ├── BadRequest          400, 415, 405: the request itself is wrong; repeating it is useless
@@ -29,6 +30,10 @@ class KubeError(Exception):
 
 class ConfigError(KubeError):
     """A kubeconfig that is missing, malformed or incomplete; the message names the file and the field."""
+
+
+class CredentialError(KubeError):
+    """A token file or exec plugin gave nothing to show; the message names it. The request was not sent."""
 
 
 class Unreachable(KubeError):

@@ -1,4 +1,9 @@
-"""The aiohttp transport: keep-alive connections, bearer token, TLS as the kubeconfig says."""
+"""The aiohttp transport: keep-alive connections, credentials, TLS and proxy as the kubeconfig says.
+
+Guarantees: a request whose credential the server did not accept (401: nothing was done) is sent once more if there is
+a newer credential. When the client certificate changes, the connections made with the old one are closed, as client-go
+does: watches break and are resumed.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +13,59 @@ from collections.abc import AsyncGenerator
 import aiohttp
 from yarl import URL
 
-from mooring.kube.errors import Unreachable
+from mooring.kube.credentials import Credential, Credentials, Given
+from mooring.kube.errors import CredentialError, Unreachable
+from mooring.kube.tls import Trust
 from mooring.kube.transport import Request, Response
 
 
 class HttpTransport:
     """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop."""
 
-    def __init__(self, server: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        token: str = "",
+        credentials: Credentials | None = None,
+        trust: Trust = Trust(),  # noqa: B008 - immutable
+        proxy: str = "",
+    ) -> None:
         self._server = server.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._tls = tls
+        self._credentials = credentials or Given(Credential(token))
+        self._trust = trust
+        self._proxy = proxy or None
         self._session: aiohttp.ClientSession | None = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True)
-            self._session = aiohttp.ClientSession(connector=connector, headers=self._headers, auto_decompress=True)
-        return self._session
+        self._shown = Credential()  # the certificate of the session
+        self._former: list[aiohttp.ClientSession] = []
 
     async def send(self, request: Request) -> Response:
+        credential = await self._credentials.current()
+        answer = await self._send(request, credential)
+        if answer.status == 401:
+            self._credentials.refused(credential)
+            newer = await self._credentials.current()
+            if newer != credential:
+                return await self._send(request, newer)
+        return answer
+
+    async def _send(self, request: Request, credential: Credential) -> Response:
         timeout = aiohttp.ClientTimeout(
             total=None if request.stream else request.timeout, sock_connect=5, sock_read=request.timeout
         )
+        headers = dict(request.headers)
+        if credential.token:
+            headers["Authorization"] = f"Bearer {credential.token}"
+        session = await self._open(credential)
         try:
-            answer = await self._open().request(
+            answer = await session.request(
                 request.method,
                 URL(self._server + request.path, encoded=True).with_query(list(request.query)),
-                headers=dict(request.headers),
+                headers=headers,
                 data=request.body or None,
                 timeout=timeout,
+                proxy=self._proxy,
+                server_hostname=self._trust.server_name or None,
             )
             if request.stream and answer.status < 300:
                 return Response(answer.status, answer.headers, b"", _pieces(answer))
@@ -45,6 +73,26 @@ class HttpTransport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(request, error) from error
         return Response(answer.status, answer.headers, body)
+
+    async def _open(self, credential: Credential) -> aiohttp.ClientSession:
+        """The session whose connections show the credential's certificate."""
+        certificate = credential._replace(token="")
+        if self._session is not None and not self._session.closed:
+            if certificate == self._shown:
+                return self._session
+            await self._session.close()
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls(certificate))
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        self._shown = certificate
+        return self._session
+
+    def _tls(self, certificate: Credential) -> ssl.SSLContext | bool:
+        if not self._server.startswith("https:"):
+            return True
+        try:
+            return self._trust.context(certificate.certificate, certificate.key)
+        except (OSError, ValueError) as error:
+            raise CredentialError(f"the client certificate for {self._server} cannot be used: {error}") from None
 
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable:
         return Unreachable(f"{request.method} {request.path} at {self._server}: {error or type(error).__name__}")
