@@ -162,3 +162,38 @@ def test_cluster_scoped_owners_are_found(play: Play) -> None:
         await until(gone(api, Secret, "owned"))
 
     play(story)
+
+
+def test_objects_of_a_kind_defined_later_are_collected(play: Play) -> None:
+    async def story(api: Client) -> None:
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "boats.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "boats", "singular": "boat", "kind": "Boat", "listKind": "BoatList"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        }
+        await asyncio.sleep(10)
+        await api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=definition)
+        await asyncio.sleep(10)
+        owner = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
+        boat = {
+            "apiVersion": "example.com/v1",
+            "kind": "Boat",
+            "metadata": {"name": "b", "ownerReferences": [names(owner)]},
+        }
+        boats = "/apis/example.com/v1/namespaces/default/boats"
+        await api.request("POST", boats, body=boat)
+        await api.delete(ConfigMap, "owner", "default")
+
+        async def no_boats() -> bool:
+            return b'"name":"b"' not in await api.request("GET", boats)
+
+        await until(no_boats)
+
+    play(story)

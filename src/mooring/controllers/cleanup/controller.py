@@ -1,13 +1,13 @@
 """The garbage collector and the namespace controller.
 
-Keys are "<group>/<plural>:<namespace/name>" and "namespace:<name>". Kinds come from discovery when it starts. That an
-owner is gone is believed only of a live read; every deletion carries the uid and the resourceVersion decided upon.
+Keys are "<group>/<plural>:<namespace/name>" and "namespace:<name>". Kinds come from discovery. That an owner is gone is
+believed only of a live read; every deletion carries the uid and the resourceVersion decided upon.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -17,38 +17,85 @@ from mooring.controllers.cleanup.decide import FOREGROUND, Act, Owner, decide
 from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.errors import NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Namespace, Object, OwnerReference, Resource
 from mooring.kube.times import Now
 
-DISCOVERY_RETRY_S = 1.0
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+KINDS = "kinds"
+SETTLE_S = 1.0
+LOOK_AGAIN_S = 300.0
 EMPTY_RETRY_S = 0.5
 
 
 class CleanupController(Controller):
-    """Upstream's garbage-collector and namespace controllers in one."""
+    """Upstream's garbage-collector and namespace controllers in one.
+
+    It watches CustomResourceDefinitions itself; for the kinds that there are, a `Collector` does the work, and another
+    one as soon as there are others.
+    """
 
     name = "garbage-collector"
+    workers = 1
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._namespaces = self.watch(Namespace, lambda namespace: [f"namespace:{namespace.name}"])
-        self._caches: dict[str, Informer[Object]] = {}
+        self.watch(metadata_kind(DEFINITIONS), lambda _: [KINDS], matters=lambda item: (item.uid, item.deleting))
         self._resources: list[Resource] = []
+        self._collecting: asyncio.Task[None] | None = None
+
+    async def started(self) -> None:
+        """Kinds are looked for once, also where there are no definitions."""
+        self.queue.add(KINDS)
 
     async def run(self) -> None:
-        """Finds out what kinds there are, then runs until cancelled."""
-        while not self._resources:
-            try:
-                self._resources = await discover(self.client)
-            except KubeError as error:
-                self.log.warning("discovery failed", error=str(error), retry_s=DISCOVERY_RETRY_S)
-                await asyncio.sleep(DISCOVERY_RETRY_S)
-        for resource in self._resources:
+        """Runs until cancelled."""
+        try:
+            await super().run()
+        finally:
+            await self._stop_collecting()
+
+    async def reconcile(self, key: str) -> None:
+        """Looks for kinds, and collects those that there are."""
+        if self._collecting is not None:
+            await asyncio.sleep(SETTLE_S)  # a new kind is served a moment after its definition exists
+        found = await discover(self.client)
+        if self._collecting is None or self._collecting.done() or found != self._resources:
+            await self._stop_collecting()
+            self._resources = found
+            collector = Collector(self.client, found, now=self.now, random=self.random)
+            self._collecting = asyncio.create_task(collector.run(), name=f"{self.name}: {len(found)} kinds")
+            self._collecting.add_done_callback(self._ended)
+        self.queue.add_after(KINDS, LOOK_AGAIN_S)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self.log.error("collecting ended: begun again", error=repr(task.exception()))
+            self.queue.add_after(KINDS, SETTLE_S)
+
+    async def _stop_collecting(self) -> None:
+        task, self._collecting = self._collecting, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+class Collector(Controller):
+    """Cleans up objects of the kinds given."""
+
+    name = "garbage-collector"
+
+    def __init__(self, client: Client, resources: Sequence[Resource], *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._resources = list(resources)
+        self._namespaces = self.watch(Namespace, lambda namespace: [f"namespace:{namespace.name}"])
+        self._caches: dict[str, Informer[Object]] = {}
+        for resource in resources:
             if resource.plural not in LEFT_OUT:
                 self._follow(resource)
-        await super().run()
 
     def _follow(self, resource: Resource) -> None:
         name = f"{resource.group}/{resource.plural}"
