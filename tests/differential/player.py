@@ -24,7 +24,9 @@ Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?( \+0000 UTC)?")
 _PLACE = re.compile(r"<<([a-z0-9]+)\.([^>]+)>>")
-_SPARSE_SUFFIX = 5
+_RECORD = re.compile(r"in record \(\d+\)")
+_SHOWN = 160
+_LONGEST_BASE, _SUFFIX = 58, 5
 
 
 async def play(steps: Iterable[tuple[str, Step]], send: Send) -> dict[str, Obj]:
@@ -39,7 +41,7 @@ async def play(steps: Iterable[tuple[str, Step]], send: Send) -> dict[str, Obj]:
         decoded = _decoded(body)
         if step.keep:
             kept[step.keep] = decoded
-        answers[name] = {"request": str(step), "status": status, "body": seen.normalised(decoded)}
+        answers[name] = {"request": str(step)[:_SHOWN], "status": status, "body": seen.normalised(decoded)}
     return answers
 
 
@@ -132,14 +134,18 @@ class Normaliser:
         if metadata.get("continue"):
             metadata["continue"] = "a token"
         base, name = metadata.get("generateName"), metadata.get("name", "")
-        if base and len(name) == len(base) + _SPARSE_SUFFIX and name.startswith(base):
+        base = (base or "")[:_LONGEST_BASE]
+        if base and len(name) == len(base) + _SUFFIX and name.startswith(base):
             self._names.setdefault(name, f"{base}<{len(self._names) + 1}>")
+        if uid and uid not in self._uids:
+            self._uids[uid] = f"uid of {self._text(name)}"
         return metadata
 
     def _text(self, text: str) -> str:
         for name, shown in self._names.items():
             text = text.replace(name, shown)
-        text = _UUID.sub(lambda found: self._uids.setdefault(found[0], f"uid {len(self._uids) + 1}"), text)
+        text = _UUID.sub(lambda found: self._uids.get(found[0], "a uid"), text)
+        text = _RECORD.sub("in record (a version)", text)
         return _TIME.sub("a time", text)
 
 

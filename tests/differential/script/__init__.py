@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.differential.script import basics, patches, pods
+from tests.differential.script import bad_input, basics, patches, pods, volumes, watches, workloads
 from tests.differential.steps import Step
 
 _SUBJECTS: dict[str, Sequence[Step]] = {
     "basics": basics.STEPS,
     "patches": patches.STEPS,
     "pods": pods.STEPS,
+    "volumes": volumes.STEPS,
+    "workloads": workloads.STEPS,
+    "watches": watches.STEPS,
+    "bad-input": bad_input.STEPS,
 }
 
 SCRIPT: list[tuple[str, Step]] = [
