@@ -278,3 +278,12 @@ def test_a_strategic_merge_patch_of_a_custom_object_is_refused(serve):
         await api.refused(415, api.patch(f"{WIDGETS}/w", {"spec": {"size": 2}}, "strategic"))
 
     serve(story)
+
+
+def test_strict_validation_names_the_fields_that_the_schema_does_not_have(serve):
+    async def story(api):
+        await api.create(DEFINITIONS, definition())
+        refusal = await api.refused(400, api.create(WIDGETS, widget(odd=1), ("fieldValidation", "Strict")))
+        assert 'strict decoding error: unknown field "spec.odd"' in refusal.message
+
+    serve(story)

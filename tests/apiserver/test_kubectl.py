@@ -306,7 +306,7 @@ async def test_a_wrong_manifest_is_refused_in_words(kube: Kubectl) -> None:
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: UPPER}\nspec: {containers: [{name: c, image: x}]}\n", "RFC 1123"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {terminationGracePeriodSeconds: soon}\n",
-            "Expected `int",
+            "cannot unmarshal string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
         ),
     ):
         bad.write_text(text)

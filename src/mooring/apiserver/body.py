@@ -1,5 +1,6 @@
 """Reading what a client sends: JSON or YAML within limits, or else a clear 400, 413 or 415."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -42,6 +43,36 @@ def read_object(body: bytes, content_type: str) -> Obj:
     if not isinstance(value, dict):
         raise BadRequest("the body of the request is not an object")
     return cast(Obj, value)
+
+
+def repeated_fields(body: bytes) -> list[str]:
+    """The paths of fields that a JSON object has more than once."""
+    seen_twice: list[bool] = []
+
+    def pairs(found: list[tuple[str, Any]]) -> _Pairs:
+        seen_twice.extend([True] * (len({name for name, _ in found}) < len(found)))
+        return _Pairs(found)
+
+    value = json.loads(body, object_pairs_hook=pairs)
+    return [*dict.fromkeys(_repeated(value, ""))] if seen_twice else []
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of a JSON object as they were sent."""
+
+
+def _repeated(value: Any, path: str) -> Iterable[str]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, each in value:
+            place = f"{path}.{name}" if path else name
+            if name in seen:
+                yield place
+            seen.add(name)
+            yield from _repeated(each, place)
+    elif isinstance(value, list):
+        for index, each in enumerate(cast(list[Any], value)):
+            yield from _repeated(each, f"{path}[{index}]")
 
 
 def _limited(body: bytes) -> bytes:

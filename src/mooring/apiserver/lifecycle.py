@@ -10,7 +10,7 @@ from typing import Any
 
 from mooring.apiserver import metadata
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid
-from mooring.apiserver.forms import check, tidied
+from mooring.apiserver.forms import tidied
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.strategy import Admission
 
@@ -19,7 +19,7 @@ _FORM_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
     """The object to store for a create. Its name and namespace are already settled."""
-    obj = tidied(kind, sent)
+    obj = _tidied(kind, sent, admission)
     metadata.stamp_new(obj["metadata"], uid=uid, now=admission.now, generation=kind.strategy.counts_generations)
     if kind.has_status and kind.strategy.clears_status:
         obj.pop("status", None)
@@ -36,7 +36,7 @@ def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
 
 def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bool) -> Obj:
     """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing changes."""
-    sent = tidied(kind, sent)
+    sent = _tidied(kind, sent, admission)
     obj = _through_status(kind, sent, old) if status else sent
     metadata.carry_over(obj["metadata"], old["metadata"])
     if not status and kind.has_status:
@@ -55,6 +55,14 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
     _judge(kind, obj, admit, old)
     metadata.tidy(obj["metadata"])
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+    return obj
+
+
+def _tidied(kind: Kind, sent: Obj, admission: Admission) -> Obj:
+    unknown: list[str] = []
+    obj = tidied(kind, sent, unknown)
+    if unknown:
+        admission.unknown_fields(kind, unknown)
     return obj
 
 
@@ -82,7 +90,6 @@ def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old:
     errors = metadata.validate(kind, meta)
     if old is not None:
         errors += metadata.validate_update(meta, old["metadata"])
-    check(kind, obj)
     try:
         errors += admit()
     except _FORM_ERRORS as error:

@@ -49,6 +49,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
     user: User | None = None
+    warnings: list[str] = field(default_factory=list[str])
+    """What the client is told beside the answer; whoever answers adds to it."""
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or the empty string."""

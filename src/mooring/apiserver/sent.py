@@ -1,10 +1,20 @@
 """What a writing request says: its object, its patch, its options and preconditions, checked against its path. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from mooring.apiserver.body import media_type, read, read_object
+from mooring.apiserver.body import media_type, read, read_object, repeated_fields
 from mooring.apiserver.deletion import DeleteOptions, parse_options
-from mooring.apiserver.errors import BadRequest, Obj, UnsupportedMediaType, conflict, invalid, invalid_value
+from mooring.apiserver.errors import (
+    ApiError,
+    BadRequest,
+    Obj,
+    UnsupportedMediaType,
+    conflict,
+    invalid,
+    invalid_value,
+    unsupported,
+)
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.managed_fields import Manager
@@ -16,6 +26,14 @@ from mooring.apiserver.routes import Route
 
 APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128
+_WISHES = ("Ignore", "Strict", "Warn")
+
+
+class TellFields(Protocol):
+    """Warns of fields of a kind that are unknown (or `what` they are), or refuses them, as the client wishes."""
+
+    def __call__(self, kind: Kind, paths: Sequence[str], what: str = "unknown") -> None: ...
+
 
 Patch = Callable[[Kind, Obj], Obj]
 """A patch, ready to be applied to an object of a kind."""
@@ -23,9 +41,37 @@ Patch = Callable[[Kind, Obj], Obj]
 
 def read_sent(request: Request, kind: Kind) -> Obj:
     """The object in the body, which must be of `kind`. Raises BadRequest."""
-    sent = read_object(request.body, request.headers.get("content-type", ""))
+    body_type = media_type(request.headers.get("content-type", ""))
+    sent = read_object(request.body, body_type)
     _check_kind(sent, kind)
+    if request.parameter("fieldValidation") in ("Strict", "Warn") and body_type.endswith("json"):
+        unknown_fields(request)(kind, repeated_fields(request.body), "duplicate")
     return sent
+
+
+def unknown_fields(request: Request) -> TellFields:
+    """What the request wants done about fields that a kind does not have. Raises Invalid for a wish that is none."""
+    wish = request.parameter("fieldValidation") or "Warn"
+    if wish not in _WISHES:
+        options = {"POST": "CreateOptions", "PATCH": "PatchOptions"}.get(request.method, "UpdateOptions")
+        raise invalid("meta.k8s.io", options, "", [unsupported("fieldValidation", wish, _WISHES)])
+
+    def tell(kind: Kind, paths: Sequence[str], what: str = "unknown") -> None:
+        told = [f'{what} field "{path}"' for path in paths]
+        if wish == "Warn":
+            request.warnings.extend(told)
+        if wish == "Strict" and told:
+            raise _refusal(request, kind, told)
+
+    return tell
+
+
+def _refusal(request: Request, kind: Kind, told: Sequence[str]) -> ApiError:
+    """Upstream's answer to unknown fields: of a patch, that it is invalid; of an object, that it is no such object."""
+    why = f"strict decoding error: {', '.join(told)}"
+    if request.method == "PATCH":
+        return invalid("", "", "", [invalid_value("patch", request.body.decode(errors="replace"), why)])
+    return BadRequest(f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {why}')
 
 
 def settle_namespace(meta: Obj, route: Route) -> None:

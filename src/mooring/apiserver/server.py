@@ -123,13 +123,14 @@ class Server:
     async def handle(self, request: Request) -> Response:
         """Answer one request. A watch's answer has a `stream`, which the caller closes with `aclose()`."""
         try:
-            return await self._answer(request)
+            answer = await self._answer(request)
         except ApiError as error:
-            return _failure(error)
+            answer = _failure(error)
         except WrongForm as error:
-            return _failure(BadRequest(str(error)))
+            answer = _failure(BadRequest(str(error)))
         except StoreFailed as error:
-            return _failure(Unavailable(str(error)))
+            answer = _failure(Unavailable(str(error)))
+        return _with_warnings(answer, request.warnings) if request.warnings else answer
 
     async def call(
         self,
@@ -159,6 +160,8 @@ class Server:
             return review
         route = resolve(request, kinds)
         auth.authorize(user, route)
+        if route.kind.custom is not None and route.kind.custom.deprecated:
+            request.warnings.append(route.kind.custom.deprecated)
         answer = await self._handler(route)(request, route)
         if self._cleanup.is_due(route):
             await self._cleanup.run()
@@ -193,6 +196,12 @@ VERSION: Obj = {
     "compiler": "",
     "platform": "linux/amd64",
 }
+
+
+def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
+    """The answer with its warnings in a header (RFC 7234, code 299), as kubectl prints them."""
+    quoted = [each.replace("\\", "\\\\").replace('"', '\\"') for each in dict.fromkeys(warnings)]
+    return replace(answer, headers={**answer.headers, "warning": ", ".join(f'299 - "{each}"' for each in quoted)})
 
 
 def _failure(error: ApiError) -> Response:

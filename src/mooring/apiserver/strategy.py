@@ -27,6 +27,8 @@ class Admission:
     now: str
     objects: Callable[[str], Sequence[Obj]]
     """The committed objects of a resource, by storage name (`storageclasses.storage.k8s.io`)."""
+    unknown_fields: Callable[[Any, Sequence[str]], None] = lambda kind, paths: None
+    """What is done about fields that a kind does not have: nothing, a warning, or a refusal."""
 
 
 def subdomain_error(name: str) -> str | None:

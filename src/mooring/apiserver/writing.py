@@ -54,6 +54,7 @@ from mooring.apiserver.sent import (
     read_sent,
     settle_name,
     settle_namespace,
+    unknown_fields,
 )
 from mooring.apiserver.store import Store, decode, encode
 from mooring.apiserver.strategy import Admission
@@ -92,7 +93,7 @@ class Writer:
                 meta["name"] = self._generated_name(meta["generateName"])
             auth.authorize_create(user, route, meta.get("name") or "")
             try:
-                item = await self.store_new(kind, sent, dry_run=is_dry_run(request))
+                item = await self.store_new(kind, sent, request)
             except AlreadyExists:
                 if not generated or attempt == _NAME_TRIES - 1:
                     raise
@@ -100,16 +101,21 @@ class Writer:
                 return self.answer(request, kind, item, 201)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def store_new(self, kind: Kind, sent: Obj, *, dry_run: bool = False) -> Item:
-        """Create an object whose name and namespace are settled. Raises AlreadyExists, NotFound, Forbidden, Invalid."""
+    async def store_new(self, kind: Kind, sent: Obj, request: Request | None = None) -> Item:
+        """Create an object whose name and namespace are settled, as `request` asks, if one does.
+
+        Raises AlreadyExists, NotFound, Forbidden, Invalid.
+        """
         kind, sent = _as_stored(kind, sent)
         meta: Obj = sent["metadata"]
         key: Key = (meta.get("namespace") or "", meta.get("name") or "")
         self._check_namespace(kind, key)
-        obj = created(kind, sent, self.admission(), uid=self._uid())
+        obj = created(kind, sent, self.admission(request), uid=self._uid())
         if self.store.head(kind.storage, key) is not None:
             raise already_exists(kind.resource, key[1])
-        return self.imagined(key, obj) if dry_run else await self.store.write(kind.storage, key, obj)
+        if request is not None and is_dry_run(request):
+            return self.imagined(key, obj)
+        return await self.store.write(kind.storage, key, obj)
 
     async def update(self, request: Request, route: Route) -> Response:
         """Replace an object by the one in the body."""
@@ -121,7 +127,7 @@ class Writer:
         if head is None:
             if not kind.strategy.create_on_update or route.subresource:
                 raise not_found(kind.resource, route.name)
-            item = await self.store_new(kind, sent, dry_run=is_dry_run(request))
+            item = await self.store_new(kind, sent, request)
             return self.answer(request, kind, item, 201)
         check_uid(route, meta, head)
         check_version(route, meta, head)
@@ -157,7 +163,7 @@ class Writer:
         settle_namespace(meta, route)
         if "managedFields" in meta:
             raise BadRequest("metadata.managedFields must be nil")
-        sent = tidied(kind, sent)
+        sent = self._tidied(request, kind, sent)
         force, now = request.flag("force"), stamp(self.now())
         head = self.store.head(kind.storage, (route.namespace, route.name))
         if head is None and route.subresource:
@@ -165,7 +171,7 @@ class Writer:
         if head is None:
             auth.authorize_create(request.user or ADMIN, route, route.name)
             new = applied(kind, None, sent, manager, force=force, now=now)
-            return self.answer(request, kind, await self.store_new(kind, new, dry_run=is_dry_run(request)), 201)
+            return self.answer(request, kind, await self.store_new(kind, new, request), 201)
         check_uid(route, meta, head)
         if meta.get("resourceVersion"):
             check_version(route, meta, head)
@@ -175,6 +181,13 @@ class Writer:
 
         return self.answer(request, kind, await self.revise(request, route, head, change))
 
+    def _tidied(self, request: Request, kind: Kind, sent: Obj) -> Obj:
+        unknown: list[str] = []
+        tidy = tidied(kind, sent, unknown)
+        if unknown:
+            unknown_fields(request)(kind, unknown)
+        return tidy
+
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
         """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
         kind = route.kind
@@ -183,7 +196,7 @@ class Writer:
             auth.authorize_pod(request.user or ADMIN, route, old)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
         kind, wanted = _as_stored(kind, change(seen))
-        new = revised(kind, wanted, old, self.admission(), status=route.subresource == "status")
+        new = revised(kind, wanted, old, self.admission(request), status=route.subresource == "status")
         if not is_apply(request):
             new = updated(kind, old, new, manager_of(request, route, "Update"), stamp(self.now()))
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
@@ -254,13 +267,15 @@ class Writer:
         accepted = negotiate(request.headers.get("accept", ""), protobuf=kind.speaks_protobuf)
         return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
-    def admission(self) -> Admission:
-        """What strategies may look at: the time, and the committed objects."""
+    def admission(self, request: Request | None) -> Admission:
+        """What strategies may look at: the time, the committed objects, and what the request wants of odd fields."""
 
         def objects(storage: str) -> list[Obj]:
             return [decode(item.body) for item in self.store.list(storage)]
 
-        return Admission(stamp(self.now()), objects)
+        if request is None:
+            return Admission(stamp(self.now()), objects)
+        return Admission(stamp(self.now()), objects, unknown_fields(request))
 
     def imagined(self, key: Key, obj: Obj) -> Item:
         """What a dry run answers: the object as it would be stored."""

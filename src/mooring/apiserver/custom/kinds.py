@@ -69,6 +69,14 @@ def _versioned(api_version: str) -> Callable[[Obj], Obj]:
     return lambda obj: {**obj, "apiVersion": api_version}
 
 
+def _deprecation(definition: Obj, version: Obj) -> str:
+    if not version.get("deprecated"):
+        return ""
+    group, name = text_at(definition, "spec.group"), text_at(version, "name")
+    told = f"{group}/{name} {text_at(definition, 'spec.names.kind')} is deprecated"
+    return text_at(version, "deprecationWarning") or told
+
+
 def _custom(definition: Obj, version: Obj) -> Custom:
     scale = object_at(version, "subresources.scale")
     columns = [
@@ -91,5 +99,5 @@ def _custom(definition: Obj, version: Obj) -> Custom:
         text_at(scale, "statusReplicasPath"),
         text_at(scale, "labelSelectorPath"),
         terminating=is_terminating(definition),
-        deprecated=text_at(version, "deprecationWarning") if version.get("deprecated") else "",
+        deprecated=_deprecation(definition, version),
     )

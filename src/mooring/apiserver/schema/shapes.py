@@ -1,0 +1,179 @@
+"""The shape of objects of the API's own kinds, as upstream gets it by reading JSON into Go types. Pure.
+
+Nulls and fields that a type does not have are dropped, quantities are printed canonically, and a value of the wrong
+type is an error in the words of Go's JSON decoder. The fields are the facts of `facts`.
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, cast
+
+from mooring.apiserver.schema.facts import Field, message
+from mooring.apiserver.schema.quantities import canonical
+from mooring.kube.quantity import InvalidQuantity
+
+Obj: TypeAlias = dict[str, Any]
+Shaper: TypeAlias = Callable[[Any, str, list[str]], Any]
+"""A value, its path, and where the paths of unknown fields go, to the value as it is kept."""
+
+
+class WrongShape(ValueError):
+    """A value is not of the type of its field; the message is the one that Go gives."""
+
+
+def shaped(name: str, obj: Obj, unknown: list[str], path: str = "") -> Obj:
+    """`obj` with the fields of message `name` only; the paths of others are added to `unknown`. Raises `WrongShape`.
+
+    An object with metadata may say its kind and apiVersion.
+    """
+    shapers, prefix = _shapers(name), f"{path}." if path else ""
+    made: Obj = {}
+    for key, value in obj.items():
+        shaper = shapers.get(key)
+        if shaper is None:
+            unknown.append(prefix + key)
+        elif value is not None:
+            made[key] = shaper(value, prefix + key, unknown)
+    return made
+
+
+@cache
+def _shapers(name: str) -> Mapping[str, Shaper]:
+    fields = message(name).fields
+    short = name.rpartition(".")[2]
+    found = {field.name: _shaper(field, short) for field in fields.values()}
+    if "metadata" in fields:
+        identity = _scalar("string", "TypeMeta")
+        found = {"kind": identity, "apiVersion": identity} | found
+    return found
+
+
+def _shaper(field: Field, owner: str) -> Shaper:
+    one, kind = _value(field.type, owner), _go_type(field)
+
+    def listed(value: Any, path: str, unknown: list[str]) -> Any:
+        if not isinstance(value, list):
+            raise _mismatch(value, owner, path, f"[]{kind}")
+        entries = cast(list[Any], value)
+        return [one(each, f"{path}[{index}]", unknown) for index, each in enumerate(entries) if each is not None]
+
+    def mapped(value: Any, path: str, unknown: list[str]) -> Any:
+        if not isinstance(value, dict):
+            raise _mismatch(value, owner, path, f"map[string]{kind}")
+        entries = cast(Obj, value)
+        return {key: one(each, f"{path}.{key}", unknown) for key, each in entries.items() if each is not None}
+
+    return {"one": one, "list": listed, "map": mapped}[field.shape]
+
+
+def _go_type(field: Field) -> str:
+    *_, version, name = ("", *field.type.split("."))
+    return {"double": "float64", "bytes": "[]uint8"}.get(name, f"{version}.{name}" if version else name)
+
+
+def _value(kind: str, owner: str) -> Shaper:
+    if kind in _PARSED:
+        return _parsed(kind, owner)
+    if kind in _TYPES:
+        return _scalar(kind, owner)
+    if "." not in kind:
+        return _as_it_is
+
+    def nested(value: Any, path: str, unknown: list[str]) -> Any:
+        if not isinstance(value, dict):
+            *_, version, name = kind.split(".")
+            raise _mismatch(value, owner, path, f"{version}.{name}")
+        return shaped(kind, cast(Obj, value), unknown, path)
+
+    return nested
+
+
+def _as_it_is(value: Any, path: str, unknown: list[str]) -> Any:
+    """Somebody else's JSON, in which a null has a meaning."""
+    return value
+
+
+_TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("string", lambda value: isinstance(value, str)),
+    "bool": ("bool", lambda value: isinstance(value, bool)),
+    "int32": ("int32", lambda value: _is_whole(value) and -(2**31) <= value < 2**31),
+    "int64": ("int64", lambda value: _is_whole(value) and -(2**63) <= value < 2**63),
+    "double": ("float64", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "IntOrString": ("int32", lambda value: isinstance(value, str) or (_is_whole(value) and abs(value) < 2**31)),
+    "ExtraValue": ("v1.ExtraValue", lambda value: isinstance(value, list)),
+}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _scalar(kind: str, owner: str) -> Shaper:
+    go_type, fits = _TYPES[kind]
+
+    def shape(value: Any, path: str, unknown: list[str]) -> Any:
+        if not fits(value):
+            raise _mismatch(value, owner, path, go_type)
+        return value
+
+    return shape
+
+
+def _parsed(kind: str, owner: str) -> Shaper:
+    parse = _PARSED[kind]
+
+    def shape(value: Any, path: str, unknown: list[str]) -> Any:
+        if kind == "Quantity" and isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise _mismatch(value, owner, path, "[]uint8" if kind == "bytes" else "string")
+        return parse(value)
+
+    return shape
+
+
+def _quantity(text: str) -> str:
+    try:
+        return canonical(text)
+    except InvalidQuantity as error:
+        raise WrongShape(str(error)) from error
+
+
+@lru_cache(maxsize=1024)
+def _time(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text) if "T" in text else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise WrongShape(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse it')
+    return text
+
+
+def _base64(text: str) -> str:
+    try:
+        b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise WrongShape("illegal base64 data") from error
+    return text
+
+
+_PARSED: Mapping[str, Callable[[str], str]] = {
+    "Quantity": _quantity,
+    "Time": _time,
+    "MicroTime": _time,
+    "bytes": _base64,
+}
+
+
+def _mismatch(value: Any, owner: str, path: str, wanted: str) -> WrongShape:
+    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    found = names.get(cast(type[Any], type(value)), "null")
+    if found == "number" and wanted.startswith("int"):
+        found = f"number {value}"
+    place = re.sub(r"\[\d+\]", "", path)
+    return WrongShape(f"json: cannot unmarshal {found} into Go struct field {owner}.{place} of type {wanted}")
