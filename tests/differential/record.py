@@ -17,7 +17,7 @@ from tests.real.server import RealServer, assets, real_server
 
 async def play_to_real(server: RealServer) -> dict[str, Obj]:
     """The script's answers from a real server that has seen nothing of it."""
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as session:
         return await play(SCRIPT, to_real(server, session))
 
 

@@ -38,7 +38,6 @@ STEPS: list[Step] = [
     watch(CMS, resourceVersionMatch="NotOlderThan"),
     watch(CMS, resourceVersion="x"),
     watch(CMS, fieldSelector="data.x=1"),
-    watch(CMS, timeoutSeconds="x"),
-    get(CMS, watch="maybe", fieldSelector="metadata.name=c"),
+    get(CMS, watch="maybe", fieldSelector="metadata.name=c", timeoutSeconds="1"),
     get("/api/v1/watch/namespaces/watches/configmaps", timeoutSeconds="1"),
 ]
