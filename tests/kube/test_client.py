@@ -12,7 +12,7 @@ from wire import request
 
 from mooring.kube import errors
 from mooring.kube.client import Client
-from mooring.kube.objects import ConfigMap, Node, Pod
+from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, StatefulSet
 from mooring.kube.transport import InProcess, Request, Response
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
@@ -274,3 +274,104 @@ def test_how_long_to_wait_when_throttled_is_the_servers_word():
     found = errors.from_answer(429, answer, tried="POST /x")
     assert isinstance(found, errors.Throttled)
     assert found.retry_after == 7
+
+
+class Busy:
+    """Answers 429 a number of times; notes when it was asked."""
+
+    def __init__(self, inner: Any, times: int, headers: dict[str, str], body: bytes = b"{}") -> None:
+        self.inner, self.left, self.headers, self.body = inner, times, headers, body
+        self.asked: list[float] = []
+
+    async def send(self, request: Request) -> Response:
+        self.asked.append(asyncio.get_running_loop().time())
+        if self.left:
+            self.left -= 1
+            return Response(429, self.headers, self.body)
+        return await self.inner.send(request)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"Retry-After": "3"}, b"{}", 3.0),
+        ({}, b'{"details": {"retryAfterSeconds": 4}}', 4.0),
+        ({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"{}", 1.0),
+    ],
+)
+def test_a_throttled_read_is_tried_again_when_the_server_says(
+    play: Play, headers: dict[str, str], body: bytes, seconds: float
+):
+    async def story(api: Any):
+        busy = Busy(api.client.transport, 2, headers, body)
+        await Client(busy).get(Namespace, "default")  # type: ignore[arg-type]
+        assert [later - busy.asked[0] for later in busy.asked] == [0, seconds, 2 * seconds]
+
+    play(story)
+
+
+def test_a_read_that_stays_throttled_or_would_wait_long_is_an_error(play: Play):
+    async def story(api: Any):
+        for headers, attempts in (({"Retry-After": "1"}, 4), ({"Retry-After": "600"}, 1)):
+            busy = Busy(api.client.transport, 99, headers)
+            with pytest.raises(errors.Throttled) as caught:
+                await Client(busy).list(Namespace)  # type: ignore[arg-type]
+            assert len(busy.asked) == attempts
+            assert caught.value.retry_after == float(headers["Retry-After"])
+
+    play(story)
+
+
+def test_a_throttled_write_is_the_callers_to_repeat(play: Play):
+    async def story(api: Any):
+        busy = Busy(api.client.transport, 1, {"Retry-After": "9"})
+        with pytest.raises(errors.Throttled) as caught:
+            await Client(busy).create(ConfigMap, {"metadata": {"name": "m"}}, "default")  # type: ignore[arg-type]
+        assert (caught.value.retry_after, len(busy.asked)) == (9.0, 1)
+
+    play(story)
+
+
+def test_apply_creates_changes_and_removes_what_its_manager_owns(play: Play):
+    async def story(api: Any):
+        for data in ({"a": "1", "b": "1"}, {"a": "2"}):
+            applied = await api.client.apply(ConfigMap, "m", {"data": data}, "default", field_manager="one")
+            assert applied.data == data
+        await api.client.patch(ConfigMap, "m", {"data": {"other": "1"}}, "default")
+        assert (await api.client.apply(ConfigMap, "m", {}, "default", field_manager="one")).data == {"other": "1"}
+
+    play(story)
+
+
+def test_apply_on_anothers_field_is_a_conflict_that_names_it_unless_forced(play: Play):
+    async def story(api: Any):
+        await api.client.apply(ConfigMap, "m", {"data": {"a": "1"}}, "default", field_manager="one")
+        with pytest.raises(errors.Conflict, match="one") as caught:
+            await api.client.apply(ConfigMap, "m", {"data": {"a": "2"}}, "default", field_manager="two")
+        assert [cause["field"] for cause in caught.value.details["causes"]] == [".data.a"]
+        taken = await api.client.apply(ConfigMap, "m", {"data": {"a": "2"}}, "default", field_manager="two", force=True)
+        assert taken.data == {"a": "2"}
+
+    play(story)
+
+
+def test_delete_collection_deletes_what_matches(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b"):
+            body = {"metadata": {"name": name, "labels": {"name": name}}}
+            await api.client.create(ConfigMap, body, "default")
+        await api.client.delete_collection(ConfigMap, "default", label_selector="name=a")
+        assert [item.name for item in (await api.client.list(ConfigMap, "default")).items] == ["b"]
+
+    play(story)
+
+
+def test_a_subresource_of_another_kind_is_read_as_it_is(play: Play):
+    async def story(api: Any):
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"serviceName": "s", "replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        await api.client.create(StatefulSet, {"metadata": {"name": "s"}, "spec": spec}, "default")
+        scale = msgspec.json.decode(await api.client.get_raw(StatefulSet, name="s", namespace="default", sub="scale"))
+        assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
+
+    play(story)

@@ -117,19 +117,23 @@ def test_selectors_narrow_what_is_cached(play: Play):
 
 
 class Breaking:
-    """Breaks watches: the first `whole` of their pieces arrive, then the stream fails."""
+    """Breaks watches: the first `whole` of their pieces arrive, then the stream fails. Streams lists if told to."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, *, streams: bool = False) -> None:
         self.inner = inner
+        self.streams = streams
         self.whole: int | None = None
         self.watches: list[str] = []
         self.end = "break"
 
     async def send(self, request: Request) -> Response:
+        query = dict(request.query)
+        if "sendInitialEvents" in query and not self.streams:
+            return Response(422, {}, b'{"reason": "Invalid", "message": "sendInitialEvents is forbidden for watch"}')
         answer = await self.inner.send(request)
         if answer.stream is None:
             return answer
-        self.watches.append(dict(request.query)["resourceVersion"])
+        self.watches.append(query.get("resourceVersion", ""))
         return Response(answer.status, answer.headers, b"", self.pieces(answer.stream))
 
     async def pieces(self, stream: Any) -> AsyncIterator[bytes]:
@@ -149,6 +153,25 @@ class Breaking:
         await self.inner.close()
 
 
+class Single:
+    """Gives the lines of a stream one at a time."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def send(self, request: Request) -> Response:
+        answer = await self.inner.send(request)
+        return answer if answer.stream is None else Response(answer.status, {}, b"", self.lines(answer.stream))
+
+    async def lines(self, stream: Any) -> AsyncIterator[bytes]:
+        try:
+            async for piece in stream:
+                for line in piece.splitlines(keepends=True):
+                    yield line
+        finally:
+            await stream.aclose()
+
+
 def test_a_dropped_watch_goes_on_where_it_was_and_tells_nothing_twice(play: Play):
     async def story(api: Any):
         breaking = api.client.transport = Breaking(api.client.transport)
@@ -163,6 +186,97 @@ def test_a_dropped_watch_goes_on_where_it_was_and_tells_nothing_twice(play: Play
         assert watched.told == [(None, "1"), ("1", "2"), ("2", "3")]
         assert sum(line.startswith("GET") for line in api.wire.sent) == 1 + len(breaking.watches), "one list only"
         assert breaking.watches == sorted(breaking.watches, key=int)
+
+    play(story)
+
+
+def test_a_server_that_streams_no_lists_is_asked_for_pages_at_once_and_from_then_on(play: Play):
+    async def story(api: Any):
+        await create(api, "m", "1")
+        breaking = api.client.transport = Breaking(api.client.transport)
+        began = asyncio.get_running_loop().time()
+        watched = await Watched(api).synced()
+        assert asyncio.get_running_loop().time() == began
+        assert watched.values() == {"m": "1"}
+        await change(api, "m", "2")
+        await watched.until({"m": "2"})
+        assert breaking.watches == sorted(breaking.watches, key=int)
+
+    play(story)
+
+
+def test_a_list_is_streamed_and_its_stream_goes_on_as_the_watch(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b"):
+            await create(api, name, "1")
+        breaking = api.client.transport = Breaking(api.client.transport, streams=True)
+        watched = await Watched(api).synced()
+        assert watched.values() == {"a": "1", "b": "1"}
+        await change(api, "a", "2")
+        await watched.until({"a": "2", "b": "1"})
+        assert watched.told == [(None, "1"), (None, "1"), ("1", "2")]
+        assert breaking.watches == [""]
+        assert [line for line in api.wire.sent if "configmaps" in line] == ["GET /api/v1/configmaps"]
+
+    play(story)
+
+
+def test_a_streamed_list_that_breaks_changes_nothing_until_one_is_whole(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b", "c"):
+            await create(api, name, "1")
+        breaking = api.client.transport = Breaking(Single(api.client.transport), streams=True)
+        breaking.whole = 2
+        watched = Watched(api)
+        await asyncio.sleep(30)
+        assert watched.values() == {}
+        assert not watched.informer._synced.is_set()
+        breaking.whole = None
+        await watched.synced()
+        assert watched.told == [(None, "1")] * 3
+
+    play(story)
+
+
+def test_a_streamed_list_after_a_gap_tells_the_differences(play: Play):
+    async def story(api: Any):
+        for name in ("changed", "removed"):
+            await create(api, name, "1")
+        breaking = api.client.transport = Breaking(api.client.transport, streams=True)
+        watched = await Watched(api).synced()
+        watched.told.clear()
+        api.wire.down = True
+        await asyncio.sleep(5)
+        api.server.store._window = 3
+        await remove(api, "removed")
+        await create(api, "added", "1")
+        for value in range(10):
+            await change(api, "changed", str(value))
+        api.wire.down = False
+        await watched.until({"changed": "9", "added": "1"})
+        assert sorted(watched.told, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
+        assert breaking.watches.count("") == 2
+
+    play(story)
+
+
+def test_a_server_that_is_too_busy_is_left_alone_for_as_long_as_it_says(play: Play):
+    async def story(api: Any):
+        class Busy:
+            def __init__(self, inner: Any) -> None:
+                self.inner, self.times = inner, list[float]()
+
+            async def send(self, request: Request) -> Response:
+                self.times.append(asyncio.get_running_loop().time())
+                if len(self.times) < 3:
+                    return Response(429, {"retry-after": "7"}, b"{}")
+                return await self.inner.send(request)
+
+        busy = api.client.transport = Busy(api.client.transport)
+        await Watched(api).synced()
+        first, second, third, *_ = busy.times
+        assert second - first >= 7
+        assert third - second >= 7
 
     play(story)
 

@@ -94,6 +94,8 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level:
     help="Run each controller only while holding its Lease kube-system/mooring-<controller>: several may then be "
     "started, and one of them works.",
 )
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
+@click.option("--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port.")
 @PLUGIN_SETTING
 @LOG_LEVEL
 def controller(
@@ -101,6 +103,8 @@ def controller(
     kubeconfig: str | None,
     node_monitor_grace_period: float,
     leader_elect: bool,
+    metrics_port: int | None,
+    metrics_address: str,
     plugin_settings: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -109,7 +113,7 @@ def controller(
     There is no default: on a real cluster upstream's own controllers run, and each thing must have one controller.
     """
     from mooring.cli.controllers import FACTORIES, Settings, run_controllers
-    from mooring.kube import config
+    from mooring.kube import config, metrics
     from mooring.kube.times import wall_clock
 
     names = [name.strip() for name in controllers.split(",") if name.strip()]
@@ -129,10 +133,12 @@ def controller(
     )
 
     async def run() -> None:
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(client.close)
+            if metrics_port is not None:
+                port = await stack.enter_async_context(metrics.serving(metrics_address, metrics_port))
+                click.echo(f"metrics on http://{metrics_address}:{port}/metrics")
             await run_controllers(names, client, settings, leader_elect=leader_elect)
-        finally:
-            await client.close()
 
     run_until_signalled(run())
 

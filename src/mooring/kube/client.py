@@ -1,16 +1,19 @@
-"""A typed Kubernetes client: get, list, create, patch, delete, watch.
+"""A typed Kubernetes client: get, list, create, patch, apply, delete, watch, and subresources.
 
 Guarantees:
 - Objects come back as the partial structs of `mooring.kube.objects`; none of them is ever sent back. A write is a
-  create of a full body that the caller made, or a patch.
+  create of a full body that the caller made, a patch, or an apply.
 - `uid` and `resource_version` of a patch travel inside its metadata, those of a delete in its preconditions: the
   server refuses the write (Conflict) if the object is no longer the one that was decided upon.
 - `get` and `list` without a resourceVersion are answered from the store's present state, never from a cache.
+- A read that the server is too busy for (429) is tried again when its Retry-After says, three times; a write never:
+  whoever asked for it decides anew. (Nor is a watch: its informer waits.)
 - Failures are the classes of `mooring.kube.errors`; Unreachable and ServerError mean "the write may have happened".
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -29,6 +32,10 @@ PATCH_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 PatchType = Literal["merge", "json", "strategic"]
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+READ_ATTEMPTS = 4
+LONGEST_WAIT_S = 30.0
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -46,6 +53,9 @@ class _Envelope(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
 class _Meta(msgspec.Struct, gc=False):
     metadata: ObjectMeta
 
@@ -58,11 +68,15 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class WatchEvent(NamedTuple, Generic[T]):
-    """ADDED, MODIFIED or DELETED with the object, or BOOKMARK without one."""
+    """ADDED, MODIFIED or DELETED with the object, or BOOKMARK without one.
+
+    `initial_events_end` is set on the bookmark after the last of the initial events.
+    """
 
     type: str
     object: T | None
     resource_version: str
+    initial_events_end: bool = False
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -98,10 +112,17 @@ class Client:
         return answer.body
 
     async def _send(self, request: Request) -> Response:
-        answer = await self.transport.send(request)
-        if answer.status >= 300:
-            raise errors.from_answer(answer.status, answer.body, tried=f"{request.method} {request.path}")
-        return answer
+        """The answer of a success. A read that is throttled is tried again when the server says, a few times."""
+        attempts = READ_ATTEMPTS if request.method == "GET" and not request.stream else 1
+        while True:
+            answer = await self.transport.send(request)
+            attempts -= 1
+            if answer.status < 300:
+                return answer
+            error = _error(request, answer)
+            if not isinstance(error, errors.Throttled) or not attempts or error.retry_after > LONGEST_WAIT_S:
+                raise error
+            await asyncio.sleep(error.retry_after)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """One object, read live. NotFound if it is not there."""
@@ -142,6 +163,10 @@ class Client:
         resource = kind.RESOURCE
         full = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         return decoder(kind).decode(await self.request("POST", resource.path(namespace), body=full))
+
+    async def get_raw(self, kind: type[T], *, name: str, namespace: str = "", sub: str) -> bytes:
+        """The body of a subresource (scale, log) of the named object, as the server sends it."""
+        return await self.request("GET", kind.RESOURCE.path(namespace, name, sub))
 
     async def create_raw(self, kind: type[T], body: Mapping[str, Any], *, name: str, namespace: str, sub: str) -> bytes:
         """Posts `body` to a subresource (binding, eviction) of the named object."""
@@ -194,6 +219,35 @@ class Client:
             strategy=strategy,
         )
 
+    async def apply(
+        self,
+        kind: type[T],
+        name: str,
+        body: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str | None = None,
+    ) -> T:
+        """Server-side apply: creates the object or makes the fields of `body` so, owned by `field_manager`.
+
+        Fields that this manager applied before and `body` lacks are removed. Conflict, with the fields and their
+        managers in its details' causes, if others own fields that would change; with `force` they are taken over.
+        """
+        resource = kind.RESOURCE
+        metadata: Mapping[str, Any] = body.get("metadata") or {}
+        full = {
+            **body,
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {**metadata, "name": name},
+        }
+        query = [("fieldManager", field_manager), *([("force", "true")] if force else [])]
+        path = resource.path(namespace, name, subresource)
+        answer = await self.request("PATCH", path, query=query, body=full, content_type=APPLY)
+        return decoder(kind).decode(answer)
+
     async def delete(
         self,
         kind: type[T],
@@ -207,34 +261,48 @@ class Client:
     ) -> None:
         """Asks for the deletion of one object; Conflict if it is not the one named by the preconditions."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
-        options: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,
-            "gracePeriodSeconds": grace_period_seconds,
-            "propagationPolicy": propagation_policy,
-        }
-        body = {key: value for key, value in options.items() if value is not None}
+        given = {k: v for k, v in preconditions.items() if v is not None}
+        body = _delete_options(grace_period_seconds, propagation_policy, given)
         await self.request("DELETE", kind.RESOURCE.path(namespace, name), body=body)
+
+    async def delete_collection(
+        self,
+        kind: type[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+    ) -> None:
+        """Asks for the deletion of all objects that match; those that have finalizers go later."""
+        body = _delete_options(grace_period_seconds, propagation_policy)
+        query = _selectors(label_selector, field_selector)
+        await self.request("DELETE", kind.RESOURCE.path(namespace), query=query, body=body)
 
     async def watch(
         self,
         kind: type[T],
         namespace: str = "",
         *,
-        resource_version: str,
+        resource_version: str = "",
+        initial_events: bool = False,
         label_selector: str = "",
         field_selector: str = "",
         timeout: float = 300.0,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout` seconds).
 
+        With `initial_events` all that is there comes first, as ADDED, then a bookmark that says so: a list that needs
+        the memory of one object. Invalid from a server that does not know it.
         Gone when that version has left the server's history; Unreachable when the stream breaks.
         """
+        initial = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")) if initial_events else ()
         query = (
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
-            ("resourceVersion", resource_version),
+            *((("resourceVersion", resource_version),) if resource_version else ()),
+            *initial,
             ("timeoutSeconds", str(int(timeout))),
             *_selectors(label_selector, field_selector),
         )
@@ -253,6 +321,24 @@ class Client:
     async def close(self) -> None:
         """Closes the transport."""
         await self.transport.close()
+
+
+def _error(request: Request, answer: Response) -> errors.ApiError:
+    after = next((value for name, value in answer.headers.items() if name.lower() == "retry-after"), "")
+    return errors.from_answer(answer.status, answer.body, tried=f"{request.method} {request.path}", retry_after=after)
+
+
+def _delete_options(
+    grace_period_seconds: int | None, propagation_policy: str | None, preconditions: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": preconditions or None,
+        "gracePeriodSeconds": grace_period_seconds,
+        "propagationPolicy": propagation_policy,
+    }
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _selectors(label_selector: str, field_selector: str) -> list[tuple[str, str]]:
@@ -291,6 +377,7 @@ def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
         status = msgspec.json.decode(envelope.object)
         raise errors.from_answer(int(status.get("code") or 500), bytes(envelope.object), tried=f"watch {path}")
     if envelope.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, decoder(_Meta).decode(envelope.object).metadata.resource_version)
+        metadata = decoder(_Meta).decode(envelope.object).metadata
+        return WatchEvent("BOOKMARK", None, metadata.resource_version, INITIAL_EVENTS_END in metadata.annotations)
     found: T = decoder(kind).decode(envelope.object)
     return WatchEvent(envelope.type, found, found.metadata.resource_version)

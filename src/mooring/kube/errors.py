@@ -116,8 +116,11 @@ def _is_of_another_uid(answer: _Status) -> bool:
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
-def from_answer(status: int, body: bytes, *, tried: str) -> ApiError:
-    """The error for an HTTP answer; `tried` ("GET /api/v1/nodes/n") is named in its message."""
+def from_answer(status: int, body: bytes, *, tried: str, retry_after: str = "") -> ApiError:
+    """The error for an HTTP answer; `tried` ("GET /api/v1/nodes/n") is named in its message.
+
+    `retry_after` is the Retry-After header: seconds; it goes before the Status' retryAfterSeconds.
+    """
     try:
         answer = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
@@ -130,5 +133,6 @@ def from_answer(status: int, body: bytes, *, tried: str) -> ApiError:
     message = f"{tried}: {answer.message or f'HTTP {status}'}"
     error = kind(message, status=status, reason=answer.reason, details=answer.details)
     if isinstance(error, Throttled):
-        error.retry_after = float(error.details.get("retryAfterSeconds") or 1)
+        seconds = retry_after if retry_after.isdecimal() else error.details.get("retryAfterSeconds")
+        error.retry_after = float(seconds or 1)
     return error

@@ -7,6 +7,7 @@ does: watches break and are resumed.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 
@@ -15,6 +16,7 @@ from yarl import URL
 
 from mooring.kube.credentials import Credential, Credentials, Given
 from mooring.kube.errors import CredentialError, Unreachable
+from mooring.kube.metrics import count_request
 from mooring.kube.tls import Trust
 from mooring.kube.transport import Request, Response
 
@@ -32,6 +34,7 @@ class HttpTransport:
         proxy: str = "",
     ) -> None:
         self._server = server.rstrip("/")
+        self._host = URL(server).authority
         self._credentials = credentials or Given(Credential(token))
         self._trust = trust
         self._proxy = proxy or None
@@ -41,13 +44,23 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         credential = await self._credentials.current()
-        answer = await self._send(request, credential)
+        answer = await self._counted(request, credential)
         if answer.status == 401:
             self._credentials.refused(credential)
             newer = await self._credentials.current()
             if newer != credential:
-                return await self._send(request, newer)
+                return await self._counted(request, newer)
         return answer
+
+    async def _counted(self, request: Request, credential: Credential) -> Response:
+        loop = asyncio.get_running_loop()
+        began, code = loop.time(), None
+        try:
+            answer = await self._send(request, credential)
+            code = answer.status
+            return answer
+        finally:
+            count_request(request.method, self._host, code, loop.time() - began)
 
     async def _send(self, request: Request, credential: Credential) -> Response:
         timeout = aiohttp.ClientTimeout(

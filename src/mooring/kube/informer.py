@@ -1,10 +1,12 @@
 """A local copy of all objects of a kind, kept current by list and watch.
 
 Guarantees:
-- `synced()` returns once the first list is in the cache.
+- `synced()` returns once the first list is in the cache. A list is streamed where the server can (sendInitialEvents),
+  else fetched in pages; it is taken as a whole in both cases, an interrupted one changes nothing.
 - Changes are applied in the API server's order; an object never goes back to an older version.
 - A dropped watch resumes from the last version seen; a version too old (410) leads to a new list, whose differences
-  reach the handlers like any other change. Failures are retried with jittered backoff, for ever.
+  reach the handlers like any other change. Failures are retried with jittered backoff, for ever, and
+  not before the server's Retry-After.
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and `wait_for(version)`
   returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
@@ -20,7 +22,8 @@ from typing import Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client, WatchEvent
-from mooring.kube.errors import Gone, KubeError, Unreachable
+from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, Unreachable
+from mooring.kube.metrics import ReflectorMetrics
 from mooring.kube.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -61,6 +64,9 @@ class Informer(Generic[T]):
         self._retry = FIRST_RETRY_S  # until the next event of a watch
         self._version = 0  # everything up to this resourceVersion has been applied from list or watch
         self._synced = asyncio.Event()
+        self._listed = False  # the cache is what was there at _version
+        self._streams = True  # until the server says otherwise
+        self._metrics = ReflectorMetrics(kind.RESOURCE.plural)
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def add_handler(self, handler: Handler[T]) -> None:
@@ -102,26 +108,35 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
-        relist = True
         while True:
             try:
-                if relist:
+                if not self._listed and not self._streams:
                     await self._list()
-                relist = False
                 await self._watch()
             except KubeError as error:
-                relist = relist or isinstance(error, Gone)
-                retry = self._retry * (0.5 + self._random.random())
-                self._retry = min(self._retry * 2, LAST_RETRY_S)
-                log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=retry)
-                await asyncio.sleep(retry)
+                await self._recover(error)
+
+    async def _recover(self, error: KubeError) -> None:
+        if isinstance(error, Invalid) and not self._listed and self._streams:
+            self._streams = False
+            log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
+            return
+        self._listed = self._listed and not isinstance(error, Gone)
+        wait = self._retry * (0.5 + self._random.random())
+        if isinstance(error, Throttled):
+            wait = max(wait, error.retry_after)
+        self._retry = min(self._retry * 2, LAST_RETRY_S)
+        log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=wait)
+        await asyncio.sleep(wait)
 
     async def _list(self) -> None:
         listing = await self._client.list(
             self.kind, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
         )
-        version = int(listing.resource_version)
-        fresh = {item.key: item for item in listing.items}
+        self._replace({item.key: item for item in listing.items}, int(listing.resource_version))
+
+    def _replace(self, fresh: dict[str, T], version: int) -> None:
+        """Makes the cache what was there at a version; newer writes of our own stay."""
         for key, held in list(self._objects.items()):
             if key not in fresh and _version_of(held) <= version:
                 self._store(key, None)
@@ -129,26 +144,38 @@ class Informer(Generic[T]):
             held = self._objects.get(key)
             if held is None or _version_of(held) < _version_of(item):
                 self._store(key, item)
+        self._metrics.lists.inc()
         self._advance(version)
+        self._listed = True
         self._synced.set()
 
     async def _watch(self) -> None:
         """Applies what comes until the server ends the watch. Unreachable if that is at once, before anything came."""
         began, seen = asyncio.get_running_loop().time(), False
+        initial: dict[str, T] | None = None if self._listed else {}
         events = self._client.watch(
             self.kind,
             self._namespace,
-            resource_version=str(self._version),
+            resource_version=str(self._version) if self._listed else "",
+            initial_events=not self._listed,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
+        self._metrics.watches.inc()
         try:
             async for event in events:
-                self._apply(event)
+                if initial is None:
+                    self._apply(event)
+                elif event.initial_events_end:
+                    self._replace(initial, int(event.resource_version))
+                    initial = None
+                else:
+                    _gather(initial, event)
                 self._retry, seen = FIRST_RETRY_S, True
         finally:
             await events.aclose()
         if not seen and asyncio.get_running_loop().time() - began < 1:
+            self._metrics.short_watches.inc()
             raise Unreachable(f"the watch of {self.kind.RESOURCE.plural} was ended as soon as it began")
 
     def _apply(self, event: WatchEvent[T]) -> None:
@@ -186,11 +213,22 @@ class Informer(Generic[T]):
 
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
+        self._metrics.version.set(self._version)
         due = [future for wanted, future in self._waiters if wanted <= self._version]
         self._waiters = [(wanted, future) for wanted, future in self._waiters if wanted > self._version]
         for future in due:
             if not future.done():
                 future.set_result(None)
+
+
+def _gather(initial: dict[str, T], event: WatchEvent[T]) -> None:
+    """Notes one of the initial events, which are to be taken together."""
+    if event.object is None:
+        return
+    if event.type == "DELETED":
+        initial.pop(event.object.key, None)
+    else:
+        initial[event.object.key] = event.object
 
 
 def _version_of(item: Object) -> int:

@@ -26,6 +26,7 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.metrics import note_leading
 from mooring.kube.objects import Lease
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import Request, Response, Transport
@@ -98,6 +99,7 @@ class LeaderElector:
     async def _lead_once(self, guarded: Client, work: Work) -> bool:
         """Waits for the lease and runs the work; whether that was ended by the loss of the lease."""
         await self._acquire()
+        note_leading(self.name, True)
         log.info("leading", lease=self.name, identity=self.identity)
         lost = False
         try:
@@ -109,6 +111,7 @@ class LeaderElector:
             log.warning("lease lost", lease=self.name, error=str(error.exceptions[0]))
             lost = True
         finally:
+            note_leading(self.name, False)
             await self._release()
         return lost
 

@@ -19,6 +19,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from mooring.kube.metrics import QueueMetrics
+
 K = TypeVar("K")
 
 log = structlog.get_logger(component="workqueue")
@@ -36,9 +38,10 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, *, name: str = "", first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
         self._name = name  # for the log
+        self._metrics = QueueMetrics(name)
         self._ready: deque[K] = deque()  # every element is in _dirty and not in _working
-        self._dirty: set[K] = set()  # wants work
-        self._working: set[K] = set()  # is being worked on
+        self._dirty: dict[K, float] = {}  # wants work, since when
+        self._working: dict[K, float] = {}  # is being worked on, since when
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[K, int] = {}
         self._first_delay = first_delay
@@ -54,7 +57,9 @@ class WorkQueue(Generic[K]):
         self._cancel_timer(key)
         if self._closed or key in self._dirty:
             return
-        self._dirty.add(key)
+        self._dirty[key] = asyncio.get_running_loop().time()
+        self._metrics.adds.inc()
+        self._metrics.depth.inc()
         if key not in self._working:
             self._push(key)
 
@@ -76,6 +81,7 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = min(self._first_delay * 2**failures, self._last_delay)
+        self._metrics.retries.inc()
         self.add_after(key, delay)
         return delay
 
@@ -96,13 +102,14 @@ class WorkQueue(Generic[K]):
                 self._wake_next()  # in case this one had been woken: the key is another's now
                 raise
         key = self._ready.popleft()
-        self._dirty.discard(key)
-        self._working.add(key)
+        self._working[key] = now = asyncio.get_running_loop().time()
+        self._metrics.depth.dec()
+        self._metrics.waited.observe(now - self._dirty.pop(key))
         return key
 
     def done(self, key: K) -> None:
         """Work on `key` has ended; if it was added meanwhile, it is handed out again."""
-        self._working.discard(key)
+        self._metrics.worked.observe(asyncio.get_running_loop().time() - self._working.pop(key))
         if key in self._dirty:
             self._push(key)
 
@@ -113,6 +120,7 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._timers.clear()
         self._ready.clear()
+        self._metrics.depth.dec(len(self._dirty))
         self._dirty.clear()
         while self._wakeup:
             self._wake_next()
