@@ -8,6 +8,7 @@ from functools import lru_cache
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request, Response
+from mooring.apiserver.reviews import REVIEWS
 from mooring.apiserver.store import encode
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -48,7 +49,7 @@ def _wants_aggregated(accept: str) -> bool:
 def _groups(kinds: Kinds) -> Mapping[str, Mapping[str, list[Kind]]]:
     """Kinds by group and version, the preferred version first."""
     groups: dict[str, dict[str, list[Kind]]] = {}
-    for kind in kinds.all:
+    for kind in (*kinds.all, *REVIEWS):
         groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
     return {
         group: {name: versions[name] for name in sorted(versions, key=_precedence)}
@@ -81,13 +82,17 @@ def _aggregated_group(group: str, versions: Mapping[str, Iterable[Kind]]) -> Obj
     return {"metadata": {"name": group, "creationTimestamp": None}, "versions": shown}
 
 
+def _verbs(kind: Kind) -> Sequence[str]:
+    return ("create",) if kind in REVIEWS else _VERBS
+
+
 def _aggregated_resource(kind: Kind) -> Obj:
     resource: Obj = {
         "resource": kind.plural,
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.name},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": _VERBS,
+        "verbs": _verbs(kind),
         "shortNames": kind.short_names,
         "categories": kind.categories,
         "subresources": [_aggregated_subresource(kind, name) for name in sorted(kind.subresources)],
@@ -142,7 +147,7 @@ def _legacy_resources(kind: Kind) -> list[Obj]:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.name,
-        "verbs": _VERBS,
+        "verbs": _verbs(kind),
         "shortNames": kind.short_names,
         "categories": kind.categories,
     }

@@ -156,7 +156,7 @@ class Server:
         request, kinds = replace(request, user=user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
-        if (review := reviews.answer(request, user, kinds)) is not None:
+        if (review := reviews.answer(request, user, kinds, self.tokens)) is not None:
             return review
         route = resolve(request, kinds)
         auth.authorize(user, route)
