@@ -6,7 +6,7 @@ volume), and the pod is bound once its claims are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from mooring.controllers.scheduling.decide import PodVolume, choose
@@ -16,7 +16,7 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.claims import claim_name
-from mooring.volumes.matching import SELECTED_NODE, find_match
+from mooring.volumes.matching import SELECTED_NODE
 
 SCHEDULER_NAME = "default-scheduler"
 
@@ -76,7 +76,7 @@ class SchedulingController(Controller):
         elif all(each.bound for each in volumes):
             await self._bind(pod, choice.node, choice.reason)
         else:
-            await self._choose_for_claims(volumes, choice.node)
+            await self._choose_for_claims(volumes, choice.node, choice.matches)
 
     def _pods_on(self, node: str) -> int:
         return len(self._pods.by_index("node", node))
@@ -106,11 +106,13 @@ class SchedulingController(Controller):
         self.recorder.event(pod, "Normal", *reason)
         self._pods.accept(await self.client.get(Pod, pod.name, pod.namespace))
 
-    async def _choose_for_claims(self, volumes: Iterable[PodVolume], node: Node) -> None:
+    async def _choose_for_claims(
+        self, volumes: Iterable[PodVolume], node: Node, matches: Mapping[str, PersistentVolume]
+    ) -> None:
         for each in volumes:
             if each.bound or SELECTED_NODE in each.claim.metadata.annotations:
                 continue
-            fitting = find_match(each.claim, self._volumes.items(), node)
+            fitting = matches.get(each.claim.key)
             if fitting is not None:
                 await self._reserve(fitting, each.claim)
             else:

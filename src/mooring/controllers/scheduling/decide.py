@@ -23,17 +23,24 @@ from mooring.kube.objects import (
 )
 from mooring.kube.reason import Reason
 from mooring.kube.taints import matching
-from mooring.volumes.matching import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, find_match
+from mooring.volumes.matching import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    find_match,
+    requested,
+)
 from mooring.volumes.topology import fits, selector_matches
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
 
 
 class Choice(NamedTuple):
-    """The node, or None and why."""
+    """The node, or None and why. `matches`: the volume that is there for a claim, by the claim's key."""
 
     node: Node | None
     reason: Reason
+    matches: Mapping[str, PersistentVolume] = {}
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,11 @@ class PodVolume:
     @property
     def bound(self) -> bool:
         return self.claim.status.phase == "Bound" and self.volume is not None
+
+    @property
+    def provisions(self) -> bool:
+        """A volume can be made for the claim if none is there."""
+        return self.storage_class is not None and self.storage_class.provisioner != NO_PROVISIONER
 
     @property
     def delayed(self) -> bool:
@@ -71,7 +83,8 @@ def choose(
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
         best = min(fitting, key=lambda node: (pods_on(node.name), node.name))
-        return Choice(best, Reason("Scheduled", f"Successfully assigned {pod.key} to {best.name}"))
+        reason = Reason("Scheduled", f"Successfully assigned {pod.key} to {best.name}")
+        return Choice(best, reason, matches(volumes, best, free))
     counts = Counter(problem for problem in problems.values() if problem)
     listed = ", ".join(f"{count} {problem}" for problem, count in sorted(counts.items()))
     message = f"0/{len(considered)} nodes are available" + (f": {listed}." if listed else ".")
@@ -116,12 +129,13 @@ def _wanted_here(pod: Pod, node: Node) -> bool:
 
 
 def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: Sequence[PersistentVolume]) -> str | None:
+    found = matches(volumes, node, free)
     for each in volumes:
         if each.bound:
             assert each.volume is not None
             if not fits(each.volume, node):
                 return "node(s) had volume node affinity conflict"
-        elif not _can_be_bound(each, node, free):
+        elif not each.provisions and each.claim.key not in found:
             return "node(s) didn't find available persistent volumes to bind"
         chosen = each.claim.metadata.annotations.get(SELECTED_NODE)
         if not each.bound and chosen and chosen != node.name:
@@ -129,7 +143,15 @@ def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: Sequence[Per
     return None
 
 
-def _can_be_bound(volume: PodVolume, node: Node, free: Sequence[PersistentVolume]) -> bool:
-    storage_class = volume.storage_class
-    provisions = storage_class is not None and storage_class.provisioner != "kubernetes.io/no-provisioner"
-    return provisions or find_match(volume.claim, free, node) is not None
+def matches(volumes: Sequence[PodVolume], node: Node, free: Sequence[PersistentVolume]) -> dict[str, PersistentVolume]:
+    """The volumes that are there for the pod's unbound claims on a node, by the claim's key; each volume for one claim.
+
+    Smaller claims choose first (upstream's order), and those that nothing can be provisioned for before the others.
+    """
+    found: dict[str, PersistentVolume] = {}
+    left = {pv.key: pv for pv in free}
+    for each in sorted((v for v in volumes if not v.bound), key=lambda v: (v.provisions, requested(v.claim))):
+        match = find_match(each.claim, left.values(), node)
+        if match is not None:
+            found[each.claim.key] = left.pop(match.key)
+    return found
