@@ -210,7 +210,7 @@ class PodTemplates(Strategy):
         claims = [text_at(claim, "metadata.name") for claim in objects_at(obj, "spec.volumeClaimTemplates")]
         found = validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec", claims)
         replicas = value_at(obj, "spec.replicas")
-        if replicas < 0:
+        if replicas is not None and replicas < 0:
             found.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))
         if not object_at(obj, "spec.selector"):
             return [*found, required("spec.selector")]
