@@ -118,7 +118,7 @@ def test_an_object_that_its_schema_forbids_is_refused_with_every_reason(serve):
         await api.create(DEFINITIONS, definition())
         refusal = await api.refused(422, api.create(WIDGETS, widget(size=0, color="green")))
         assert "spec.size in body should be greater than or equal to 1" in refusal.message
-        assert 'spec.color: Unsupported value: "green": supported values: "blue", "red"' in refusal.message
+        assert 'spec.color: Unsupported value: "green": supported values: "red", "blue"' in refusal.message
         refusal = await api.refused(422, api.create(WIDGETS, widget(size="big")))
         assert (
             'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"' in refusal.message

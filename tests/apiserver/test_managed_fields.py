@@ -18,7 +18,10 @@ KEYS = {"containers": "name"}
 
 async def apply(api, path, body, manager="me", *, force=False):
     query = [("fieldManager", manager), *([("force", "true")] if force else [])]
-    return await api.send("PATCH", path, body, query, content_type="application/apply-patch+yaml")
+    kinds = {"configmaps": "ConfigMap", "statefulsets": "StatefulSet", "nodes": "Node"}
+    identity = {"apiVersion": "apps/v1" if "/apis/apps/" in path else "v1"}
+    identity |= {"kind": next(kind for plural, kind in kinds.items() if f"/{plural}/" in path)}
+    return await api.send("PATCH", path, identity | body, query, content_type="application/apply-patch+yaml")
 
 
 def configmap(data, **metadata):
@@ -151,8 +154,8 @@ def test_status_is_applied_through_its_subresource(serve):
 def test_what_cannot_be_applied_is_refused(serve, metadata):
     async def story(api):
         await api.refused(400, apply(api, f"{CONFIGMAPS}/a", configmap({}, **metadata)))
-        await api.refused(400, apply(api, f"{CONFIGMAPS}/a", configmap({}), ""))
-        await api.refused(400, apply(api, f"{CONFIGMAPS}/a", configmap({}), "x" * 129))
+        await api.refused(422, apply(api, f"{CONFIGMAPS}/a", configmap({}), ""))
+        await api.refused(422, apply(api, f"{CONFIGMAPS}/a", configmap({}), "x" * 129))
 
     serve(story)
 

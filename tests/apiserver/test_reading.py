@@ -120,11 +120,9 @@ def test_a_version_that_does_not_exist_yet_times_out(serve):
     "query",
     [
         ("limit", "x"),
-        ("limit", "-1"),
         ("continue", "nonsense"),
         ("continue", "bm9uc2Vuc2U"),
         ("resourceVersion", "x"),
-        ("resourceVersionMatch", "Exact"),
         ("labelSelector", "=="),
         ("fieldSelector", "spec.nosuch=x"),
         ("fieldSelector", "nonsense"),
@@ -166,5 +164,22 @@ def test_what_is_not_there_is_named(serve):
         for path in ("/apis/nosuch/v1/things", "/api/v1/nosuch", "/nosuch", "/api/v1/pods/a", "/api/v1/nodes/n/nosuch"):
             refusal = await api.refused(404, api.get(path))
             assert refusal.message == "the server could not find the requested resource"
+
+    serve(story)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        [("resourceVersionMatch", "Exact")],
+        [("resourceVersionMatch", "Perhaps"), ("resourceVersion", "1")],
+        [("resourceVersionMatch", "Exact"), ("resourceVersion", "0")],
+        [("sendInitialEvents", "true")],
+    ],
+)
+def test_parameters_of_a_list_that_contradict_each_other_are_invalid(serve, query):
+    async def story(api):
+        refusal = await api.refused(422, api.get(CONFIGMAPS, *query))
+        assert refusal.message.startswith('ListOptions.meta.k8s.io "" is invalid: ')
 
     serve(story)

@@ -205,8 +205,6 @@ def test_events_that_are_pending_come_in_one_piece(serve):
 @pytest.mark.parametrize(
     "query",
     [
-        [("resourceVersion", "x")],
-        [("sendInitialEvents", "true")],
         [("timeoutSeconds", "soon")],
         [("labelSelector", "!!")],
     ],
@@ -214,6 +212,14 @@ def test_events_that_are_pending_come_in_one_piece(serve):
 def test_a_watch_that_makes_no_sense_is_a_bad_request(serve, query):
     async def story(api):
         await api.refused(400, api.watch(PODS, *query))
+
+    serve(story)
+
+
+@pytest.mark.parametrize("query", [[("sendInitialEvents", "true")], [("resourceVersionMatch", "NotOlderThan")]])
+def test_parameters_of_a_watch_that_contradict_each_other_are_invalid(serve, query):
+    async def story(api):
+        await api.refused(422, api.watch(PODS, *query))
 
     serve(story)
 

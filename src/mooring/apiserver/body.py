@@ -26,7 +26,8 @@ def read(body: bytes, content_type: str) -> Any:
     _limited(body)
     kind = media_type(content_type)
     if kind.endswith("json"):
-        return _checked(_json(body))
+        shallow = body.count(b"{") + body.count(b"[") <= _MAX_DEPTH
+        return _json(body) if shallow else _checked(_json(body))
     if kind.endswith("yaml"):
         return _checked(_yaml(body))
     accepted = ", ".join(OBJECT_TYPES)

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from mooring.apiserver.dotted import object_at, text_at
-from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid, unsupported
+from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid_options, invalid_value, unsupported
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.times import parse, stamp
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_POLICIES = ("Orphan", "Background", "Foreground")
+_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,20 @@ Outcome: TypeAlias = Remove | Mark | Pending
 
 def parse_options(body: Obj, query: Mapping[str, str]) -> DeleteOptions:
     """Options from the body of a delete, or else from its query. Raises BadRequest or Invalid."""
+    if body.get("kind", "DeleteOptions") != "DeleteOptions":
+        version = body.get("apiVersion", "")
+        raise BadRequest(f'no kind "{body["kind"]}" is registered for version "{version}" as options of a delete')
     preconditions = object_at(body, "preconditions")
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
     if orphan is None and "orphanDependents" in query:
         orphan = query["orphanDependents"] in ("true", "1")
     if policy is not None and policy not in _POLICIES:
-        errors = [unsupported("propagationPolicy", policy, (*_POLICIES, ""))]
-        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
-    if orphan is not None and policy is None:
+        raise invalid_options("DeleteOptions", unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    if orphan is not None and policy is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, detail))
+    if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     return DeleteOptions(
         grace=_grace(body, query),
@@ -81,7 +86,7 @@ def _grace(body: Obj, query: Mapping[str, str]) -> int | None:
     try:
         seconds = int(asked)
     except (TypeError, ValueError) as error:
-        raise BadRequest(f"gracePeriodSeconds must be a whole number of seconds, not {asked!r}") from error
+        raise BadRequest(f'strconv.ParseInt: parsing "{asked}": invalid syntax') from error
     return seconds if seconds >= 0 else 1
 
 

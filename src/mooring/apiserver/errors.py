@@ -3,9 +3,9 @@
     StoreFailed                    the log lost its word: nothing more is written (see `store`)
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
-      BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406,
-      AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413, UnsupportedMediaType 415, Invalid 422,
-      TooManyRequests 429, Internal 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
+      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405,
+      NotAcceptable 406, AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413, UnsupportedMediaType 415, Invalid 422,
+      TooManyRequests 429, Internal 500, Unclassified 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
 
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
@@ -48,8 +48,9 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if self.details:
             status["details"] = self.details
         return status | {"code": self.code}
@@ -57,6 +58,10 @@ class ApiError(Exception):
 
 class BadRequest(ApiError):
     code, reason = 400, "BadRequest"
+
+
+class Unreadable(BadRequest):
+    """What was sent is not of the form of its kind."""
 
 
 class Unauthorized(ApiError):
@@ -112,6 +117,12 @@ class TooManyRequests(ApiError):
 
 class Internal(ApiError):
     pass
+
+
+class Unclassified(ApiError):
+    """A request at fault that upstream nevertheless answers with 500 and no reason; so do we."""
+
+    reason = ""
 
 
 class NotImplementedYet(ApiError):
@@ -197,10 +208,17 @@ def forbidden_field(field: str, detail: str) -> FieldError:
 
 
 def unsupported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
-    names = ", ".join(f'"{name}"' for name in sorted(allowed))
+    """`allowed` is printed in the order of a sequence; sorted, if it has no order."""
+    ordered = allowed if isinstance(allowed, Sequence) else sorted(allowed)
+    names = ", ".join(f'"{name}"' for name in ordered)
     return FieldError(
         "FieldValueNotSupported", field, f"Unsupported value: {json.dumps(value)}: supported values: {names}"
     )
+
+
+def invalid_options(options: str, *errors: FieldError) -> Invalid:
+    """The 422 answer to parameters that contradict the rules of `options` (`ListOptions`, ...)."""
+    return invalid("meta.k8s.io", options, "", errors)
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:

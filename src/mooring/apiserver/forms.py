@@ -5,7 +5,7 @@ into Go types; of custom kinds their schema says it.
 """
 
 from mooring.apiserver.custom import structural
-from mooring.apiserver.errors import BadRequest, Obj
+from mooring.apiserver.errors import Obj, Unreadable
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.schema.facts import message_of
 from mooring.apiserver.schema.shapes import WrongShape, shaped
@@ -17,14 +17,14 @@ _HEAD = ("kind", "apiVersion", "metadata")
 def tidied(kind: Kind, sent: Obj, unknown: list[str]) -> Obj:
     """A copy with kind, apiVersion and metadata in front, and only what the kind has; the rest is told in `unknown`.
 
-    Raises BadRequest for a field that holds something of another type.
+    Raises Unreadable for a field that holds something of another type.
     """
     try:
         metadata = shaped(_METADATA, sent["metadata"], unknown, "metadata")
         rest = _rest(kind, {key: value for key, value in sent.items() if key not in _HEAD}, unknown)
     except WrongShape as error:
         told = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
-        raise BadRequest(told) from error
+        raise Unreadable(told) from error
     return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata} | rest
 
 

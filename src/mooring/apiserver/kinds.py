@@ -118,7 +118,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Pod", "pods", True, ("po",), _POD, _ALL, pods.Pods()),
     Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), _STATUS, (), volumes.Volumes()),
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, ("pvc",), _STATUS, (), volumes.Claims()),
-    Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",)),
+    Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",), strategy=cluster.ConfigMaps()),
     Kind("", "v1", "Secret", "secrets", strategy=cluster.Secrets()),
     Kind("", "v1", "Service", "services", True, ("svc",), _STATUS, _ALL, cluster.Services()),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",)),

@@ -87,13 +87,14 @@ def _spec(obj: Obj) -> Obj:
 
 def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old: Obj | None = None) -> None:
     meta: Obj = obj["metadata"]
+    try:
+        found = admit()
+    except _FORM_ERRORS as error:
+        raise BadRequest(f"the object does not have the form of a {kind.name}: {_told(error)}") from error
     errors = metadata.validate(kind, meta)
     if old is not None:
         errors += metadata.validate_update(meta, old["metadata"])
-    try:
-        errors += admit()
-    except _FORM_ERRORS as error:
-        raise BadRequest(f"the object does not have the form of a {kind.name}: {_told(error)}") from error
+    errors += found
     if errors:
         raise invalid(kind.group, kind.name, meta.get("name") or "", errors)
 

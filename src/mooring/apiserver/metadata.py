@@ -3,8 +3,9 @@
 import re
 
 from mooring.apiserver.dotted import WrongForm, list_at, object_at, objects_at, strings_at, text_at
-from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid_value, required
+from mooring.apiserver.errors import BadRequest, FieldError, Obj, forbidden_field, invalid_value, required
 from mooring.apiserver.kinds import Kind
+from mooring.apiserver.strategy import subdomain_error
 
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _MAX_ANNOTATION_BYTES = 256 * 1024
@@ -51,9 +52,12 @@ def carry_over(metadata: Obj, old: Obj) -> None:
     """Keep what an update can never change or remove (upstream's `BeforeUpdate`)."""
     metadata.pop("selfLink", None)
     metadata["uid"] = metadata.get("uid") or old["uid"]
-    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+    for field in ("creationTimestamp", "generation"):
         metadata.pop(field, None)
         if field in old:
+            metadata[field] = old[field]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if field in old and metadata.get(field) is None:
             metadata[field] = old[field]
 
 
@@ -67,8 +71,8 @@ def validate(kind: Kind, metadata: Obj) -> list[FieldError]:
         found.append(invalid_value("metadata.name", name, why))
     for key, value in strings_at(metadata, "labels").items():
         found += _key_errors("metadata.labels", key)
-        if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
-            found.append(invalid_value("metadata.labels", value, _LABEL_VALUE))
+        if (why := _label_value_error(value)) is not None:
+            found.append(invalid_value("metadata.labels", value, why))
     annotations = strings_at(metadata, "annotations")
     for key in annotations:
         found += _key_errors("metadata.annotations", key)
@@ -79,6 +83,12 @@ def validate(kind: Kind, metadata: Obj) -> list[FieldError]:
         too_long = f"Too long: may not be more than {_MAX_ANNOTATION_BYTES} bytes"
         found.append(FieldError("FieldValueTooLong", "metadata.annotations", too_long))
     return found + _owner_errors(metadata) + _finalizer_errors(metadata)
+
+
+def _label_value_error(value: str) -> str | None:
+    if len(value) > 63:
+        return "must be no more than 63 bytes"
+    return None if not value or _LABEL_NAME.fullmatch(value) else _LABEL_VALUE
 
 
 _LABEL_VALUE = (
@@ -94,21 +104,45 @@ _QUALIFIED_NAME = (
 
 
 def _key_errors(path: str, key: str) -> list[FieldError]:
+    return [invalid_value(path, key, why) for why in qualified_name_errors(key)]
+
+
+def qualified_name_errors(key: str) -> list[str]:
+    """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
     prefix, slash, name = key.rpartition("/")
-    good = len(name) <= 63 and _LABEL_NAME.fullmatch(name) and len(prefix) <= 253 and (bool(prefix) or not slash)
-    return [] if good else [invalid_value(path, key, _QUALIFIED_NAME)]
+    found: list[str] = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif prefix and (why := subdomain_error(prefix)) is not None:
+        found.append(f"prefix part {why}")
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _LABEL_NAME.fullmatch(name):
+        found.append(_QUALIFIED_NAME)
+    return found
 
 
 def _finalizer_errors(metadata: Obj) -> list[FieldError]:
-    wrong = [each for each in list_at(metadata, "finalizers") if _key_errors("metadata.finalizers", each)]
-    return [invalid_value("metadata.finalizers", each, _QUALIFIED_NAME) for each in wrong]
+    found: list[FieldError] = []
+    for index, each in enumerate(list_at(metadata, "finalizers")):
+        wrong = _key_errors("metadata.finalizers", each)
+        if not wrong and "/" not in each and each not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            wrong = [invalid_value(f"metadata.finalizers[{index}]", each, detail)]
+        found += wrong
+    return found
+
+
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def _owner_errors(metadata: Obj) -> list[FieldError]:
     owners = objects_at(metadata, "ownerReferences")
     found = [
-        required(f"metadata.ownerReferences[{index}].{field}")
-        for index, owner in enumerate(owners)
+        invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
+        for owner in owners
         for field in ("apiVersion", "kind", "name", "uid")
         if not owner.get(field)
     ]
@@ -124,7 +158,7 @@ def _owner_errors(metadata: Obj) -> list[FieldError]:
 
 def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:
     """What an update changed that it may not change."""
-    immutable = ("name", "namespace", "uid", "creationTimestamp")
+    immutable = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
     found = [
         invalid_value(f"metadata.{field}", metadata.get(field), "field is immutable")
         for field in immutable
@@ -132,6 +166,9 @@ def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:
     ]
     added = set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added and "deletionTimestamp" in old:
-        detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {sorted(added)}"
-        found.append(FieldError("FieldValueForbidden", "metadata.finalizers", f"Forbidden: {detail}"))
+        told = ", ".join(f'"{each}"' for each in sorted(added))
+        detail = (
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{told}}}"
+        )
+        found.append(forbidden_field("metadata.finalizers", detail))
     return found

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +19,11 @@ from mooring.apiserver.negotiation import Accepted, negotiate
 from mooring.apiserver.protobuf import WATCH_TYPE
 from mooring.apiserver.rendering import render, render_list
 from mooring.apiserver.routes import Route
-from mooring.apiserver.selecting import rows_hold, selection, version_of
+from mooring.apiserver.selecting import check_list_options, rows_hold, selection, version_of
 from mooring.apiserver.store import Store, encode
 from mooring.apiserver.watching import Watch, error_line
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _LONGEST_WATCH_SECONDS = 24 * 3600
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You must start a new list without "
@@ -47,7 +49,8 @@ def _page(token: str) -> _Page:
         namespace, name = value["start"]
         return _Page(int(value["v"]), (str(namespace), str(name)))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadRequest("continue key is not valid: it must be one that the server has returned") from error
+        told = "it must be one that the server has returned"
+        raise BadRequest(f"invalid continue token: continue key is not valid: {told}") from error
 
 
 class Reader:
@@ -73,9 +76,12 @@ class Reader:
     def list(self, request: Request, route: Route) -> Response:
         """The selected objects as of one version, whole or by pages."""
         accepted = negotiate(request.headers.get("accept", ""), protobuf=route.kind.speaks_protobuf)
+        check_list_options(request, watch=False)
         selected = selection(request, route)
         limit, page = _limit(request), None
         if token := request.parameter("continue"):
+            if request.parameter("resourceVersion") not in ("", "0"):
+                raise BadRequest("specifying resource version is not allowed when using continue")
             page = _page(token)
         version = page.version if page else self._list_version(request)
         items = [item for item in self._items(route, version, page) if selected.includes(item)]
@@ -97,15 +103,8 @@ class Reader:
             raise Expired(_CONTINUE_TOO_OLD) if page else error from None
 
     def _list_version(self, request: Request) -> int:
-        match = request.parameter("resourceVersionMatch")
         version = version_of(request.parameter("resourceVersion"))
-        if match not in ("", "Exact", "NotOlderThan"):
-            raise BadRequest(
-                f'resourceVersionMatch: Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
-            )
-        if match and not request.parameter("resourceVersion"):
-            raise BadRequest("resourceVersionMatch is forbidden unless resourceVersion is provided")
-        if match == "Exact":
+        if request.parameter("resourceVersionMatch") == "Exact":
             return version
         self._store.check_not_future(version)
         return self._store.version
@@ -113,6 +112,7 @@ class Reader:
     def watch(self, request: Request, route: Route) -> Response:
         """A stream of changes; see `watching`."""
         accepted = negotiate(request.headers.get("accept", ""), protobuf=route.kind.speaks_protobuf)
+        check_list_options(request, watch=True)
         selected = selection(request, route)
         timeout = version_of(request.parameter("timeoutSeconds"), "timeoutSeconds")
         headers = {"content-type": WATCH_TYPE if accepted.encoding == "protobuf" else "application/json"}
@@ -129,7 +129,11 @@ async def _one(chunk: bytes) -> AsyncIterator[bytes]:
 
 
 def _limit(request: Request) -> int:
-    return version_of(request.parameter("limit"), "limit")
+    """How many objects a page may have; 0 or less is no limit. Raises BadRequest."""
+    text = request.parameter("limit") or "0"
+    if not _NUMBER.fullmatch(text):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(0, int(text))
 
 
 def respond(status: int, body: bytes, accepted: Accepted = Accepted()) -> Response:  # noqa: B008 - immutable

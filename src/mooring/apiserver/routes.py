@@ -7,7 +7,8 @@ from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_NAMED_METHODS = ("GET", "PUT", "PATCH", "DELETE")
+_POSTED = ("binding", "eviction")
+_NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,26 @@ def _route(request: Request, kind: Kind, namespace: str, rest: list[str]) -> Rou
         raise unknown_path()
     if kind.namespaced and name and not namespace:
         raise unknown_path()
-    return Route(kind, _verb(request, kind, name, subresource), namespace, name, subresource)
+    return Route(kind, _verb(request, kind, namespace, name, subresource), namespace, name, subresource)
 
 
-def _verb(request: Request, kind: Kind, name: str, subresource: str) -> str:
+def _verb(request: Request, kind: Kind, namespace: str, name: str, subresource: str) -> str:
     method = request.method
+    if method in _method_errors(kind, namespace, name, subresource):
+        raise MethodNotAllowed(_NOT_ALLOWED)
     if method == "GET":
         return "get" if name else "watch" if request.flag("watch") else "list"
     if method == "DELETE" and not subresource:
         return "delete" if name else "deletecollection"
-    if method in _VERBS and (method == "POST") == (not name or subresource in ("binding", "eviction")):
+    if method in _VERBS and (method == "POST") == (not name or subresource in _POSTED):
         return _VERBS[method]
-    message = "the server does not allow this method on the requested resource"
-    raise MethodNotAllowed(message, group=kind.group, kind=kind.plural)
+    raise MethodNotAllowed(_NOT_ALLOWED)
+
+
+def _method_errors(kind: Kind, namespace: str, name: str, subresource: str) -> tuple[str, ...]:
+    """The methods that the path would have, were it not for its kind or its missing namespace."""
+    if subresource in _POSTED:
+        return ("GET", "PUT", "PATCH", "DELETE")
+    if kind.namespaced and not namespace:
+        return ("POST", "DELETE")
+    return ("DELETE",) if kind.storage == "namespaces" and not name else ()

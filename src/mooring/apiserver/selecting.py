@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.apiserver.errors import BadRequest
+from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbidden_field, invalid_options, unsupported
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request
 from mooring.apiserver.routes import Route
@@ -47,6 +47,53 @@ def selection(request: Request, route: Route) -> Selection:
         if field not in known:
             raise BadRequest(f"field label not supported: {field}")
     return Selection(route.namespace, labels, fields)
+
+
+def check_list_options(request: Request, *, watch: bool) -> None:
+    """Raises Invalid if the parameters of a list or a watch contradict each other (upstream's rules)."""
+    version = request.parameter("resourceVersion")
+    if watch and version and not version.isdecimal():
+        told = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise Unclassified(f'resourceVersion: Invalid value: "{version}": {told}')
+    errors = _watch_errors(request) if watch else _match_errors(request)
+    if errors:
+        raise invalid_options("ListOptions", *errors)
+
+
+def _match_errors(request: Request) -> list[FieldError]:
+    match, version = request.parameter("resourceVersionMatch"), request.parameter("resourceVersion")
+    found: list[FieldError] = []
+    if request.parameter("sendInitialEvents"):
+        found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if not match:
+        return found
+    if request.parameter("continue"):
+        found.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
+    if not version:
+        found.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if match not in ("Exact", "NotOlderThan"):
+        found.append(unsupported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
+    if match == "Exact" and version == "0":
+        found.append(forbidden_field(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return found
+
+
+def _watch_errors(request: Request) -> list[FieldError]:
+    match, initial = request.parameter("resourceVersionMatch"), request.parameter("sendInitialEvents")
+    if not initial and match:
+        return [
+            forbidden_field(_MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        ]
+    found: list[FieldError] = []
+    if initial and match != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        found.append(forbidden_field(_MATCH, detail))
+        if match:
+            found.append(unsupported(_MATCH, match, ["NotOlderThan"]))
+    return found
+
+
+_MATCH = "resourceVersionMatch"
 
 
 def version_of(text: str, parameter: str = "resourceVersion") -> int:

@@ -8,11 +8,17 @@ from mooring.apiserver.deletion import DeleteOptions, parse_options
 from mooring.apiserver.errors import (
     ApiError,
     BadRequest,
+    FieldError,
     Obj,
+    Unclassified,
+    Unreadable,
     UnsupportedMediaType,
     conflict,
+    forbidden_field,
     invalid,
+    invalid_options,
     invalid_value,
+    required,
     unsupported,
 )
 from mooring.apiserver.history import Item
@@ -26,7 +32,8 @@ from mooring.apiserver.routes import Route
 
 APPLY = "application/apply-patch+yaml"
 _LONGEST_MANAGER = 128
-_WISHES = ("Ignore", "Strict", "Warn")
+_WISHES = ("", "Ignore", "Strict", "Warn")
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 
 class TellFields(Protocol):
@@ -43,7 +50,7 @@ def read_sent(request: Request, kind: Kind) -> Obj:
     """The object in the body, which must be of `kind`. Raises BadRequest."""
     body_type = media_type(request.headers.get("content-type", ""))
     sent = read_object(request.body, body_type)
-    _check_kind(sent, kind)
+    check_kind(sent, kind)
     if request.parameter("fieldValidation") in ("Strict", "Warn") and body_type.endswith("json"):
         unknown_fields(request)(kind, repeated_fields(request.body), "duplicate")
     return sent
@@ -53,8 +60,7 @@ def unknown_fields(request: Request) -> TellFields:
     """What the request wants done about fields that a kind does not have. Raises Invalid for a wish that is none."""
     wish = request.parameter("fieldValidation") or "Warn"
     if wish not in _WISHES:
-        options = {"POST": "CreateOptions", "PATCH": "PatchOptions"}.get(request.method, "UpdateOptions")
-        raise invalid("meta.k8s.io", options, "", [unsupported("fieldValidation", wish, _WISHES)])
+        raise invalid_options(options_of(request), unsupported("fieldValidation", wish, _WISHES))
 
     def tell(kind: Kind, paths: Sequence[str], what: str = "unknown") -> None:
         told = [f'{what} field "{path}"' for path in paths]
@@ -74,6 +80,11 @@ def _refusal(request: Request, kind: Kind, told: Sequence[str]) -> ApiError:
     return BadRequest(f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {why}')
 
 
+def options_of(request: Request) -> str:
+    """What upstream calls the parameters of a writing request."""
+    return _OPTIONS.get(request.method, "DeleteOptions")
+
+
 def settle_namespace(meta: Obj, route: Route) -> None:
     """Give the object the namespace of its path. Raises BadRequest if it says another one."""
     if not route.kind.namespaced:
@@ -87,8 +98,12 @@ def settle_namespace(meta: Obj, route: Route) -> None:
     meta["namespace"] = given
 
 
-def settle_name(meta: Obj, route: Route) -> None:
-    """Give the object the name of its path. Raises BadRequest if it says another one."""
+def settle_name(meta: Obj, route: Route, *, needed: bool = True) -> None:
+    """Give the object the name of its path. Raises BadRequest if it says another one, or none where it is needed."""
+    if needed and not meta.get("name"):
+        raise BadRequest(
+            f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+        )
     if (meta.get("name") or route.name) != route.name:
         told = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
         raise BadRequest(told)
@@ -96,10 +111,10 @@ def settle_name(meta: Obj, route: Route) -> None:
 
 
 def is_dry_run(request: Request) -> bool:
-    """Whether the request asks for a dry run. Raises BadRequest for a value that is not All."""
+    """Whether the request asks for a dry run. Raises Invalid for a value that is not All."""
     asked = [value for key, value in request.query if key == "dryRun" and value]
     if any(value != "All" for value in asked):
-        raise BadRequest(f'dryRun: Unsupported value: {asked!r}: supported values: "All"')
+        raise invalid_options(options_of(request), unsupported("dryRun", asked, ["All"]))
     return bool(asked)
 
 
@@ -118,20 +133,23 @@ def is_apply(request: Request) -> bool:
 
 
 def manager_of(request: Request, route: Route, operation: str) -> Manager:
-    """Who the request says writes: the fieldManager parameter, else the program's name. Raises BadRequest."""
+    """Who the request says writes: the fieldManager parameter, else the program's name. Raises Invalid."""
     name = request.parameter("fieldManager")
     if operation == "Apply" and not name:
-        raise BadRequest(
-            "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
-        )
-    if len(name) > _LONGEST_MANAGER or not name.isprintable():
-        raise BadRequest(f"fieldManager must be at most {_LONGEST_MANAGER} printable characters")
+        raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
+    if len(name) > _LONGEST_MANAGER:
+        too_long = FieldError("FieldValueTooLong", "fieldManager", "Too long: may not be more than 128 bytes")
+        raise invalid_options(options_of(request), too_long)
+    if not name.isprintable():
+        raise invalid_options(options_of(request), invalid_value("fieldManager", name, "should be printable"))
     program = request.headers.get("user-agent", "").partition("/")[0][:_LONGEST_MANAGER]
     return Manager(name or program or "unknown", operation, route.subresource)
 
 
 def patch_of(request: Request) -> Patch:
-    """The patch that a request carries. Raises BadRequest or UnsupportedMediaType."""
+    """The patch that a request carries. Raises BadRequest, Invalid or UnsupportedMediaType."""
+    if request.parameter("force"):
+        raise invalid_options("PatchOptions", forbidden_field("force", "may not be specified for non-apply patch"))
     content_type = media_type(request.headers.get("content-type", ""))
     if content_type not in _PATCHES:
         told = ", ".join(sorted([*_PATCHES, APPLY]))
@@ -176,13 +194,12 @@ def _as_object(value: object) -> Obj:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _check_kind(sent: Obj, kind: Kind) -> None:
+def check_kind(sent: Obj, kind: Kind) -> None:
+    """Raises Unreadable if the object says that it is of another kind."""
     version, name = sent.get("apiVersion") or kind.api_version, sent.get("kind") or kind.name
-    if version != kind.api_version:
-        told = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        raise BadRequest(told)
-    if name != kind.name:
-        raise BadRequest(f"the kind in the data ({name}) does not match the expected kind ({kind.name})")
+    if (version, name) != (kind.api_version, kind.name):
+        told = f"it says that it is a {name} of {version}, and this is the path of {kind.name} of {kind.api_version}"
+        raise Unreadable(f'{name} in version "{version}" cannot be handled as a {kind.name}: {told}')
 
 
 def check_uid(route: Route, meta: Obj, head: Item) -> None:
@@ -202,5 +219,12 @@ def check_version(route: Route, meta: Obj, head: Item) -> None:
     if not version and not route.kind.strategy.unconditional_update:
         error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(route.kind.group, route.kind.plural, route.name, [error])
+    check_same_version(route, version, head)
+
+
+def check_same_version(route: Route, version: str | None, head: Item) -> None:
+    """Raises Conflict if a version is given that is not the object's."""
+    if version and not (version.isascii() and version.isdecimal()):
+        raise Unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version and version != str(head.version):
         raise conflict(route.kind.resource, route.name)

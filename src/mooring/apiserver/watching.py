@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 
-from mooring.apiserver.errors import BadRequest, Expired
+from mooring.apiserver.errors import Expired
 from mooring.apiserver.history import Change, ChangeType, Cursor, Item
 from mooring.apiserver.message import Request
 from mooring.apiserver.negotiation import Accepted, Encoding
@@ -42,7 +42,6 @@ class Watch:
         self._rows_hold = rows_hold(request)
         self._bookmarks = request.flag("allowWatchBookmarks")
         self._initial = request.flag("sendInitialEvents")
-        _check_initial(request, initial=self._initial)
         version = version_of(request.parameter("resourceVersion"))
         store.check_not_future(version)
         from_now = self._initial or version == 0
@@ -98,13 +97,6 @@ class Watch:
     def _line(self, event: ChangeType, item: Item) -> bytes:
         body = render(self._kind, item, self._accepted.form, self._now(), self._rows_hold)
         return event_line(event, body, self._accepted.encoding)
-
-
-def _check_initial(request: Request, *, initial: bool) -> None:
-    if initial and request.parameter("resourceVersionMatch") != "NotOlderThan":
-        raise BadRequest(
-            "sendInitialEvents is forbidden unless resourceVersionMatch is NotOlderThan and allowWatchBookmarks is true"
-        )
 
 
 def error_line(error: Expired, encoding: Encoding) -> bytes:

@@ -27,9 +27,12 @@ from mooring.apiserver.errors import (
     MethodNotAllowed,
     Obj,
     Resource,
+    Unclassified,
+    Unreadable,
     already_exists,
-    conflict,
     forbidden,
+    invalid,
+    invalid_value,
     not_found,
 )
 from mooring.apiserver.forms import tidied
@@ -44,6 +47,8 @@ from mooring.apiserver.rendering import render, render_list
 from mooring.apiserver.routes import Route
 from mooring.apiserver.selecting import rows_hold, selection
 from mooring.apiserver.sent import (
+    check_kind,
+    check_same_version,
     check_uid,
     check_version,
     delete_options,
@@ -82,7 +87,7 @@ class Writer:
         settle_namespace(meta, route)
         meta.pop("managedFields", None)
         if meta.get("resourceVersion"):
-            raise BadRequest("resourceVersion should not be set on objects to be created")
+            raise Unclassified("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
         user = request.user or ADMIN
         if kind.custom is not None and kind.custom.terminating:
@@ -145,25 +150,32 @@ class Writer:
 
         def patched(old: Obj) -> Obj:
             new = apply(route.kind, old)
+            check_kind(new, route.kind)
             meta = metadata.of(new)
-            if meta.get("resourceVersion") and meta["resourceVersion"] != str(head.version):
-                raise conflict(route.kind.resource, route.name)
+            check_same_version(route, meta.get("resourceVersion"), head)
             settle_name(meta, route)
             settle_namespace(meta, route)
             return new
 
-        return self.answer(request, route.kind, await self.revise(request, route, head, patched))
+        try:
+            item = await self.revise(request, route, head, patched)
+        except Unreadable as error:
+            sent = request.body.decode(errors="replace")
+            raise invalid("", "", "", [invalid_value("patch", sent, error.message)]) from error
+        return self.answer(request, route.kind, item)
 
     async def _apply(self, request: Request, route: Route) -> Response:
         """Server-side apply: create the object, or merge what is sent into it by the ownership of its fields."""
         kind, sent = route.kind, read_sent(request, route.kind)
+        if not (sent.get("apiVersion") and sent.get("kind")):
+            raise BadRequest(f"invalid object type: {sent.get('apiVersion') or '/'}, Kind={sent.get('kind') or ''}")
         manager = manager_of(request, route, "Apply")
         meta = metadata.of(sent)
-        settle_name(meta, route)
+        settle_name(meta, route, needed=False)
         settle_namespace(meta, route)
         if "managedFields" in meta:
             raise BadRequest("metadata.managedFields must be nil")
-        sent = self._tidied(request, kind, sent)
+        sent = self._declared(kind, sent)
         force, now = request.flag("force"), stamp(self.now())
         head = self.store.head(kind.storage, (route.namespace, route.name))
         if head is None and route.subresource:
@@ -181,11 +193,14 @@ class Writer:
 
         return self.answer(request, kind, await self.revise(request, route, head, change))
 
-    def _tidied(self, request: Request, kind: Kind, sent: Obj) -> Obj:
+    def _declared(self, kind: Kind, sent: Obj) -> Obj:
+        """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
         unknown: list[str] = []
         tidy = tidied(kind, sent, unknown)
         if unknown:
-            unknown_fields(request)(kind, unknown)
+            told = f"failed to create typed patch object ({sent['metadata'].get('namespace') or ''}/"
+            told += f"{sent['metadata'].get('name')}; {kind.api_version}, Kind={kind.name})"
+            raise Unclassified(f"{told}: .{unknown[0]}: field not declared in schema")
         return tidy
 
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:

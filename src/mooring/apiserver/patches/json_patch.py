@@ -28,25 +28,30 @@ def _apply(document: Any, step: Any) -> Any:
     operation = cast(Obj, step)
     name = operation.get("op")
     if name not in _OPERATIONS:
-        raise BadRequest(f"Unexpected kind: {name}: a JSON patch knows add, remove, replace, move, copy and test")
+        raise _rejected(f"there is no operation {name!r}")
     path = _pointer(operation.get("path"))
     return _OPERATIONS[str(name)](document, path, operation)
 
 
 def _pointer(text: Any) -> list[str]:
-    if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise BadRequest(f"{text!r} is not a JSON pointer: it must be empty or start with a slash")
+    """The steps of a JSON pointer; what is before its first slash does not count (as upstream reads it)."""
+    if not isinstance(text, str) or (text and "/" not in text):
+        raise _rejected(f"{text!r} is not a JSON pointer: it must be empty or start with a slash")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
 def _value(operation: Obj) -> Any:
     if "value" not in operation:
-        raise BadRequest(f"the operation {operation.get('op')} of a JSON patch needs a value")
+        raise _rejected(f"the operation {operation.get('op')} needs a value")
     return operation["value"]
 
 
 def _missing(path: list[str]) -> Invalid:
-    return Invalid(f"the server rejected our request due to an error in our request: /{'/'.join(path)} does not exist")
+    return _rejected(f"/{'/'.join(path)} does not exist")
+
+
+def _rejected(why: str) -> Invalid:
+    return Invalid(f"the server rejected our request due to an error in our request: {why}")
 
 
 def _child(parent: Any, step: str, path: list[str]) -> Any:
@@ -115,11 +120,13 @@ def _replace(document: Any, path: list[str], operation: Obj) -> Any:
     if not path:
         return value
     parent = _get(document, path[:-1])
-    _get(document, path)
     if isinstance(parent, list):
+        _get(document, path)
         parent[int(path[-1])] = value
-    else:
+    elif isinstance(parent, dict):
         parent[path[-1]] = value
+    else:
+        raise _missing(path)
     return document
 
 
@@ -137,9 +144,7 @@ def _copy(document: Any, path: list[str], operation: Obj) -> Any:
 
 def _test(document: Any, path: list[str], operation: Obj) -> Any:
     if not _equal(_get(document, path), _value(operation)):
-        raise Invalid(
-            f"the server rejected our request due to an error in our request: testing path /{'/'.join(path)} failed"
-        )
+        raise _rejected(f"testing path /{'/'.join(path)} failed")
     return document
 
 

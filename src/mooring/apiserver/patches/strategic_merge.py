@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mooring.apiserver.dotted import list_at, text_at
-from mooring.apiserver.errors import BadRequest, Obj
+from mooring.apiserver.errors import BadRequest, Obj, Unclassified
 
 MERGE_KEYS: Mapping[str, str] = {
     "addresses": "type",
@@ -66,15 +66,12 @@ class _Merger:
         self._replaced = replaced
 
     def objects(self, target: Obj, patch: Obj) -> Obj:
-        match text_at(patch, "$patch"):
-            case "replace":
-                return _plain({key: value for key, value in patch.items() if key != "$patch"})
-            case "delete":
-                return {}
-            case "" | "merge":
-                pass
-            case other:
-                raise BadRequest(f"Unknown patch type '{other}' found in a strategic merge patch")
+        directive = text_at(patch, "$patch")
+        _check_directive(directive)
+        if directive == "replace":
+            return _plain({key: value for key, value in patch.items() if key != "$patch"})
+        if directive == "delete":
+            return {}
         merged = dict(target)
         for key, value in patch.items():
             if not key.startswith("$"):
@@ -109,8 +106,9 @@ class _Merger:
     def _entries(self, key: str, field: str, merged: list[Obj], patch: list[Obj]) -> list[Obj]:
         for entry in patch:
             if key not in entry:
-                raise BadRequest(f"map: {entry} does not contain declared merge key: {key} (list {field})")
+                raise Unclassified(f"map: {entry} does not contain declared merge key: {key} (list {field})")
             index = next((i for i, old in enumerate(merged) if old.get(key) == entry[key]), None)
+            _check_directive(text_at(entry, "$patch"))
             if entry.get("$patch") == "delete":
                 merged = [old for old in merged if old.get(key) != entry[key]]
             elif index is None:
@@ -127,7 +125,17 @@ class _Merger:
             field, dropped = name.removeprefix(_DELETE_FROM), list_at({"entries": patch[name]}, "entries")
             merged[field] = [entry for entry in list_at(merged, field) if entry not in dropped]
         for name in [name for name in patch if name.startswith(_ORDER)]:
-            self._reorder(merged, name.removeprefix(_ORDER), list_at({"entries": patch[name]}, "entries"))
+            field, order = name.removeprefix(_ORDER), list_at({"entries": patch[name]}, "entries")
+            self._check_order(field, order, list_at(patch, field))
+            self._reorder(merged, field, order)
+
+    def _check_order(self, field: str, order: list[Any], patch: list[Any]) -> None:
+        """What a patch adds must be in the order that it demands; what it deletes need not."""
+        key = self._keys.get(field)
+        wanted = [_identity(entry, key) for entry in order]
+        named = [_identity(each, key) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
+        if [each for each in wanted if each in named] != named:
+            raise Unclassified(f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")
 
     def _reorder(self, merged: Obj, field: str, order: list[Any]) -> None:
         """Put the listed entries in the listed order; each other entry stays behind the one it followed."""
@@ -137,7 +145,7 @@ class _Merger:
         key = self._keys.get(field)
 
         def identity(entry: Any) -> Any:
-            return cast(Obj, entry).get(key) if key and isinstance(entry, dict) else entry
+            return _identity(entry, key)
 
         wanted = [identity(entry) for entry in order]
         listed = sorted(
@@ -150,6 +158,15 @@ class _Merger:
                 before = cast(list[Any], entries)[position - 1] if position else None
                 result.insert(result.index(before) + 1 if position and before in result else 0, entry)
         merged[field] = result
+
+
+def _identity(entry: Any, key: str | None) -> Any:
+    return cast(Obj, entry).get(key) if key and isinstance(entry, dict) else entry
+
+
+def _check_directive(directive: str) -> None:
+    if directive not in ("", "merge", "replace", "delete"):
+        raise Unclassified(f"unknown patch type: {directive} in a strategic merge patch")
 
 
 def _plain(value: Any) -> Any:

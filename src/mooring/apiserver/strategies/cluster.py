@@ -1,12 +1,13 @@
 """Nodes, namespaces, leases, events, services, configuration and access control."""
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules
-from mooring.apiserver.dotted import list_at, object_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required
+from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
+from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
 from mooring.apiserver.strategy import (
     IMMUTABLE,
     Admission,
@@ -16,6 +17,8 @@ from mooring.apiserver.strategy import (
     path_segment_error,
 )
 
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
 
 class Nodes(Strategy):
     """Nodes: a registration carries its status, so that a node that comes back can tell at once what it uses."""
@@ -24,6 +27,14 @@ class Nodes(Strategy):
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"spec.unschedulable": "true" if value_at(obj, "spec.unschedulable") else "false"}
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        effects = [taint.get("effect") for taint in objects_at(obj, "spec.taints")]
+        return [
+            unsupported(f"metadata.taints[{index}].effect", effect, TAINT_EFFECTS)
+            for index, effect in enumerate(effects)
+            if effect not in TAINT_EFFECTS
+        ]
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = text_at(old, "spec.providerID"), text_at(obj, "spec.providerID")
@@ -42,7 +53,7 @@ class Namespaces(Strategy):
         finalizers = dict.fromkeys([*list_at(obj, "spec.finalizers"), "kubernetes"])
         obj["spec"] = object_at(obj, "spec") | {"finalizers": list(finalizers)}
         obj["status"] = {"phase": "Active"}
-        own_name = {"kubernetes.io/metadata.name": obj["metadata"]["name"]}
+        own_name = {"kubernetes.io/metadata.name": text_at(obj, "metadata.name")}
         obj["metadata"]["labels"] = strings_at(obj, "metadata.labels") | own_name
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
@@ -52,14 +63,54 @@ class Namespaces(Strategy):
         return bool(list_at(obj, "spec.finalizers"))
 
     def mark_deleted(self, obj: Obj) -> None:
+        obj["metadata"].pop("deletionGracePeriodSeconds", None)
         obj["status"] = object_at(obj, "status") | {"phase": "Terminating"}
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"status.phase": text_at(obj, "status.phase")}
 
 
+class ConfigMaps(Strategy):
+    """ConfigMaps: keys that can be file names, each once, and data that never changes if it says so."""
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        texts, binary = object_at(obj, "data"), object_at(obj, "binaryData")
+        found = [
+            invalid_value(f"{field}[{key}]", key, _CONFIG_KEY)
+            for field, held in (("data", texts), ("binaryData", binary))
+            for key in held
+            if not _KEY.fullmatch(key)
+        ]
+        twice = [key for key in texts if key in binary]
+        return found + [invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in twice]
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return kept_immutable(obj, old)
+
+
+def kept_immutable(obj: Obj, old: Obj) -> list[FieldError]:
+    """What an update changed of a ConfigMap or Secret that is immutable."""
+    if not old.get("immutable"):
+        return []
+    changed = [] if obj.get("immutable") else ["immutable"]
+    changed += [field for field in ("data", "binaryData") if object_at(obj, field) != object_at(old, field)]
+    return [forbidden_field(field, "field is immutable when `immutable` is set") for field in changed]
+
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_CONFIG_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
 class Leases(Strategy):
     """Leases."""
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        path = "spec.leaseDurationSeconds"
+        seconds = value_at(obj, path)
+        return [] if seconds is None or seconds > 0 else [invalid_value(path, seconds, "must be greater than 0")]
 
     unconditional_update = False
     create_on_update = True
