@@ -1,0 +1,94 @@
+"""An embedded API server over TLS with the controllers that a client's work needs, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.entry import Running, serve
+from mooring.cli.controllers import Settings, run_controllers
+from mooring.kube.config import load
+from mooring.kube.times import wall_clock
+
+CONTROLLERS = ("statefulset", "cleanup")
+
+
+class Cluster:
+    """`kubeconfig` is the administrator's; `call` runs a coroutine beside the server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="cluster")
+        self.thread.start()
+        self.running: Running = self.call(serve(data_dir=folder / "data", secure=True))
+        self.kubeconfig = self.running.kubeconfig
+        self.client = load(self.kubeconfig)
+        settings = Settings(now=wall_clock, random=Random(1))
+        work = run_controllers(CONTROLLERS, self.client, settings, leader_elect=False)
+        self.controllers: Future[None] = asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def forget_history(self) -> None:
+        """From now on only the last two changes can be watched from."""
+        self.running.server.store._window = 2
+
+    def close(self) -> None:
+        self.call(self._end())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    async def _end(self) -> None:
+        self.controllers.cancel()
+        await asyncio.sleep(0.1)
+        await self.client.close()
+        await self.running.close()
+        await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Generator[Cluster]:
+    running = Cluster(tmp_path)
+    yield running
+    running.close()
+
+
+def asset(name: str) -> Path:
+    """A program that `make assets` builds; skips the test if it was not built."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mooring" / "assets"
+    folders = [Path(given)] if (given := os.environ.get("KUBEBUILDER_ASSETS")) else sorted(cache.glob("*"))
+    found = next((folder / name for folder in reversed(folders) if (folder / name).is_file()), None)
+    if found is None:
+        pytest.skip(f"needs {name}: run `make assets`")
+    return found
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool], str], None]:
+    """Waits until something holds; fails, saying what was waited for, after half a minute."""
+    moment = threading.Event()
+
+    def wait(holds: Callable[[], bool], what: str) -> None:
+        for _ in range(600):
+            if holds():
+                return
+            moment.wait(0.05)
+        pytest.fail(f"never happened: {what}")
+
+    return wait
+
+
+@pytest.fixture
+def helm() -> Path:
+    return asset("helm")
