@@ -1,4 +1,4 @@
-"""The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only, plain HTTP.
+"""The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only.
 
 Watch events that are pending are joined into one write by the core; this module only passes chunks on. A client that
 goes away cancels its request, which closes the watch.
@@ -16,6 +16,9 @@ from mooring.apiserver.errors import Internal, TooLarge
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.server import Server
 from mooring.apiserver.store import encode
+
+PIECE = 128 * 1024
+"""Bytes of a body that are written at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -52,13 +55,27 @@ async def _request(incoming: web.Request) -> Request:
 
 
 async def _send(incoming: web.Request, response: Response) -> web.StreamResponse:
-    if response.stream is None:
+    if response.stream is None and len(response.body) <= PIECE:
         return web.Response(status=response.status, headers=response.headers, body=response.body)
+    if response.stream is None:
+        return await _send_large(incoming, response)
     outgoing = web.StreamResponse(status=response.status, headers=response.headers)
     outgoing.enable_chunked_encoding()
     async with aclosing(cast(AsyncGenerator[bytes], response.stream)) as chunks:
         await outgoing.prepare(incoming)
         async for chunk in chunks:
             await outgoing.write(chunk)
+    await outgoing.write_eof()
+    return outgoing
+
+
+async def _send_large(incoming: web.Request, response: Response) -> web.StreamResponse:
+    """In pieces, each written when the one before has left: TLS holds several copies of what it is given."""
+    outgoing = web.StreamResponse(status=response.status, headers=response.headers)
+    outgoing.content_length = len(response.body)
+    await outgoing.prepare(incoming)
+    whole = memoryview(response.body)
+    for start in range(0, len(whole), PIECE):
+        await outgoing.write(whole[start : start + PIECE])
     await outgoing.write_eof()
     return outgoing
