@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
+import warnings
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from pathlib import Path
@@ -48,6 +50,10 @@ class Cluster:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
+        del self.running, self.client, self.controllers, self.loop
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()  # connections that a client has not closed
 
     async def _end(self) -> None:
         self.controllers.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ def core(cluster: Any) -> Any:
 
     with config.new_client_from_config(str(cluster.kubeconfig)) as client:
         yield kubernetes.client.CoreV1Api(client)
+    gc.collect()  # here, where its open connections are forgiven
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
