@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from itertools import count
 from random import Random
 from urllib.parse import parse_qsl, urlsplit
@@ -43,7 +44,12 @@ def to_real(server: RealServer, session: aiohttp.ClientSession) -> Send:
     async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         every = {"authorization": f"Bearer {server.token}", "accept": "application/json", **headers}
         async with session.request(
-            method, server.url + target, data=body or None, headers=every, ssl=tls, skip_auto_headers=["Content-Type"]
+            method,
+            server.url + target,
+            data=BytesIO(body) if body else None,
+            headers=every,
+            ssl=tls,
+            skip_auto_headers=["Content-Type"],
         ) as answer:
             return answer.status, await answer.read()
 
