@@ -287,3 +287,14 @@ def test_strict_validation_names_the_fields_that_the_schema_does_not_have(serve)
         assert 'strict decoding error: unknown field "spec.odd"' in refusal.message
 
     serve(story)
+
+
+def test_a_schema_that_is_none_is_refused_wherever_it_stands(serve):
+    async def story(api):
+        for inner in ({"items": 5}, {"items": {"minimum": "x"}}, {"additionalProperties": {"required": 5}}):
+            schema = {"type": "object", "properties": {"spec": {"type": "object", **inner}}}
+            await api.refused(
+                400, api.create(DEFINITIONS, definition({**VERSION, "schema": {"openAPIV3Schema": schema}}))
+            )
+
+    serve(story)

@@ -17,6 +17,7 @@ from mooring.apiserver.schema.quantities import canonical
 from mooring.kube.quantity import InvalidQuantity
 
 Obj: TypeAlias = dict[str, Any]
+_SCHEMA = "apiextensions.v1.JSONSchemaProps"
 Shaper: TypeAlias = Callable[[Any, str, list[str]], Any]
 """A value, its path, and where the paths of unknown fields go, to the value as it is kept."""
 
@@ -80,6 +81,8 @@ def _value(kind: str, owner: str) -> Shaper:
         return _parsed(kind, owner)
     if kind in _TYPES:
         return _scalar(kind, owner)
+    if kind.startswith("JSONSchemaPropsOr"):
+        return _schemas_or_plain
     if "." not in kind:
         return _as_it_is
 
@@ -90,6 +93,17 @@ def _value(kind: str, owner: str) -> Shaper:
         return shaped(kind, cast(Obj, value), unknown, path)
 
     return nested
+
+
+def _schemas_or_plain(value: Any, path: str, unknown: list[str]) -> Any:
+    """Where a schema may have a schema, several, or something plain: `items`, `additionalProperties`."""
+    if isinstance(value, dict):
+        return shaped(_SCHEMA, cast(Obj, value), unknown, path)
+    if isinstance(value, list):
+        return [_schemas_or_plain(each, path, unknown) for each in cast(list[Any], value)]
+    if not isinstance(value, bool | str):
+        raise _mismatch(value, "JSONSchemaProps", path, "v1.JSONSchemaProps")
+    return value
 
 
 def _as_it_is(value: Any, path: str, unknown: list[str]) -> Any:
