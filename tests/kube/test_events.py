@@ -7,10 +7,12 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+import pytest
 from wire import request
 
 from mooring.kube.events import PENDING, Recorder
 from mooring.kube.objects import Event, Node, ObjectMeta, Pod
+from mooring.kube.transport import Request, Response
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
@@ -132,7 +134,7 @@ def test_recording_never_blocks_and_drops_what_is_too_much(play: Play):
     async def story(api: Any):
         recorder = Recorder(api.client, "tester", now=api.now, random=Random(5))
         for number in range(PENDING + 5):
-            recorder.event(POD, "Normal", "R", f"m{number}")
+            recorder.event(POD, "Normal", f"R{number}", "m")
         api.task = asyncio.create_task(recorder.run())
         await recorder.flush()
         assert len(await events(api)) == PENDING
@@ -146,5 +148,92 @@ def test_a_long_message_is_cut(play: Play):
         recorder.event(POD, "Normal", "R", "x" * 5000)
         await recorder.flush()
         assert [len(event.message) for event in await events(api)] == [1024]
+
+    play(story)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_busy_or_broken_is_tried_again(play: Play, status: int):
+    async def story(api: Any):
+        class Failing:
+            def __init__(self, inner: Any) -> None:
+                self.inner, self.times = inner, list[float]()
+
+            async def send(self, request: Request) -> Response:
+                self.times.append(asyncio.get_running_loop().time())
+                if len(self.times) < 3:
+                    return Response(status, {"Retry-After": "7"}, b"{}")
+                return await self.inner.send(request)
+
+        failing = api.client.transport = Failing(api.client.transport)
+        recorder = started(api)
+        recorder.event(POD, "Normal", "R", "kept")
+        await recorder.flush()
+        assert [event.message for event in await events(api)] == ["kept"]
+        assert (failing.times[1] - failing.times[0] >= 7) == (status == 429)
+
+    play(story)
+
+
+def test_an_event_whose_answer_was_lost_is_written_once_and_counted_on(play: Play):
+    async def story(api: Any):
+        recorder = started(api)
+        api.wire.unanswered(request("POST", "/events"))
+        for _ in range(2):
+            recorder.event(POD, "Normal", "R", "m")
+        await recorder.flush()
+        assert [event.count for event in await events(api)] == [2]
+
+    play(story)
+
+
+def test_recorders_with_equal_random_numbers_do_not_take_one_anothers_names(play: Play):
+    async def story(api: Any):
+        recorders = [Recorder(api.client, name, now=api.now, random=Random(5)) for name in ("one", "two")]
+        api.tasks = [asyncio.create_task(recorder.run()) for recorder in recorders]
+        for recorder in recorders:
+            recorder.event(POD, "Normal", "R", "m")
+            recorder.event(POD, "Normal", "R", "n")
+            await recorder.flush()
+        found = await events(api)
+        assert sorted(event.source.component for event in found) == ["one", "one", "two", "two"]
+
+    play(story)
+
+
+def test_many_messages_of_one_reason_become_one_event_that_says_so(play: Play):
+    async def story(api: Any):
+        recorder = started(api)
+        for number in range(50):
+            recorder.event(POD, "Warning", "R", f"try {number}")
+        recorder.event(POD, "Warning", "Other", "m")
+        await recorder.flush()
+        found = {event.message: event.count for event in await events(api)}
+        assert len(found) == 11
+        assert found["(combined from similar events): try 49"] == 41
+        assert found["try 8"] == found["m"] == 1
+
+    play(story)
+
+
+def test_after_ten_quiet_minutes_messages_are_their_own_events_again(play: Play):
+    async def story(api: Any):
+        recorder = started(api)
+        for number in range(20):
+            recorder.event(POD, "Warning", "R", f"try {number}")
+        await asyncio.sleep(601)
+        recorder.event(POD, "Warning", "R", "later")
+        await recorder.flush()
+        assert "later" in [event.message for event in await events(api)]
+
+    play(story)
+
+
+def test_the_name_of_an_event_of_a_long_name_is_still_one(play: Play):
+    async def story(api: Any):
+        recorder = started(api)
+        recorder.event(Pod(metadata=ObjectMeta(name="p" * 253, namespace="default", uid="u")), "Normal", "R", "m")
+        await recorder.flush()
+        assert [len(event.name) for event in await events(api)] == [253]
 
     play(story)

@@ -1,23 +1,34 @@
 """Events on objects: what a person reads in `kubectl describe`.
 
-Guarantees: recording never blocks and never fails the caller; equal events (same object, type, reason and message)
-within ten minutes become one with a count; what cannot be written after some tries is logged and dropped.
+Guarantees:
+- Recording never blocks and never fails the caller.
+- Equal events (same object, type, reason and message) within ten minutes become one with a count. So do events that
+  differ in their message only, from the tenth message of an object and reason on; that one says that it is combined.
+- What the server does not take now (no answer, 429, 5xx) is tried three times, 429 after its Retry-After; what it
+  refuses, and what is left after that, is logged and dropped. An event is not written twice: all tries have one name.
+- Names differ between recorders, also if these were given equal random numbers.
+
+Source of aggregation: client-go, tools/record/events_cache.go.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import ApiError, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, Throttled
 from mooring.kube.objects import Event, Object
-from mooring.kube.times import Now, format_time
+from mooring.kube.times import Now, format_micro_time, format_time
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 log = structlog.get_logger(component="events")
 
@@ -26,10 +37,16 @@ REMEMBERED = 4096
 PENDING = 1000
 TRIES = 3
 MESSAGE_LENGTH = 1024
+NAME_LENGTH = 253
+DISTINCT_MESSAGES = 10
+_NONE: frozenset[str] = frozenset()
+COMBINED = "(combined from similar events): "
+
+Key = tuple[str, str, str, str]
 
 
 class _Wish(NamedTuple):
-    key: tuple[str, str, str, str]
+    key: Key
     namespace: str
     body: dict[str, Any]
 
@@ -43,15 +60,16 @@ class Recorder:
         self._now = now
         self._random = random
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
-        self._written: OrderedDict[tuple[str, str, str, str], Event] = OrderedDict()
+        self._written: OrderedDict[Key, Event] = OrderedDict()
+        self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
     def event(self, about: Object, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Records one event about an object; the message is cut at 1024 characters."""
-        message = message[:MESSAGE_LENGTH]
+        key, message = self._combined((about.uid or about.key, type_, reason, message[:MESSAGE_LENGTH]))
         stamp = format_time(self._now())
         namespace = about.namespace or "default"
         body = {
-            "metadata": {"name": f"{about.name}.{self._random.getrandbits(64):016x}", "namespace": namespace},
+            "metadata": {"name": self._name(about, key), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": about.RESOURCE.api_version,
                 "kind": about.RESOURCE.kind,
@@ -71,9 +89,25 @@ class Recorder:
             "count": 1,
         }
         try:
-            self._queue.put_nowait(_Wish((about.uid or about.key, type_, reason, message), namespace, body))
+            self._queue.put_nowait(_Wish(key, namespace, body))
         except asyncio.QueueFull:
             log.warning("event dropped: too many are waiting", object=about.key, reason=reason, message=message)
+
+    def _combined(self, key: Key) -> tuple[Key, str]:
+        """What the event counts as, and its message: a common one where an object has had many with one reason."""
+        about, type_, reason, message = key
+        now = self._now()
+        last, held = self._messages.get((about, type_, reason), (now, _NONE))
+        messages = (held if now - last <= WINDOW else _NONE) | {message}
+        _keep(self._messages, (about, type_, reason), (now, messages if len(messages) < DISTINCT_MESSAGES else held))
+        if len(messages) < DISTINCT_MESSAGES:
+            return key, message
+        return (about, type_, reason, COMBINED), (COMBINED + message)[:MESSAGE_LENGTH]
+
+    def _name(self, about: Object, key: Key) -> str:
+        parts = (*self._source.values(), *key, format_micro_time(self._now()), str(self._random.getrandbits(64)))
+        digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+        return f"{about.name[: NAME_LENGTH - len(digest) - 1]}.{digest}"
 
     async def run(self) -> None:
         """Writes events as they come, until cancelled."""
@@ -91,31 +125,38 @@ class Recorder:
     async def _write(self, wish: _Wish) -> None:
         for attempt in range(TRIES):
             try:
-                self._remember(wish.key, await self._count_up(wish) or await self._create(wish))
-                return
-            except ApiError as error:
-                log.info("event refused", reason=wish.body["reason"], error=str(error))
+                _keep(self._written, wish.key, await self._count_up(wish) or await self._create(wish))
                 return
             except KubeError as error:
+                if isinstance(error, ApiError) and not isinstance(error, (Throttled, ServerError)):
+                    log.info("event refused", reason=wish.body["reason"], error=str(error))
+                    return
                 log.debug("event not written", attempt=attempt, error=str(error))
-                await asyncio.sleep(0.5 * 2**attempt)
+                delay = 0.5 * 2**attempt
+                await asyncio.sleep(max(delay, error.retry_after) if isinstance(error, Throttled) else delay)
         log.warning("event lost", reason=wish.body["reason"], message=wish.body["message"])
 
     async def _create(self, wish: _Wish) -> Event:
-        return await self._client.create(Event, wish.body, wish.namespace)
+        try:
+            return await self._client.create(Event, wish.body, wish.namespace)
+        except AlreadyExists:  # an earlier try whose answer was lost
+            return await self._client.get(Event, wish.body["metadata"]["name"], wish.namespace)
 
     async def _count_up(self, wish: _Wish) -> Event | None:
         held = self._written.get(wish.key)
         if held is None or (held.first_timestamp or "") < format_time(self._now() - WINDOW):
             return None
-        patch = {"count": (held.count or 1) + 1, "lastTimestamp": wish.body["lastTimestamp"]}
+        changed = {field: wish.body[field] for field in ("message", "lastTimestamp")}
+        patch = {"count": (held.count or 1) + 1, **changed}
         try:
             return await self._client.patch(Event, held.name, patch, wish.namespace)
         except NotFound:
             return None
 
-    def _remember(self, key: tuple[str, str, str, str], event: Event) -> None:
-        self._written[key] = event
-        self._written.move_to_end(key)
-        while len(self._written) > REMEMBERED:
-            self._written.popitem(last=False)
+
+def _keep(memory: OrderedDict[K, V], key: K, value: V) -> None:
+    """Remembers a value; what was remembered longest ago is forgotten when there is too much."""
+    memory[key] = value
+    memory.move_to_end(key)
+    while len(memory) > REMEMBERED:
+        memory.popitem(last=False)

@@ -494,6 +494,12 @@ class StorageClass(Object, frozen=True):
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
+class VolumeAttributesClass(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False)
+    driver_name: str = ""
+    parameters: dict[str, str] = {}
+
+
 class VolumeAttachmentSource(Struct, frozen=True):
     persistent_volume_name: str | None = None
     inline_volume_spec: dict[str, Any] | None = None
@@ -600,6 +606,27 @@ class StatefulSet(Object, frozen=True):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
+class ReplicaSetSpec(Struct, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    selector: LabelSelector = LabelSelector()
+    template: dict[str, Any] = {}
+
+
+class ReplicaSetStatus(Struct, frozen=True):
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class ReplicaSet(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "replicasets", "ReplicaSet")
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
 class ControllerRevision(Object, frozen=True):
     RESOURCE = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
     revision: int = 0
@@ -661,3 +688,35 @@ class Event(Object, frozen=True):
     last_timestamp: str | None = None
     source: EventSource = EventSource()
     reporting_component: str = ""
+
+
+class EventSeries(Struct, frozen=True):
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class EventV1(Object, frozen=True):
+    """An Event as the group events.k8s.io shows it: the same stored objects as `Event`, other field names."""
+
+    RESOURCE = Resource("events.k8s.io", "v1", "events", "Event")
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    reason: str = ""
+    note: str = ""
+    type: str = "Normal"
+    action: str = ""
+    event_time: str | None = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    deprecated_count: int | None = None
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+
+
+class PriorityClass(Object, frozen=True):
+    RESOURCE = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+    description: str = ""
