@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from mooring.apiserver import node_user
+
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -296,5 +298,33 @@ def test_a_schema_that_is_none_is_refused_wherever_it_stands(serve):
             await api.refused(
                 400, api.create(DEFINITIONS, definition({**VERSION, "schema": {"openAPIV3Schema": schema}}))
             )
+
+    serve(story)
+
+
+def test_no_definition_takes_the_place_of_a_built_in_kind(serve):
+    async def story(api):
+        names = {"plural": "leases", "kind": "Lease"}
+        shadow = definition(group="coordination.k8s.io", names=names)
+        shadow["metadata"] = {"name": "leases.coordination.k8s.io"}
+        await api.refused(422, api.create(DEFINITIONS, shadow))
+        shadow["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+        await api.create(DEFINITIONS, shadow)
+        lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
+        made = await api.create("/apis/coordination.k8s.io/v1/namespaces/default/leases", lease)
+        assert made["spec"] == {"holderIdentity": "a"}
+        await api.refused(422, api.create(DEFINITIONS, definition(group="apps")))
+
+    serve(story)
+
+
+def test_a_node_has_no_access_to_custom_kinds_whatever_their_name(serve):
+    async def story(api):
+        secret = definition(names={"plural": "secrets", "kind": "Secret"})
+        secret["metadata"]["name"] = "secrets.example.com"
+        await api.create(DEFINITIONS, secret)
+        path = "/apis/example.com/v1/namespaces/default/secrets"
+        assert (await api.get(path))["items"] == []
+        await api.refused(403, api.acting_as(node_user("a")).get(path))
 
     serve(story)

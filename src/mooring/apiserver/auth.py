@@ -114,6 +114,8 @@ def denied(user: User, route: Route, why: str = "") -> Forbidden:
 
 def _node_may(node: str, route: Route) -> bool:
     plural, verb = route.kind.plural, route.verb
+    if route.kind.custom is not None:
+        return False
     if verb in _READ:
         return plural in _NODE_READS
     if plural == "events":

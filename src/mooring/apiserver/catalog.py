@@ -32,5 +32,7 @@ class Catalog:
 
 
 def _with(definitions: list[Obj]) -> Kinds:
-    custom = [kind for each in definitions if is_established(each) for kind in kinds_of(each)]
+    """The built-in kinds and those of `definitions`; none of these takes the place of a built-in one."""
+    served = [kind for each in definitions if is_established(each) for kind in kinds_of(each)]
+    custom = [kind for kind in served if kind.storage not in BUILT_IN.by_storage]
     return Kinds((*KINDS, *custom)) if custom else BUILT_IN

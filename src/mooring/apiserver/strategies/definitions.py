@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules
-from mooring.apiserver.dotted import list_at, object_at, objects_at, text_at, value_at
+from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
 from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
 
 STORAGE = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_APPROVED = "api-approved.kubernetes.io"
 _VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -59,7 +60,7 @@ class Definitions(Strategy):
             found.append(invalid_value("metadata.name", text_at(obj, "metadata.name"), detail))
         if text_at(spec, "conversion.strategy") != "None":
             found.append(unsupported("spec.conversion.strategy", text_at(spec, "conversion.strategy"), ("None",)))
-        return found + _version_errors(objects_at(spec, "versions"))
+        return found + _group_errors(obj, text_at(spec, "group")) + _version_errors(objects_at(spec, "versions"))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         named = {text_at(each, "name") for each in objects_at(obj, "spec.versions")}
@@ -79,6 +80,20 @@ class Definitions(Strategy):
         when = obj["metadata"]["deletionTimestamp"]
         told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
         _set_condition(obj, "Terminating", ("True", "InstanceDeletionPending", told), when)
+
+
+def _group_errors(obj: Obj, group: str) -> list[FieldError]:
+    """A group is a domain; those of Kubernetes itself need a word of approval."""
+    if group and "." not in group:
+        return [invalid_value("spec.group", group, "should be a domain with at least one dot")]
+    protected = group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io")
+    if not protected or strings_at(obj, "metadata.annotations").get(_APPROVED):
+        return []
+    told = (
+        f'protected groups must have approval annotation "{_APPROVED}", see '
+        "https://github.com/kubernetes/enhancements/pull/1111"
+    )
+    return [required(f"metadata.annotations[{_APPROVED}]", told)]
 
 
 def _version_errors(versions: Sequence[Obj]) -> list[FieldError]:
