@@ -7,7 +7,7 @@ missing parent without `?` is created. A value that is a function is called with
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from mooring.apiserver.errors import Obj
 
@@ -15,16 +15,19 @@ Rules = Mapping[str, Any]
 
 
 class _Step(NamedTuple):
-    """One part of a path: a name, and what its mark says of the children below it."""
+    """One part of a path: a name, and what its mark says of the children below it; `=` marks the last one."""
 
     name: str
     mark: str
 
 
+_Plan: TypeAlias = dict[_Step, "str | _Plan"]
+"""Rules with their common parents joined; a leaf is the path of its rule."""
+
+
 def fill(obj: Obj, rules: Rules) -> None:
     """Set every field of `rules` that `obj` lacks. An explicit null counts as lacking."""
-    for path, value in rules.items():
-        _fill(obj, _steps(path), 0, value)
+    _fill(obj, _plan(tuple(rules)), rules)
 
 
 def under(prefix: str, rules: Rules) -> Rules:
@@ -33,22 +36,33 @@ def under(prefix: str, rules: Rules) -> Rules:
 
 
 @cache
-def _steps(path: str) -> tuple[_Step, ...]:
-    marks = [(step, "[]" if step.endswith("[]") else "?" if step.endswith("?") else "") for step in path.split(".")]
-    return tuple(_Step(step.removesuffix(mark), mark) for step, mark in marks)
+def _plan(paths: tuple[str, ...]) -> _Plan:
+    plan: _Plan = {}
+    for path in paths:
+        *parents, last = path.split(".")
+        node = plan
+        for part in parents:
+            node = cast(_Plan, node.setdefault(_step(part), {}))
+        node[_Step(last, "=")] = path
+    return plan
 
 
-def _fill(parent: Obj, steps: tuple[_Step, ...], at: int, value: Any) -> None:
-    name, mark = steps[at]
-    found = parent.get(name)
-    if at == len(steps) - 1:
-        if found is None:
-            _set(parent, name, value)
-        return
-    if found is None and not mark:
-        found = parent[name] = {}
-    for child in _children(found, mark):
-        _fill(child, steps, at + 1, value)
+def _step(part: str) -> _Step:
+    mark = "[]" if part.endswith("[]") else "?" if part.endswith("?") else ""
+    return _Step(part.removesuffix(mark), mark)
+
+
+def _fill(parent: Obj, plan: _Plan, rules: Rules) -> None:
+    for (name, mark), below in plan.items():
+        found = parent.get(name)
+        if isinstance(below, str):
+            if found is None:
+                _set(parent, name, rules[below])
+            continue
+        if found is None and not mark:
+            found = parent[name] = {}
+        for child in _children(found, mark):
+            _fill(child, below, rules)
 
 
 def _set(parent: Obj, name: str, value: Any) -> None:

@@ -11,13 +11,13 @@ class WrongForm(ValueError):
 
 def value_at(obj: Any, path: str) -> Any:
     """The value at a dotted path of plain names, or None if any part of it is missing or null."""
-    for step in path.split("."):
+    for step in path.split(".") if "." in path else (path,):
         if obj is None:
             return None
         if not isinstance(obj, dict):
             raise WrongForm(f"{step} of {path} is looked for in something that is not an object")
-        obj = cast(Obj, obj).get(step)
-    return obj
+        obj = obj.get(step)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return obj  # pyright: ignore[reportUnknownVariableType]
 
 
 def object_at(obj: Obj, path: str) -> Obj:
