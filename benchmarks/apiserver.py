@@ -114,8 +114,9 @@ async def lists(target: Target) -> Figures:
 
 
 @asynccontextmanager
-async def watchers(target: Target, count: int, on_event: Callable[[bytes], None]) -> AsyncIterator[None]:
-    """That many watches of config maps; `on_event` is called with each line."""
+async def watchers(target: Target, count: int, on_events: Callable[[int], None]) -> AsyncIterator[None]:
+    """That many watches of config maps; `on_events` is told how many events have arrived: counting lines is all that
+    the reader does, so that it hardly weighs on what is measured."""
     version = json.loads(await target.call("GET", "/api/v1/namespaces/default/configmaps"))["metadata"][
         "resourceVersion"
     ]
@@ -126,7 +127,7 @@ async def watchers(target: Target, count: int, on_event: Callable[[bytes], None]
             answer = await stack.enter_async_context(
                 target.session.get(target.url + path, timeout=aiohttp.ClientTimeout())
             )
-            tasks.append(asyncio.create_task(_follow(answer, on_event)))
+            tasks.append(asyncio.create_task(_follow(answer, on_events)))
         try:
             yield
         finally:
@@ -135,13 +136,10 @@ async def watchers(target: Target, count: int, on_event: Callable[[bytes], None]
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _follow(answer: aiohttp.ClientResponse, on_event: Callable[[bytes], None]) -> None:
-    rest = b""
+async def _follow(answer: aiohttp.ClientResponse, on_events: Callable[[int], None]) -> None:
     async for piece in answer.content.iter_any():
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line:
-                on_event(line)
+        if count := piece.count(b"\n"):
+            on_events(count)
 
 
 async def latency(target: Target) -> Figures:
@@ -149,13 +147,13 @@ async def latency(target: Target) -> Figures:
     arrived: list[float] = []
     enough = asyncio.Event()
 
-    def on_event(_: bytes) -> None:
-        arrived.append(time.perf_counter())
-        if len(arrived) % WATCHERS == 0:
+    def on_events(count: int) -> None:
+        arrived.extend([time.perf_counter()] * count)
+        if len(arrived) >= WATCHERS:
             enough.set()
 
     delays: list[float] = []
-    async with watchers(target, WATCHERS, on_event):
+    async with watchers(target, WATCHERS, on_events):
         for number in range(WATCHED_EVENTS):
             enough.clear()
             arrived.clear()
@@ -172,10 +170,10 @@ async def fan_out(target: Target) -> Figures:
     seen = 0
     done = asyncio.Event()
 
-    def on_event(_: bytes) -> None:
+    def on_events(count: int) -> None:
         nonlocal seen
-        seen += 1
-        if seen == FAN_WATCHERS * FAN_EVENTS:
+        seen += count
+        if seen >= FAN_WATCHERS * FAN_EVENTS:
             done.set()
 
     await target.call("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "fan"}})
@@ -185,7 +183,7 @@ async def fan_out(target: Target) -> Figures:
         for number in numbers:
             await target.call("PATCH", "/api/v1/namespaces/default/configmaps/fan", {"data": {"n": str(number)}})
 
-    async with watchers(target, FAN_WATCHERS, on_event):
+    async with watchers(target, FAN_WATCHERS, on_events):
         began = time.perf_counter()
         await asyncio.gather(*(write() for _ in range(IN_FLIGHT)))
         await asyncio.wait_for(done.wait(), 120)
