@@ -73,6 +73,8 @@ class Api:
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         answer = await self.server.handle(Request(method, path, query, named, data, self.user))
+        if answer.headers["content-type"].startswith("text/plain"):
+            raise Refused(answer.status, {"message": answer.body.decode(), "code": answer.status})
         decoded = json.loads(answer.body)
         if answer.status >= 300:
             raise Refused(answer.status, decoded)

@@ -155,7 +155,9 @@ def test_a_binding_means_one_pod_that_is_to_stay(serve):
         await api.pod(finalizers=["a/b"])
         wrong = {"target": {"name": "n"}, "metadata": {"uid": "other"}}
         await api.refused(409, api.create(f"{PODS}/p/binding", wrong))
-        await api.refused(400, api.create(f"{PODS}/p/binding", {"target": {}}))
+        await api.refused(500, api.create(f"{PODS}/p/binding", {"target": {}}))
+        await api.refused(500, api.create(f"{PODS}/p/binding", {"target": {"kind": "Pod", "name": "n"}}))
+        await api.refused(400, api.create(f"{PODS}/p/binding", {"metadata": {"name": "q"}, "target": {"name": "n"}}))
         await api.delete(f"{PODS}/p")
         refusal = await api.refused(409, api.create(f"{PODS}/p/binding", {"target": {"name": "n"}}))
         assert "is being deleted, cannot be assigned to a host" in refusal.message

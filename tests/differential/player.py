@@ -50,7 +50,7 @@ def _encoded(body: Any) -> bytes:
         return b""
     if isinstance(body, bytes):
         return body
-    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return body.encode() if isinstance(body, str) else json.dumps(body, separators=(",", ":")).encode()
 
 
 def _decoded(body: bytes) -> Any:

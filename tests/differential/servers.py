@@ -42,11 +42,12 @@ def to_real(server: RealServer, session: aiohttp.ClientSession) -> Send:
     tls = server.context()
 
     async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        content = BytesIO(body) if body else None
         every = {"authorization": f"Bearer {server.token}", "accept": "application/json", **headers}
         async with session.request(
             method,
             server.url + target,
-            data=BytesIO(body) if body else None,
+            data=content,
             headers=every,
             ssl=tls,
             skip_auto_headers=["Content-Type"],

@@ -41,6 +41,8 @@ def read_object(body: bytes, content_type: str) -> Obj:
     if media_type(content_type) == protobuf.MEDIA_TYPE:
         return protobuf.decode(_limited(body))
     value = read(body, content_type)
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise BadRequest("the body of the request is not an object")
     return cast(Obj, value)

@@ -3,9 +3,10 @@
     StoreFailed                    the log lost its word: nothing more is written (see `store`)
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
-      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405,
-      NotAcceptable 406, AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413, UnsupportedMediaType 415, Invalid 422,
-      TooManyRequests 429, Internal 500, Unclassified 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
+      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it NoSuchPath),
+      MethodNotAllowed 405, NotAcceptable 406, AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413,
+      UnsupportedMediaType 415, Invalid 422, TooManyRequests 429, Internal 500, Unclassified 500,
+      NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
 
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
@@ -77,6 +78,13 @@ class Forbidden(ApiError):
 
 class NotFound(ApiError):
     code, reason = 404, "NotFound"
+
+
+class NoSuchPath(NotFound):
+    """A path below no group and version that is served: answered in plain text, as upstream's router does."""
+
+    def __init__(self) -> None:
+        super().__init__("404 page not found")
 
 
 class MethodNotAllowed(ApiError):

@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from mooring.apiserver.dotted import object_at, objects_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import Internal, Obj, Resource, TooManyRequests, forbidden
+from mooring.apiserver.errors import Obj, Resource, TooManyRequests, Unclassified, forbidden
 from mooring.kube.selectors import label_selector_from_object
 
 Scale = Callable[[Obj], int | None]
@@ -38,7 +38,7 @@ def needs_budget(pod: Obj) -> bool:
 
 
 def budget_for(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
-    """The one budget that covers the pod, or None. Raises Internal if several do (upstream's rule)."""
+    """The one budget that covers the pod, or None. Raises Unclassified if several do (upstream's rule)."""
     namespace, labels = text_at(pod, "metadata.namespace"), strings_at(pod, "metadata.labels")
     covering = [
         budget
@@ -47,7 +47,7 @@ def budget_for(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
         and label_selector_from_object(value_at(budget, "spec.selector")).matches(labels)
     ]
     if len(covering) > 1:
-        raise Internal(
+        raise Unclassified(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     return covering[0] if covering else None

@@ -5,7 +5,7 @@ import re
 from mooring.apiserver.dotted import WrongForm, list_at, object_at, objects_at, strings_at, text_at
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, forbidden_field, invalid_value, required
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.strategy import subdomain_error
+from mooring.apiserver.strategy import qualified_name_errors
 
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _MAX_ANNOTATION_BYTES = 256 * 1024
@@ -96,32 +96,10 @@ _LABEL_VALUE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_QUALIFIED_NAME = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 
 
 def _key_errors(path: str, key: str) -> list[FieldError]:
     return [invalid_value(path, key, why) for why in qualified_name_errors(key)]
-
-
-def qualified_name_errors(key: str) -> list[str]:
-    """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
-    prefix, slash, name = key.rpartition("/")
-    found: list[str] = []
-    if slash and not prefix:
-        found.append("prefix part must be non-empty")
-    elif prefix and (why := subdomain_error(prefix)) is not None:
-        found.append(f"prefix part {why}")
-    if not name:
-        found.append("name part must be non-empty")
-    elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
-    if not _LABEL_NAME.fullmatch(name):
-        found.append(_QUALIFIED_NAME)
-    return found
 
 
 def _finalizer_errors(metadata: Obj) -> list[FieldError]:

@@ -1,8 +1,8 @@
 """From a path to what is meant: kind, namespace, name, subresource and verb. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mooring.apiserver.errors import MethodNotAllowed, NotFound
+from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, NotFound
 from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request
 
@@ -37,14 +37,18 @@ def resolve(request: Request, kinds: Kinds) -> Route:
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise unknown_path()
-    namespace = ""
+        raise NoSuchPath
+    if group and all((group, version) != (kind.group, kind.version) for kind in kinds.all):
+        raise NoSuchPath
+    watched = rest[0] == "watch" and len(rest) > 1 and request.method == "GET"
+    namespace, rest = "", rest[1:] if watched else rest
     if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in kinds.by_path:
         namespace, rest = rest[1], rest[2:]
     kind = kinds.by_path.get((group, version, rest[0]))
     if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
         raise unknown_path()
-    return _route(request, kind, namespace, [*rest[1:], "", ""])
+    route = _route(request, kind, namespace, [*rest[1:], "", ""])
+    return replace(route, verb="watch") if watched and not route.name else route
 
 
 def _route(request: Request, kind: Kind, namespace: str, rest: list[str]) -> Route:

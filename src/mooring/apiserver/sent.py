@@ -120,11 +120,13 @@ def is_dry_run(request: Request) -> bool:
 
 def delete_options(request: Request) -> DeleteOptions:
     """The options of a delete, from its body or its query."""
-    body = read_object(request.body, request.headers.get("content-type", "")) if request.body.strip() else {}
+    if request.body.strip():
+        # As upstream: what the body says is all that counts.
+        return parse_options(read_object(request.body, request.headers.get("content-type", "")), {})
     query = {key: value for key, value in request.query if key != "dryRun"}
     if is_dry_run(request):
         query["dryRun"] = "All"
-    return parse_options(body, query)
+    return parse_options({}, query)
 
 
 def is_apply(request: Request) -> bool:
@@ -174,7 +176,8 @@ def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
         raise UnsupportedMediaType(
             f"the body of the request was in an unknown format - accepted media types include: {_CUSTOM_PATCHES}"
         )
-    return strategic_merge_patch(obj, body, kind.name)
+    # A typed merge: what the patch says of kind and version does not count.
+    return strategic_merge_patch(obj, body, kind.name) | {"kind": kind.name, "apiVersion": kind.api_version}
 
 
 _PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
@@ -197,6 +200,10 @@ def _as_object(value: object) -> Obj:
 def check_kind(sent: Obj, kind: Kind) -> None:
     """Raises Unreadable if the object says that it is of another kind."""
     version, name = sent.get("apiVersion") or kind.api_version, sent.get("kind") or kind.name
+    if not all(isinstance(sent.get(field), str | None) for field in ("kind", "apiVersion")):
+        raise Unreadable(
+            f"the object provided is unrecognized (must be of type {kind.name}): kind and apiVersion are text"
+        )
     if (version, name) != (kind.api_version, kind.name):
         told = f"it says that it is a {name} of {version}, and this is the path of {kind.name} of {kind.api_version}"
         raise Unreadable(f'{name} in version "{version}" cannot be handled as a {kind.name}: {told}')

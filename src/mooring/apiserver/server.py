@@ -19,7 +19,7 @@ from mooring.apiserver.auth import Tokens
 from mooring.apiserver.catalog import Catalog
 from mooring.apiserver.custom.cleanup import Cleanup
 from mooring.apiserver.dotted import WrongForm
-from mooring.apiserver.errors import ApiError, BadRequest, Obj, StoreFailed, Unavailable
+from mooring.apiserver.errors import ApiError, BadRequest, NoSuchPath, Obj, StoreFailed, Unavailable
 from mooring.apiserver.kinds import BUILT_IN, indexed_fields
 from mooring.apiserver.log import Log, MemoryLog
 from mooring.apiserver.message import ADMIN, Request, Response
@@ -205,6 +205,8 @@ def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
 
 
 def _failure(error: ApiError) -> Response:
+    if isinstance(error, NoSuchPath):
+        return Response(error.code, {"content-type": "text/plain; charset=utf-8"}, f"{error.message}\n".encode())
     headers = dict(_JSON)
     if retry := error.details.get("retryAfterSeconds"):
         headers["retry-after"] = str(retry)

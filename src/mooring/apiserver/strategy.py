@@ -77,6 +77,31 @@ def path_segment_error(name: str) -> str | None:
     return next((f"may not contain '{mark}'" for mark in "/%" if mark in name), None)
 
 
+_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_QUALIFIED_NAME = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+def qualified_name_errors(key: str) -> list[str]:
+    """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
+    prefix, slash, name = key.rpartition("/")
+    found: list[str] = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif prefix and (why := subdomain_error(prefix)) is not None:
+        found.append(f"prefix part {why}")
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _LABEL_NAME.fullmatch(name):
+        found.append(_QUALIFIED_NAME)
+    return found
+
+
 class Strategy:
     """An ordinary kind. Subclasses set the attributes, and override the hooks that are special for their kind."""
 

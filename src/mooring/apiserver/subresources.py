@@ -8,7 +8,17 @@ from mooring.apiserver import eviction, metadata
 from mooring.apiserver.body import read_object
 from mooring.apiserver.deletion import parse_options
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import BadRequest, NotImplementedYet, Obj, Resource, conflict, not_found
+from mooring.apiserver.errors import (
+    BadRequest,
+    NotImplementedYet,
+    Obj,
+    Resource,
+    Unclassified,
+    conflict,
+    not_found,
+    required,
+    unsupported,
+)
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import BUILT_IN, Kind
 from mooring.apiserver.message import Request, Response
@@ -44,9 +54,8 @@ class Subresources:
     async def bind(self, request: Request, route: Route) -> Response:
         """Bind a pod to a node, once: 409 if it is bound or being deleted."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
+        _check_binding(route, sent)
         node = text_at(sent, "target.name")
-        if not node:
-            raise BadRequest("a Binding needs target.name, the node's name")
         head = self._head(route)
         pod = decode(head.body)
         _check_bindable(route, pod, sent)
@@ -132,6 +141,15 @@ class Subresources:
         if head is None:
             raise not_found(route.kind.resource, route.name)
         return head
+
+
+def _check_binding(route: Route, binding: Obj) -> None:
+    if text_at(binding, "metadata.name") not in ("", route.name):
+        raise BadRequest("name in URL does not match name in Binding object")
+    if (kind := text_at(binding, "target.kind")) not in ("", "Node"):
+        raise Unclassified(str(unsupported("target.kind", kind, ["Node", "<empty>"])))
+    if not text_at(binding, "target.name"):
+        raise Unclassified(str(required("target.name")))
 
 
 def _check_bindable(route: Route, pod: Obj, binding: Obj) -> None:

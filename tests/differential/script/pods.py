@@ -146,7 +146,6 @@ STEPS: list[Step] = [
     post(f"{PODS}/digest/binding", named("Binding", "digest", metadata={"annotations": {"a": "1"}},
                                          target={"name": "n1"})),
     get(f"{PODS}/digest"),
-    post(f"{NS}/bindings", binding("best", "n1")),
     get(f"{PODS}/latest/binding"),
     # graceful deletion
     delete(f"{PODS}/full"),

@@ -44,7 +44,7 @@ STEPS: list[Step] = [
     post(f"{APPS}/daemonsets", workload("DaemonSet", "ds")),
     post(f"{APPS}/deployments", workload("Deployment", "d", paused=True)),
     post(f"{APPS}/deployments", workload("Deployment", "bad", template={"spec": {"containers": []}})),
-    post(f"{APPS}/controllerrevisions", named("ControllerRevision", "r", "apps/v1", revision=1, data={"a": None})),
+    post(f"{APPS}/controllerrevisions", named("ControllerRevision", "r", "apps/v1", revision=1, data={"a": 0})),
     patch("merge", f"{APPS}/controllerrevisions/r", {"data": {"a": 1}}),
     patch("merge", f"{APPS}/controllerrevisions/r", {"revision": 2}),
     # secrets, services

@@ -9,14 +9,17 @@ from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at,
 from mooring.apiserver.errors import (
     FieldError,
     Obj,
+    Resource,
     duplicate,
+    forbidden,
     forbidden_field,
     invalid_value,
     not_among,
     required,
     unsupported,
 )
-from mooring.apiserver.strategy import Admission, Strategy, label_error
+from mooring.apiserver.strategy import Admission, Strategy, label_error, qualified_name_errors
+from mooring.kube.quantity import parse_quantity
 
 
 def _pull_policy(container: Obj) -> str:
@@ -51,6 +54,10 @@ POD_SPEC: Rules = {
 }
 """The defaults of a pod's spec, relative to it; workloads use them for their templates."""
 
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_OPERATORS = ("Equal", "Exists")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 _TOLERATIONS = tuple(
@@ -74,7 +81,10 @@ def validate_pod_spec(spec: Obj, path: str, claim_templates: Collection[str] = (
     A StatefulSet's pods also get volumes named like its `claim_templates`."""
     volumes, containers = objects_at(spec, "volumes"), objects_at(spec, "containers")
     known = {text_at(volume, "name") for volume in volumes} | set(claim_templates)
-    found = _names(volumes, f"{path}.volumes") + _names(containers, f"{path}.containers")
+    found = _names(volumes, f"{path}.volumes")
+    for index, volume in enumerate(volumes):
+        found += _volume_errors(volume, f"{path}.volumes[{index}]")
+    found += _names(containers, f"{path}.containers")
     if not containers:
         found.append(required(f"{path}.containers"))
     if spec.get("restartPolicy") not in _RESTART_POLICIES:
@@ -82,6 +92,31 @@ def validate_pod_spec(spec: Obj, path: str, claim_templates: Collection[str] = (
     for group in ("initContainers", "containers"):
         for index, container in enumerate(objects_at(spec, group)):
             found += _validate_container(container, f"{path}.{group}[{index}]", known)
+    return found + _placing_errors(spec, path)
+
+
+def _placing_errors(spec: Obj, path: str) -> list[FieldError]:
+    """What is wrong with the fields that say where and how long the pod runs."""
+    found: list[FieldError] = []
+    if spec.get("dnsPolicy", "ClusterFirst") not in _DNS_POLICIES:
+        found.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
+    seconds = spec.get("activeDeadlineSeconds")
+    if seconds is not None and not 1 <= seconds < 2**31:
+        told = f"must be between 1 and {2**31 - 1}, inclusive"
+        found.append(invalid_value(f"{path}.activeDeadlineSeconds", seconds, told))
+    for key in strings_at(spec, "nodeSelector"):
+        found += [invalid_value(f"{path}.nodeSelector", key, why) for why in qualified_name_errors(key)]
+    for index, toleration in enumerate(objects_at(spec, "tolerations")):
+        if (operator := text_at(toleration, "operator")) not in ("", *_OPERATORS):
+            found.append(unsupported(f"{path}.tolerations[{index}].operator", operator, _OPERATORS))
+    return found
+
+
+def _volume_errors(volume: Obj, path: str) -> list[FieldError]:
+    sources = [name for name, source in volume.items() if name != "name" and source is not None]
+    found = [forbidden_field(f"{path}.{name}", "may not specify more than 1 volume type") for name in sources[1:]]
+    if "persistentVolumeClaim" in volume and not text_at(volume, "persistentVolumeClaim.claimName"):
+        found.append(required(f"{path}.persistentVolumeClaim.claimName"))
     return found
 
 
@@ -102,6 +137,14 @@ def _names(entries: list[Obj], path: str) -> list[FieldError]:
 
 def _validate_container(container: Obj, path: str, volumes: set[str]) -> list[FieldError]:
     found = [] if text_at(container, "image") else [required(f"{path}.image")]
+    if (policy := text_at(container, "imagePullPolicy")) not in ("", *_PULL_POLICIES):
+        found.append(unsupported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES))
+    for index, port in enumerate(objects_at(container, "ports")):
+        found += _port_errors(port, f"{path}.ports[{index}]")
+    for index, variable in enumerate(objects_at(container, "env")):
+        if not text_at(variable, "name"):
+            found.append(required(f"{path}.env[{index}].name"))
+    found += _amount_errors(object_at(container, "resources"), f"{path}.resources")
     for field, place in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
         for index, use in enumerate(objects_at(container, field)):
             at = f"{path}.{field}[{index}]"
@@ -109,7 +152,33 @@ def _validate_container(container: Obj, path: str, volumes: set[str]) -> list[Fi
                 found.append(not_among(f"{at}.name", text_at(use, "name")))
             if not text_at(use, place):
                 found.append(required(f"{at}.{place}"))
+            elif text_at(use, place) in [text_at(each, place) for each in objects_at(container, field)[:index]]:
+                found.append(invalid_value(f"{at}.{place}", text_at(use, place), "must be unique"))
     return found
+
+
+def _port_errors(port: Obj, path: str) -> list[FieldError]:
+    number, protocol = port.get("containerPort") or 0, text_at(port, "protocol") or "TCP"
+    found = [] if number else [required(f"{path}.containerPort")]
+    if number and not 0 < number < 65536:
+        found.append(invalid_value(f"{path}.containerPort", number, "must be between 1 and 65535, inclusive"))
+    return found + ([] if protocol in _PROTOCOLS else [unsupported(f"{path}.protocol", protocol, _PROTOCOLS)])
+
+
+def _amount_errors(resources: Obj, path: str) -> list[FieldError]:
+    """Requests and limits are not negative, and no request is above its limit."""
+    limits, requests = object_at(resources, "limits"), object_at(resources, "requests")
+    found = [
+        invalid_value(f"{path}.{field}[{name}]", amount, "must be greater than or equal to 0")
+        for field, amounts in (("limits", limits), ("requests", requests))
+        for name, amount in amounts.items()
+        if parse_quantity(amount) < 0
+    ]
+    return found + [
+        invalid_value(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
+        for name, amount in requests.items()
+        if name in limits and parse_quantity(amount) > parse_quantity(limits[name])
+    ]
 
 
 class Pods(Strategy):
@@ -122,7 +191,7 @@ class Pods(Strategy):
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         spec = object_at(obj, "spec")
-        spec |= {"preemptionPolicy": "PreemptLowerPriority", "priority": 0} | spec
+        spec |= _priority(obj, admission)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
         _add_tolerations(spec)
 
@@ -136,6 +205,10 @@ class Pods(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = object_at(old, "spec"), object_at(obj, "spec")
+        deadline, wanted = before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds")
+        if deadline is not None and (wanted is None or wanted > deadline):
+            told = "must be less than or equal to previous value"
+            return [invalid_value("spec.activeDeadlineSeconds", wanted, told)]
         changed = _fixed_part(after, before) != _fixed_part(before, before)
         return [forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else []
 
@@ -168,6 +241,21 @@ def _fixed_part(spec: Obj, old: Obj) -> Obj:
     if all(gate.get("name") in gates for gate in objects_at(fixed, "schedulingGates")):
         fixed["schedulingGates"] = old.get("schedulingGates")
     return {key: value for key, value in fixed.items() if value not in (None, [])}
+
+
+def _priority(pod: Obj, admission: Admission) -> Obj:
+    """Admission plugin Priority: what the pod's class says, or the default class. Raises Forbidden."""
+    name = text_at(pod, "spec.priorityClassName")
+    classes = {text_at(each, "metadata.name"): each for each in admission.objects("priorityclasses.scheduling.k8s.io")}
+    if name and name not in classes:
+        told = f"no PriorityClass with name {name} was found"
+        raise forbidden(Resource("", "pods"), text_at(pod, "metadata.name"), told)
+    defaults = [each for each in classes.values() if each.get("globalDefault")]
+    none: Obj = {}
+    chosen = classes[name] if name else min(defaults, key=lambda each: each.get("value", 0), default=none)
+    found: Obj = {"priority": chosen.get("value", 0)}
+    found["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    return found | ({"priorityClassName": text_at(chosen, "metadata.name")} if chosen else {})
 
 
 def _add_tolerations(spec: Obj) -> None:

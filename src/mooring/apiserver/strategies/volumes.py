@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
-from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy, subdomain_error
 from mooring.kube.quantity import InvalidQuantity, parse_quantity
 
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
@@ -68,6 +68,9 @@ class Claims(Strategy):
 
     def validate(self, obj: Obj) -> list[FieldError]:
         found = _modes(object_at(obj, "spec"))
+        name = text_at(obj, "spec.storageClassName")
+        if name and (why := subdomain_error(name)) is not None:
+            found.append(invalid_value("spec.storageClassName", name, why))
         storage = value_at(obj, "spec.resources.requests.storage")
         if storage is None:
             return [*found, required("spec.resources[storage]")]

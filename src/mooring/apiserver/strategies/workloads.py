@@ -14,6 +14,7 @@ _STATEFULSET_MUTABLE = frozenset({
     "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
 })  # fmt: skip
 
+_MANAGEMENT = ("OrderedReady", "Parallel")
 _STATEFULSET_FORBIDDEN = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -42,6 +43,12 @@ class StatefulSets(PodTemplates):
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"replicas": 0, "availableReplicas": 0}
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        policy = value_at(obj, "spec.podManagementPolicy")
+        told = "must be 'OrderedReady' or 'Parallel'"
+        wrong = [] if policy in _MANAGEMENT else [invalid_value("spec.podManagementPolicy", policy, told)]
+        return wrong + super().validate(obj)
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = _fixed_part(old), _fixed_part(obj)
@@ -108,6 +115,10 @@ class DisruptionBudgets(Strategy):
 
     def validate(self, obj: Obj) -> list[FieldError]:
         spec = object_at(obj, "spec")
+        for field in ("minAvailable", "maxUnavailable"):
+            share = spec.get(field)
+            if isinstance(share, str) and share.rstrip("%").isdecimal() and int(share.rstrip("%")) > 100:
+                return [invalid_value(f"spec.{field}", share, "must not be greater than 100%")]
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             return [invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")]
         return []
