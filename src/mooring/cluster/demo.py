@@ -265,9 +265,14 @@ async def _power_on(demo: Demo, node: str) -> None:
     status, answer = await demo.stage.command("node", "start", node)
     demo.check(answer, status == 0)
     await demo.timed("node is back", since, lambda: _ready(demo.watch.node(node)) == "True")
+    await demo.stage.until("the taint is taken away", lambda: _untaint(demo, node))
+
+
+async def _untaint(demo: Demo, node: str) -> bool:
     live = await demo.stage.client.get(Node, node)
     rest = msgspec.to_builtins([taint for taint in live.spec.taints if taint.key != TAINT])
-    await demo.stage.client.revise(live, {"spec": {"taints": rest or None}})
+    # Refused if anybody wrote the Node meanwhile; then it is read again.
+    return bool(await demo.stage.client.revise(live, {"spec": {"taints": rest or None}}))
 
 
 async def controller_crashes(demo: Demo) -> None:
