@@ -24,7 +24,7 @@ Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?( \+0000 UTC)?")
 _PLACE = re.compile(r"<<([a-z0-9]+)\.([^>]+)>>")
-_RECORD = re.compile(r"in record \(\d+\)")
+_VERSION = re.compile(r"""(in record \(|in the precondition \(|current: |resourceVersion\\?":\\?")\d+""")
 _SHOWN = 160
 _LONGEST_BASE, _SUFFIX = 58, 5
 
@@ -145,7 +145,7 @@ class Normaliser:
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = _UUID.sub(lambda found: self._uids.get(found[0], "a uid"), text)
-        text = _RECORD.sub("in record (a version)", text)
+        text = _VERSION.sub(r"\1a version", text)
         return _TIME.sub("a time", text)
 
 
