@@ -31,6 +31,18 @@ def capacity(pv: PersistentVolume) -> int:
     return parse_bytes(pv.spec.capacity.get("storage", 0))
 
 
+def claim_reference(claim: PersistentVolumeClaim) -> dict[str, str]:
+    """The `claimRef` that binds a volume to this very claim."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    }
+
+
 def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """The volume's claimRef names this claim: its uid, or (a reservation) none."""
     reference = pv.spec.claim_ref

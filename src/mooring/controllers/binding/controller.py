@@ -15,7 +15,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
 from mooring.volumes.claims import CLAIM_PROTECTION, claim_name
-from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER
+from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER, claim_reference
 
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
@@ -96,7 +96,7 @@ class BindingController(Controller):
         reference = pv.spec.claim_ref
         if reference is None or reference.uid != claim.uid:
             annotations = {BOUND_BY_CONTROLLER: "yes"} if reference is None else {}
-            patch = {"metadata": {"annotations": annotations}, "spec": {"claimRef": _reference(claim)}}
+            patch = {"metadata": {"annotations": annotations}, "spec": {"claimRef": claim_reference(claim)}}
             pv = await self._patch_volume(pv, patch)
         if pv.status.phase != "Bound":
             pv = await self._patch_volume(pv, {"status": {"phase": "Bound"}}, "status")
@@ -178,17 +178,6 @@ class BindingController(Controller):
         if self._told.get(claim.key) != message:
             self._told[claim.key] = message
             self.recorder.event(claim, type_, code, message)
-
-
-def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": claim.namespace,
-        "name": claim.name,
-        "uid": claim.uid,
-        "resourceVersion": claim.metadata.resource_version,
-    }
 
 
 def _class_of(claim: PersistentVolumeClaim) -> list[str]:

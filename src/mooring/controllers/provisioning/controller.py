@@ -21,7 +21,7 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.kube.times import Now
 from mooring.volumes.errors import DeletedVolumeInUse
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
-from mooring.volumes.matching import PROVISIONED_BY, SELECTED_NODE
+from mooring.volumes.matching import PROVISIONED_BY, SELECTED_NODE, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -90,14 +90,7 @@ class ProvisioningController(Controller):
 
     async def _create(self, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
         body = cast("dict[str, Any]", msgspec.to_builtins(made))
-        body["spec"]["claimRef"] = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": claim.namespace,
-            "name": claim.name,
-            "uid": claim.uid,
-            "resourceVersion": claim.metadata.resource_version,
-        }
+        body["spec"]["claimRef"] = claim_reference(claim)
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
         except AlreadyExists:
