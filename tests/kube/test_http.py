@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -215,3 +216,29 @@ async def test_the_client_certificate_of_the_moment_is_shown(certificates: Certi
         with pytest.raises(CredentialError, match="client certificate"):
             await transport.send(Request("GET", "/x"))
         await transport.close()
+
+
+async def test_no_socket_is_left_after_close_though_the_server_never_says_goodbye(certificates: Certificates):
+    """A request is cancelled, and the server does not answer TLS's close: as a busy one does for a while."""
+    reached, done = threading.Event(), threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with certificates.context().wrap_socket(listener.accept()[0], server_side=True) as peer:
+            peer.recv(1000)
+            reached.set()
+            done.wait(10)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server_side = asyncio.create_task(asyncio.to_thread(serve, listener))
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        transport = HttpTransport(url, trust=Trust(certificates.authority.read_bytes()))
+        request = asyncio.create_task(transport.send(Request("GET", "/")))
+        assert await asyncio.to_thread(reached.wait, 20)
+        (held,) = transport._sockets
+        request.cancel()
+        await asyncio.wait([request])
+        assert held.fileno() >= 0, "else there is nothing to clean up"
+        await transport.close()
+        assert held.fileno() == -1
+        done.set()
+        await server_side

@@ -2,14 +2,18 @@
 
 Guarantees: a request whose credential the server did not accept (401: nothing was done) is sent once more if there is
 a newer credential. When the client certificate changes, the connections made with the old one are closed, as client-go
-does: watches break and are resumed.
+does: watches break and are resumed. After `close` no socket is left, also where the server answers no TLS goodbye.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -40,7 +44,7 @@ class HttpTransport:
         self._proxy = proxy or None
         self._session: aiohttp.ClientSession | None = None
         self._shown = Credential()  # the certificate of the session
-        self._former: list[aiohttp.ClientSession] = []
+        self._sockets: WeakSet[socket.socket] = WeakSet()
 
     async def send(self, request: Request) -> Response:
         credential = await self._credentials.current()
@@ -94,7 +98,7 @@ class HttpTransport:
             if certificate == self._shown:
                 return self._session
             await self._session.close()
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls(certificate))
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls(certificate), socket_factory=self._socket)
         self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         self._shown = certificate
         return self._session
@@ -110,10 +114,26 @@ class HttpTransport:
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable:
         return Unreachable(f"{request.method} {request.path} at {self._server}: {error or type(error).__name__}")
 
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
     async def close(self) -> None:
-        """Closes idle and open connections; watches end."""
+        """Closes idle and open connections; watches end.
+
+        aiohttp waits for the connections that it still counts, not for those of requests cancelled a moment ago: these
+        linger until the server answers their TLS goodbye, so they are cut.
+        """
         if self._session is not None:
             await self._session.close()
+        for _ in range(100):
+            if not (lingering := [each for each in self._sockets if each.fileno() >= 0]):
+                return
+            for each in lingering:
+                with suppress(OSError):  # not connected any more
+                    each.shutdown(socket.SHUT_RDWR)
+            await asyncio.sleep(0.001)
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
