@@ -1,0 +1,85 @@
+"""The group apps: StatefulSets, ReplicaSets and their revisions."""
+
+# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.kube.objects.meta import LabelSelector, Object, ObjectMeta, Resource, Struct
+
+
+class PodTemplateSpec(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+
+
+class RollingUpdate(Struct, frozen=True):
+    partition: int = 0
+
+
+class UpdateStrategy(Struct, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
+class Ordinals(Struct, frozen=True):
+    start: int = 0
+
+
+class StatefulSetSpec(Struct, frozen=True):
+    replicas: int = 1
+    selector: LabelSelector = LabelSelector()
+    service_name: str = ""
+    template: dict[str, Any] = {}
+    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+    pod_management_policy: str = "OrderedReady"
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+    ordinals: Ordinals | None = None
+    revision_history_limit: int = 10
+
+
+class StatefulSetStatus(Struct, frozen=True):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    current_replicas: int = 0
+    updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    collision_count: int | None = None
+
+
+class StatefulSet(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "statefulsets", "StatefulSet")
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class ReplicaSetSpec(Struct, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    selector: LabelSelector = LabelSelector()
+    template: dict[str, Any] = {}
+
+
+class ReplicaSetStatus(Struct, frozen=True):
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class ReplicaSet(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "replicasets", "ReplicaSet")
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class ControllerRevision(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+    revision: int = 0
+    data: dict[str, Any] = {}

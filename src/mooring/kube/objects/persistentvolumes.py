@@ -1,0 +1,74 @@
+"""PersistentVolumes and their claims (core group)."""
+
+# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.kube.objects.meta import LabelSelector, Object, ObjectReference, Resource, Struct
+from mooring.kube.objects.nodes import NodeSelector
+from mooring.kube.objects.volumes import (
+    CSIPersistentVolumeSource,
+    FlexVolumeSource,
+    HostPathVolumeSource,
+    LocalVolumeSource,
+)
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct, frozen=True):
+    capacity: dict[str, str | int] = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    persistent_volume_reclaim_policy: str = "Retain"
+    storage_class_name: str = ""
+    volume_mode: str = "Filesystem"
+    mount_options: tuple[str, ...] = ()
+    node_affinity: VolumeNodeAffinity | None = None
+    flex_volume: FlexVolumeSource | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Struct, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PersistentVolume(Object, frozen=True):
+    RESOURCE = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+
+class VolumeResourceRequirements(Struct, frozen=True):
+    requests: dict[str, str | int] = {}
+    limits: dict[str, str | int] = {}
+
+
+class PersistentVolumeClaimSpec(Struct, frozen=True):
+    access_modes: tuple[str, ...] = ()
+    resources: VolumeResourceRequirements = VolumeResourceRequirements()
+    storage_class_name: str | None = None
+    volume_mode: str = "Filesystem"
+    volume_name: str = ""
+    selector: LabelSelector | None = None
+    data_source: dict[str, Any] | None = None
+
+
+class PersistentVolumeClaimStatus(Struct, frozen=True):
+    phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: dict[str, str | int] = {}
+
+
+class PersistentVolumeClaim(Object, frozen=True):
+    RESOURCE = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()

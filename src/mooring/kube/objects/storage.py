@@ -1,0 +1,86 @@
+"""The group storage.k8s.io: classes, VolumeAttachments, CSI drivers and nodes."""
+
+# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mooring.kube.objects.meta import Object, Resource, Struct
+
+
+class TopologySelectorTerm(Struct, frozen=True):
+    match_label_expressions: tuple[dict[str, Any], ...] = ()
+
+
+class StorageClass(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+    provisioner: str = ""
+    parameters: dict[str, str] = {}
+    reclaim_policy: str = "Delete"
+    volume_binding_mode: str = "Immediate"
+    allow_volume_expansion: bool = False
+    mount_options: tuple[str, ...] = ()
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeAttributesClass(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False)
+    driver_name: str = ""
+    parameters: dict[str, str] = {}
+
+
+class VolumeAttachmentSource(Struct, frozen=True):
+    persistent_volume_name: str | None = None
+    inline_volume_spec: dict[str, Any] | None = None
+
+
+class VolumeAttachmentSpec(Struct, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeError(Struct, frozen=True):
+    time: str | None = None
+    message: str = ""
+    error_code: int | None = None
+
+
+class VolumeAttachmentStatus(Struct, frozen=True):
+    attached: bool = False
+    attachment_metadata: dict[str, str] = {}
+    attach_error: VolumeError | None = None
+    detach_error: VolumeError | None = None
+
+
+class VolumeAttachment(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+    status: VolumeAttachmentStatus = VolumeAttachmentStatus()
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    attach_required: bool = True
+
+
+class CSIDriver(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSINodeDriver(Struct, frozen=True):
+    name: str = ""
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+
+
+class CSINodeSpec(Struct, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Object, frozen=True):
+    RESOURCE = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+    spec: CSINodeSpec = CSINodeSpec()

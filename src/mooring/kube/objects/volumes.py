@@ -1,0 +1,97 @@
+"""Volumes inside pods (core group): their sources and where containers mount them."""
+
+# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mooring.kube.objects.meta import Struct
+
+
+class KeyToPath(Struct, frozen=True):
+    key: str = ""
+    path: str = ""
+    mode: int | None = None
+
+
+class EmptyDirVolumeSource(Struct, frozen=True):
+    medium: str = ""
+    size_limit: str | int | None = None
+
+
+class ConfigMapVolumeSource(Struct, frozen=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class SecretVolumeSource(Struct, frozen=True):
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class HostPathVolumeSource(Struct, frozen=True):
+    path: str = ""
+    type: str | None = None
+
+
+class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class FlexVolumeSource(Struct, frozen=True):
+    driver: str = ""
+    fs_type: str = ""
+    read_only: bool = False
+    options: dict[str, str] = {}
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True):
+    driver: str = ""
+    volume_handle: str = ""
+    fs_type: str = ""
+    read_only: bool = False
+    volume_attributes: dict[str, str] = {}
+
+
+class LocalVolumeSource(Struct, frozen=True):
+    path: str = ""
+    fs_type: str | None = None
+
+
+class EphemeralVolumeSource(Struct, frozen=True):
+    volume_claim_template: dict[str, Any] | None = None
+
+
+class Volume(Struct, frozen=True):
+    """One entry of a pod's `spec.volumes`. `projected` and `downward_api` are kept as plain JSON."""
+
+    name: str = ""
+    empty_dir: EmptyDirVolumeSource | None = None
+    config_map: ConfigMapVolumeSource | None = None
+    secret: SecretVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    flex_volume: FlexVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    projected: dict[str, Any] | None = None
+    downward_api: dict[str, Any] | None = msgspec.field(default=None, name="downwardAPI")
+
+
+class VolumeMount(Struct, frozen=True):
+    name: str = ""
+    mount_path: str = ""
+    read_only: bool = False
+    sub_path: str = ""
+
+
+class VolumeDevice(Struct, frozen=True):
+    name: str = ""
+    device_path: str = ""
