@@ -21,9 +21,11 @@ VERSION = sys.argv[1] if len(sys.argv) > 1 else "v0.36.3"
 TARGET = Path(__file__).parents[1] / "src/mooring/apiserver/schema/api.json"
 
 API = ("core", "apps", "batch", "storage", "coordination", "policy", "events", "scheduling", "rbac", "resource",
-       "discovery", "autoscaling", "authentication", "authorization")  # fmt: skip
+       "discovery", "autoscaling", "authentication", "authorization", "networking", "certificates",
+       "admissionregistration")  # fmt: skip
 FOLDERS = {
     **{f"{group}.v1": ("k8s.io/api", f"{group}/v1") for group in API},
+    "autoscaling.v2": ("k8s.io/api", "autoscaling/v2"),
     "meta.v1": ("k8s.io/apimachinery", "pkg/apis/meta/v1"),
     "apiextensions.v1": ("k8s.io/apiextensions-apiserver", "pkg/apis/apiextensions/v1"),
 }

@@ -13,10 +13,11 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 def test_both_forms_of_discovery_name_every_kind_and_subresource(serve):
     async def story(api):
         legacy, aggregated = set(), set()
-        groups = [f"/apis/{group['name']}" for group in (await api.get("/apis"))["groups"]]
-        for path in ["/api", *groups]:
-            for resource in (await api.get(f"{path}/v1"))["resources"]:
-                legacy.add((path.rpartition("/")[2], resource["name"], resource["kind"]))
+        groups = (await api.get("/apis"))["groups"]
+        preferred = {group["name"]: f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups}
+        for group, path in {"api": "/api/v1", **preferred}.items():
+            for resource in (await api.get(path))["resources"]:
+                legacy.add((group, resource["name"], resource["kind"]))
         for path in ("/api", "/apis"):
             for group in (await api.get(path, accept=f"{AGGREGATED},application/json"))["items"]:
                 for resource in group["versions"][0]["resources"]:

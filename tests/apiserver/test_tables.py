@@ -204,6 +204,80 @@ def test_events(serve):
     serve(story)
 
 
+def cpu(share, current=None):
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": share}}
+    if current is None:
+        return {"type": "Resource", "resource": resource}
+    return {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": current}}}
+
+
+def external(**target):
+    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", **target}}}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "current", "told"),
+    [
+        ([], [], "<none>"),
+        ([cpu(80)], [], "cpu: <unknown>/80%"),
+        ([cpu(80)], [cpu(80, current=35)], "cpu: 35%/80%"),
+        ([external(value="30")], [], "<unknown>/30"),
+        ([external(averageValue="5"), cpu(80), cpu(90)], [], "<unknown>/5 (avg), cpu: <unknown>/80% + 1 more..."),
+    ],
+)
+def test_what_an_autoscaler_aims_at(serve, metrics, current, told):
+    async def story(api):
+        path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": metrics}
+        await api.create(path, {"metadata": {"name": "h"}, "spec": spec})
+        status = {"currentMetrics": current, "currentReplicas": 2, "desiredReplicas": 2}
+        await api.patch(f"{path}/h/status", {"status": status})
+        [row] = await shown(api, path)
+        assert (row["Reference"], row["Targets"], row["Replicas"]) == ("Deployment/web", told, 2)
+
+    serve(story)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "word"),
+    [([], "Pending"), (["Approved"], "Approved"), (["Denied"], "Denied"), (["Approved", "Failed"], "Approved,Failed")],
+)
+def test_what_was_decided_about_a_certificate_request(serve, conditions, word):
+    async def story(api):
+        path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+        spec = {"request": "eA==", "signerName": "example.com/s", "usages": ["client auth"], "expirationSeconds": 3600}
+        await api.create(path, {"metadata": {"name": "c"}, "spec": spec})
+        told = [{"type": each, "status": "True"} for each in conditions]
+        await api.patch(f"{path}/c/status", {"status": {"conditions": told}})
+        [row] = await shown(api, path)
+        assert (row["Condition"], row["RequestedDuration"], row["SignerName"]) == (word, "60m", "example.com/s")
+
+    serve(story)
+
+
+def test_addresses_and_policies(serve):
+    async def story(api):
+        networking, admission = "/apis/networking.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
+        parent = {"resource": "services", "namespace": "default", "name": "kubernetes"}
+        await api.create(f"{networking}/ipaddresses", {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": parent}})
+        assert (await shown(api, f"{networking}/ipaddresses"))[0]["ParentRef"] == "services/default/kubernetes"
+        ranges = {"metadata": {"name": "r"}, "spec": {"cidrs": ["10.0.0.0/24", "fd00::/64"]}}
+        await api.create(f"{networking}/servicecidrs", ranges)
+        assert (await shown(api, f"{networking}/servicecidrs"))[0]["CIDRs"] == "10.0.0.0/24,fd00::/64"
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        policy = {"metadata": {"name": "p"}, "spec": {"paramKind": kind, "validations": [{"expression": "true"}]}}
+        await api.create(f"{admission}/validatingadmissionpolicies", policy)
+        [row] = await shown(api, f"{admission}/validatingadmissionpolicies")
+        assert (row["Validations"], row["ParamKind"]) == (1, "v1/ConfigMap")
+        binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": {"name": "c"}}}
+        await api.create(f"{admission}/validatingadmissionpolicybindings", binding)
+        [row] = await shown(api, f"{admission}/validatingadmissionpolicybindings")
+        assert (row["PolicyName"], row["ParamRef"]) == ("p", "*/c")
+
+    serve(story)
+
+
 def test_every_kind_has_a_table(serve):
     async def story(api):
         from mooring.apiserver.kinds import KINDS

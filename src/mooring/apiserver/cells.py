@@ -210,9 +210,9 @@ def controller(obj: Obj, now: datetime) -> str:
     return f"{kind}.{group}/{owner.get('name')}" if group else f"{kind}/{owner.get('name')}"
 
 
-def role_of(obj: Obj, now: datetime) -> str:
-    """The role that a binding grants."""
-    return f"{text_at(obj, 'roleRef.kind')}/{text_at(obj, 'roleRef.name')}"
+def kind_and_name(path: str) -> Cell:
+    """What a reference names: `ClusterRole/admin`."""
+    return lambda obj, now: f"{text_at(obj, f'{path}.kind')}/{text_at(obj, f'{path}.name')}"
 
 
 NEVER = ("<unknown>", NONE)

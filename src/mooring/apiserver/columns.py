@@ -6,8 +6,8 @@ Names are upstream's (Kubernetes 1.36), because scripts and habits depend on the
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mooring.apiserver import cells, pod_state
-from mooring.apiserver.dotted import value_at
+from mooring.apiserver import cells, foreign_cells, pod_state
+from mooring.apiserver.dotted import list_at, value_at
 from mooring.apiserver.kinds import Kind
 
 
@@ -251,8 +251,39 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "roles": (_NAME, _CREATED),
     "clusterroles": (_NAME, _CREATED),
     "customresourcedefinitions": (_NAME, _CREATED),
-    "rolebindings": (_NAME, Column("Role", cells.role_of), _AGE),
-    "clusterrolebindings": (_NAME, Column("Role", cells.role_of), _AGE),
+    "horizontalpodautoscalers": (
+        _NAME,
+        Column("Reference", cells.kind_and_name("spec.scaleTargetRef")),
+        Column("Targets", foreign_cells.targets),
+        Column("MinPods", lambda obj, now: str(cells.at("spec.minReplicas", cells.UNSET)(obj, now))),
+        Column("MaxPods", cells.number("spec.maxReplicas")),
+        Column("Replicas", cells.number("status.currentReplicas")),
+        _AGE,
+    ),
+    "certificatesigningrequests": (
+        _NAME,
+        _AGE,
+        Column("SignerName", cells.at("spec.signerName", cells.NONE)),
+        Column("Requestor", cells.at("spec.username")),
+        Column("RequestedDuration", foreign_cells.requested_duration),
+        Column("Condition", foreign_cells.request_state),
+    ),
+    "servicecidrs": (_NAME, Column("CIDRs", lambda obj, now: ",".join(list_at(obj, "spec.cidrs"))), _AGE),
+    "ipaddresses": (_NAME, Column("ParentRef", foreign_cells.parent), _AGE),
+    "validatingadmissionpolicies": (
+        _NAME,
+        Column("Validations", cells.count("spec.validations"), type="integer"),
+        Column("ParamKind", foreign_cells.parameter_kind),
+        _AGE,
+    ),
+    "validatingadmissionpolicybindings": (
+        _NAME,
+        Column("PolicyName", cells.at("spec.policyName")),
+        Column("ParamRef", foreign_cells.parameter),
+        _AGE,
+    ),
+    "rolebindings": (_NAME, Column("Role", cells.kind_and_name("roleRef")), _AGE),
+    "clusterrolebindings": (_NAME, Column("Role", cells.kind_and_name("roleRef")), _AGE),
 }
 
 

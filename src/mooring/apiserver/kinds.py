@@ -108,6 +108,7 @@ _NAMESPACE = _subresources("status", "finalize")
 _POD = _subresources("status", "binding", "eviction", "log")
 _ALL = ("all",)
 _STORAGE, _RBAC, _DEVICES = "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io"
+_NETWORK, _ADMISSION, _EXTENDS = "networking.k8s.io", "admissionregistration.k8s.io", ("api-extensions",)
 _EVENTS = Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events())
 _NEW_EVENTS = Conversion(_EVENTS, from_events_v1, to_events_v1)
 _ACCESS, _STORED = cluster.AccessControl(), devices.Stored()
@@ -157,7 +158,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, ("crd", "crds"),
-        _STATUS, ("api-extensions",), definitions.Definitions(),
+        _STATUS, _EXTENDS, definitions.Definitions(),
     ),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", strategy=devices.EndpointSlices()),
     Kind(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, strategy=_STORED),
@@ -168,6 +169,21 @@ KINDS: tuple[Kind, ...] = (
     Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=_ACCESS),
     Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=_ACCESS),
     Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=_ACCESS),
+    # Kept for the controllers that watch them; nothing here acts on them.
+    Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), _STATUS, _ALL),
+    Kind(
+        "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False, ("csr",), _STATUS
+    ),
+    Kind(_NETWORK, "v1", "ServiceCIDR", "servicecidrs", False, (), _STATUS),
+    Kind(_NETWORK, "v1", "IPAddress", "ipaddresses", False, ("ip",)),
+    Kind(
+        _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False, (), _STATUS, _EXTENDS,
+        _STORED,
+    ),
+    Kind(
+        _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False, (),
+        categories=_EXTENDS, strategy=_STORED,
+    ),
 )  # fmt: skip
 
 
