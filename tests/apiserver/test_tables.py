@@ -113,6 +113,29 @@ def test_a_pod_that_initializes(serve, statuses, word):
     serve(story)
 
 
+@pytest.mark.parametrize(
+    ("status", "deleted", "word"),
+    [
+        ({}, False, "NodeLost"),
+        ({"reason": "NodeNotReady", "status": "True"}, False, "Running"),
+        ({"reason": "ContainersNotReady"}, False, "Running"),
+        ({}, True, "Terminating"),
+    ],
+)
+def test_a_pod_whose_node_does_not_answer(serve, status, deleted, word):
+    async def story(api):
+        await api.pod(node="n")
+        condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", **status}
+        running = [{"name": "c", "ready": True, "state": {"running": {}}}]
+        told = {"phase": "Running", "conditions": [condition], "containerStatuses": running}
+        await api.patch(f"{PODS}/p/status", {"status": told})
+        if deleted:
+            await api.delete(f"{PODS}/p")
+        assert (await shown(api, PODS))[0]["Status"] == word
+
+    serve(story)
+
+
 def test_a_pod_that_is_being_deleted(serve):
     async def story(api):
         await api.pod(node="n")

@@ -1,6 +1,7 @@
 """What a pod looks like to a person: the READY, STATUS and RESTARTS of `kubectl get pods`. Pure.
 
-The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36).
+The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), but for one: where upstream goes on telling
+what a node said last that does not answer any more, NodeLost is told.
 """
 
 from datetime import datetime
@@ -41,7 +42,14 @@ def status(pod: Obj, now: datetime) -> str:
         gone = text_at(pod, "status.reason") == "NodeLost"
         finished = text_at(pod, "status.phase") in ("Succeeded", "Failed")
         return "Unknown" if gone else _running_status(pod) if finished else "Terminating"
-    return _running_status(pod)
+    return "NodeLost" if _node_is_lost(pod) else _running_status(pod)
+
+
+def _node_is_lost(pod: Obj) -> bool:
+    """The node life-cycle controller took the pod's readiness away; the node does so itself with other reasons."""
+    lost = ("Ready", "False", "NodeNotReady")
+    conditions = objects_at(pod, "status.conditions")
+    return any((each.get("type"), each.get("status"), each.get("reason")) == lost for each in conditions)
 
 
 def _running_status(pod: Obj) -> str:
