@@ -61,14 +61,42 @@ async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None
 
 async def test_a_watch_over_http_tells_as_it_happens_and_is_released_when_the_client_goes(tmp_path: Path) -> None:
     running = await serve(data_dir=tmp_path)
-    history = running.server.store.collection("configmaps").history
     async with Client(running) as client:
         async with client.session.get(f"{running.url}{CONFIGMAPS}?watch=true") as watch:
-            await client.send("POST", CONFIGMAPS, json={"metadata": {"name": "a"}})
-            assert json.loads(await watch.content.readline())["type"] == "ADDED"
-            await until(lambda: bool(history._waiters))
-        await until(lambda: not history._waiters)
+            for name in "abc":
+                await client.send("POST", CONFIGMAPS, json={"metadata": {"name": name}})
+                event = json.loads(await watch.content.readline())
+                assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", name)
+            channels = running.server._reader._broadcasters["configmaps"]._channels
+            assert channels
+        await until(lambda: not channels)
     await running.close()
+
+
+async def test_a_connection_that_does_not_read_holds_up_nobody_and_gets_everything_when_it_does(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    async with Client(running) as client, Client(running) as other:
+        query = f"{running.url}{CONFIGMAPS}?watch=true"
+        async with client.session.get(query) as slow, other.session.get(query) as quick:
+            slow.connection.transport.pause_reading()
+            versions: list[str] = []
+            for number in range(80):
+                body = {"metadata": {"name": f"c{number}"}, "data": {"text": "x" * 100_000}}
+                written = (await client.send("POST", CONFIGMAPS, json=body))[1]
+                versions.append(written["metadata"]["resourceVersion"])
+                assert versions[-1] in await next_line(quick)
+            slow.connection.transport.resume_reading()
+            for version in versions:
+                assert f'"resourceVersion":"{version}"' in await next_line(slow)
+    await running.close()
+
+
+async def next_line(watch: aiohttp.ClientResponse) -> str:
+    """The next line, however long."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += await watch.content.readuntil(b"\n")
+    return line.decode()
 
 
 async def test_many_writers_at_once_are_all_answered(tmp_path: Path) -> None:

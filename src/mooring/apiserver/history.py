@@ -7,7 +7,7 @@ readers.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,6 +54,7 @@ class History:
         self._dead = 0
         self._trimmed = 0
         self._waiters: set[asyncio.Future[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def start(self) -> int:
@@ -81,6 +82,12 @@ class History:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at every `wake`."""
+        self._listeners.append(listener)
 
     def position(self, version: int) -> int:
         """The position after the last change that is not newer than `version`."""
@@ -101,27 +108,31 @@ class History:
 
 
 class Cursor:
-    """One reader of a history, after `version`."""
+    """One reader of a history, from a position on. What is before `position` counts as taken."""
 
-    def __init__(self, history: History, version: int) -> None:
+    def __init__(self, history: History, position: int) -> None:
         self._history = history
-        self._position = history.position(version)
+        self.position = position
 
     def take(self, limit: int | None = None) -> list[Change]:
         """The changes not yet taken, at most `limit`, maybe none.
 
         Raises `Expired` if some have left the window unread.
         """
-        if self._position < self._history.start:
+        if self.position < self._history.start:
             raise Expired("too old resource version: the watch fell behind the history that is kept")
-        changes = self._history.since(self._position, limit)
-        self._position += len(changes)
+        changes = self._history.since(self.position, limit)
+        self.position += len(changes)
         return changes
+
+    def skip(self) -> None:
+        """Take everything, unread."""
+        self.position = self._history.end
 
     @property
     def at_end(self) -> bool:
         """Whether everything has been taken."""
-        return self._position == self._history.end
+        return self.position == self._history.end
 
     async def changed(self) -> None:
         """Return as soon as there may be something to take."""

@@ -1,11 +1,13 @@
 """The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only.
 
-Watch events that are pending are joined into one write by the core; this module only passes chunks on. A client that
-goes away cancels its request, which closes the watch.
+The core joins watch events that are pending into one piece, and hands a watch's news straight to its connection
+(`_sink`) while that has room; past it, its task writes when there is room again. A client that goes away cancels its
+request, which closes the watch.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import lru_cache
 from typing import cast
 
 import structlog
@@ -13,7 +15,7 @@ from aiohttp import web
 
 from mooring.apiserver.body import MAX_BODY_BYTES
 from mooring.apiserver.errors import Internal, TooLarge
-from mooring.apiserver.message import Request, Response
+from mooring.apiserver.message import Request, Response, Sink
 from mooring.apiserver.server import Server
 from mooring.apiserver.store import encode
 
@@ -51,7 +53,27 @@ async def _answer(server: Server, request: Request) -> Response:
 async def _request(incoming: web.Request) -> Request:
     headers = {name.lower(): value for name, value in incoming.headers.items()}
     body = await incoming.read() if incoming.can_read_body else b""
-    return Request(incoming.method, incoming.path, list(incoming.query.items()), headers, body)
+    query = list(incoming.query.items())
+    return Request(incoming.method, incoming.path, query, headers, body, sink=_sink(incoming))
+
+
+def _sink(incoming: web.Request) -> Sink:
+    """Writes pieces of a chunked answer to the connection, unless more is in its buffer than should be."""
+    protocol, transport = incoming.protocol, incoming.transport
+
+    def sink(piece: bytes) -> bool:
+        if transport is None or protocol.writing_paused or transport.is_closing():
+            return False
+        transport.write(_chunk(piece))
+        return True
+
+    return sink
+
+
+@lru_cache(maxsize=1)
+def _chunk(piece: bytes) -> bytes:
+    """A piece as HTTP sends it; one after the other, many connections get the same."""
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 async def _send(incoming: web.Request, response: Response) -> web.StreamResponse:

@@ -4,8 +4,12 @@ An HTTP adapter (`mooring.apiserver.http`) turns sockets into these; in-process 
 knows nothing of Kubernetes objects and nothing of any web framework.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Sink: TypeAlias = Callable[[bytes], bool]
+"""Takes a piece of a stream without waiting. False: it has not taken it, because it is full or gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
     user: User | None = None
+    sink: Sink | None = None
+    """Where a watch may put its news itself while its stream is being waited for."""
     warnings: list[str] = field(default_factory=list[str])
     """What the client is told beside the answer; whoever answers adds to it."""
 

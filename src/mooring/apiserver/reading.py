@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from mooring.apiserver import protobuf
+from mooring.apiserver.broadcast import Broadcaster
 from mooring.apiserver.errors import BadRequest, Expired, Obj, not_found
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request, Response
@@ -21,7 +22,7 @@ from mooring.apiserver.rendering import render, render_list
 from mooring.apiserver.routes import Route
 from mooring.apiserver.selecting import check_list_options, rows_hold, selection, version_of
 from mooring.apiserver.store import Store, encode
-from mooring.apiserver.watching import Watch, error_line
+from mooring.apiserver.watching import View, Watch, error_line
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _LONGEST_WATCH_SECONDS = 24 * 3600
@@ -60,6 +61,7 @@ class Reader:
         self._store = store
         self._now = now
         self._random = random
+        self._broadcasters: dict[str, Broadcaster] = {}
 
     def get(self, request: Request, route: Route) -> Response:
         """One object."""
@@ -118,10 +120,16 @@ class Reader:
         headers = {"content-type": WATCH_TYPE if accepted.encoding == "protobuf" else "application/json"}
         seconds = float(min(timeout, _LONGEST_WATCH_SECONDS)) or self._random.uniform(1800, 3600)
         try:
-            watch = Watch(self._store, route, selected, accepted, self._now, request)
+            view = View(route.kind, selected, accepted, rows_hold(request), self._now)
+            watch = Watch(self._store, self._broadcaster(route.kind.storage), view, request)
         except Expired as error:
             return Response(200, headers, stream=_one(error_line(error, accepted.encoding)))
         return Response(200, headers, stream=watch.lines(seconds))
+
+    def _broadcaster(self, storage: str) -> Broadcaster:
+        if storage not in self._broadcasters:
+            self._broadcasters[storage] = Broadcaster(self._store.collection(storage).history)
+        return self._broadcasters[storage]
 
 
 async def _one(chunk: bytes) -> AsyncIterator[bytes]:

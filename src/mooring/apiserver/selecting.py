@@ -1,5 +1,6 @@
 """What a reading request selects: namespace, labels and fields, and its numbers. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbidden_field, invalid_options, unsupported
@@ -26,6 +27,13 @@ class Selection:
     @property
     def is_narrow(self) -> bool:
         return bool(self.labels) or bool(self.fields)
+
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Fields, each with a value that every selected object has there; an empty value may also be a missing one and
+        is not among them."""
+        yield from ((name, value) for name, equal, value in self.fields.terms if equal and value)
+        if self.namespace:
+            yield "metadata.namespace", self.namespace
 
     def includes(self, item: Item) -> bool:
         return (

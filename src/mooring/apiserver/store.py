@@ -144,7 +144,8 @@ class Store:
     def watch(self, resource: str, version: int) -> Cursor:
         """A reader of the changes after `version`. Raises `Expired` or `TooLargeVersion`."""
         self._check(version)
-        return Cursor(self.collection(resource).history, version)
+        history = self.collection(resource).history
+        return Cursor(history, history.position(version))
 
     def write(self, resource: str, key: Key, obj: Obj) -> asyncio.Future[Item]:
         """Store an object under the next version, which is set in its metadata. Done when durable."""
