@@ -1,6 +1,6 @@
 """The real kubectl against the embedded server: what a user types, and what a user reads.
 
-Runs with the `kubectl` of PATH, or the one that MOORING_KUBECTL names.
+Runs with the `kubectl` that MOORING_KUBECTL names, the one on PATH, or the one of `make assets`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.real.server import assets
 
 from mooring.apiserver import ADMIN, Request
 from mooring.apiserver.entry import Running, serve
 
-KUBECTL = os.environ.get("MOORING_KUBECTL") or shutil.which("kubectl")
+BUILT = shutil.which("kubectl", path=assets())
+KUBECTL = os.environ.get("MOORING_KUBECTL") or shutil.which("kubectl") or BUILT
 pytestmark = pytest.mark.skipif(not KUBECTL, reason="needs kubectl: put it on PATH, or name it in MOORING_KUBECTL")
 
 MANIFESTS = """
@@ -80,6 +82,7 @@ class Kubectl:
     def start(self, *arguments: str, kubeconfig: Path | None = None) -> Awaitable[asyncio.subprocess.Process]:
         config = str(kubeconfig or self.running.kubeconfig)
         environment = {"HOME": str(self.home), "KUBECONFIG": config, "PATH": os.environ.get("PATH", "")}
+        environment |= {"EDITOR": str(self.home / "editor"), "TMPDIR": str(self.home)}
         pipe, merged = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
         return asyncio.create_subprocess_exec(
             str(KUBECTL), *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=merged
@@ -94,6 +97,12 @@ class Kubectl:
 
     async def __call__(self, line: str, fails: bool = False) -> str:
         return await self.run(*line.split(), fails=fails)
+
+    def edits_by(self, script: str) -> None:
+        """What `kubectl edit` will do: a shell script that changes the file $1."""
+        editor = self.home / "editor"
+        editor.write_text(f"#!/bin/sh\n{script}\n")
+        editor.chmod(0o700)
 
     async def call(self, method: str, path: str, body: Any, headers: dict[str, str] | None = None) -> None:
         """A request as a controller or a node would send it."""
@@ -169,6 +178,8 @@ async def test_get_shows_the_columns_that_people_know(kube: Kubectl) -> None:
     assert {"pod/p1", "statefulset.apps/web", "persistentvolumeclaim/data", "node/n1"} <= set(every.split())
     assert (await kube("get pods -o name")).split() == ["pod/p1"]
     assert (await kube("get pods -o jsonpath={.items[*].spec.nodeName}")) == "n1"
+    custom = words(await kube("get pods -o custom-columns=WHO:.metadata.name,WHERE:.spec.nodeName"))
+    assert custom == [["WHO", "WHERE"], ["p1", "n1"]]
     assert "phase: Running" in await kube("get pod p1 -o yaml")
     assert json.loads(await kube("get pods -o json"))["items"][0]["kind"] == "Pod"
     assert "No resources found" in await kube("get pods -l app=other")
@@ -204,6 +215,20 @@ async def test_labels_annotations_and_patches_of_three_types(kube: Kubectl) -> N
     assert "patched (no change)" in await kube.run("patch", "pod", "p1", "-p", '{"metadata":{"labels":{"s":"1"}}}')
     refusal = await kube.run("patch", "pod", "p1", "-p", '{"spec":{"nodeName":"x"}}', fails=True)
     assert "pod updates may not change fields other than" in refusal
+
+
+async def test_an_editor_changes_an_object(kube: Kubectl) -> None:
+    kube.edits_by('sed -i "s/replicas: 1/replicas: 4/" "$1"')
+    assert "statefulset.apps/web edited" in await kube("edit sts web")
+    assert words(await kube("get sts web"))[1][1] == "0/4"
+    assert "no changes made" in await kube("edit sts web")
+    kube.edits_by('sed -i "s/serviceName: web/serviceName: other/" "$1"')
+    assert 'statefulsets.apps "web" is invalid' in await kube("edit sts web", fails=True)
+    kept = [copy.read_text() for copy in kube.home.glob("kubectl-edit-*")]
+    assert any("updates to statefulset spec for fields other than" in copy for copy in kept)
+    kube.edits_by('sed -i "s/phase: .*/phase: Failed/" "$1"')
+    await kube("edit pod p1 --subresource=status")
+    assert words(await kube("get pod p1"))[1][2] == "Failed"
 
 
 async def test_describe_tells_the_story(kube: Kubectl) -> None:
@@ -261,6 +286,24 @@ async def test_wait_and_delete(kube: Kubectl) -> None:
     assert "NotFound" in await kube("get pod p1", fails=True)
     await kube("delete sts web")
     await kube("delete sc,nodes --all")
+
+
+@pytest.mark.parametrize(
+    ("how", "seconds"),
+    [("--grace-period=7", "7"), ("--now", "1"), ("--cascade=orphan", "30")],
+)
+async def test_a_pod_on_a_node_is_deleted_with_a_grace_period(kube: Kubectl, how: str, seconds: str) -> None:
+    await kube.run_pod()
+    await kube(f"delete pod p1 --wait=false {how}")
+    assert await kube("get pod p1 -o jsonpath={.metadata.deletionGracePeriodSeconds}") == seconds
+    assert "force deleted" in await kube("delete pod p1 --grace-period=0 --force")
+    assert "NotFound" in await kube("get pod p1", fails=True)
+
+
+async def test_what_is_deleted_may_leave_its_dependents(kube: Kubectl) -> None:
+    await kube("delete sts web --cascade=orphan --wait=false")
+    finalizers = await kube("get sts web -o jsonpath={.metadata.finalizers}")
+    assert json.loads(finalizers) == ["orphan"]
 
 
 async def test_scale_set_image_and_replace(kube: Kubectl) -> None:
