@@ -7,6 +7,7 @@ import os
 import secrets
 import ssl
 import tempfile
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from mooring.apiserver.sqlite import SqliteLog
 
 HOST = "127.0.0.1"
 _SHUTDOWN_SECONDS = 1.0
+_READ_BYTES = 16 * 1024
 
 
 class PortBusy(Exception):
@@ -78,6 +80,9 @@ async def serve(
 
 
 async def _listen(server: Server, port: int, context: ssl.SSLContext | None) -> tuple[web.AppRunner, str]:
+    # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
+    # watches, which send nothing.
+    SSLProtocol.max_size = _READ_BYTES
     runner = web.AppRunner(
         application(server), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
     )

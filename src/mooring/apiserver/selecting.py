@@ -26,7 +26,8 @@ class Selection:
 
     @property
     def is_narrow(self) -> bool:
-        return bool(self.labels) or bool(self.fields)
+        """Whether labels or fields select; without them an object cannot come into sight or leave it."""
+        return bool(self.labels.requirements or self.fields.terms or self.labels.nothing)
 
     def values(self) -> Iterator[tuple[str, str]]:
         """Fields, each with a value that every selected object has there; an empty value may also be a missing one and
@@ -36,11 +37,9 @@ class Selection:
             yield "metadata.namespace", self.namespace
 
     def includes(self, item: Item) -> bool:
-        return (
-            (not self.namespace or item.key[0] == self.namespace)
-            and self.labels.matches(item.labels)
-            and self.fields.matches(item.fields)
-        )
+        if self.namespace and item.key[0] != self.namespace:
+            return False
+        return not self.is_narrow or (self.labels.matches(item.labels) and self.fields.matches(item.fields))
 
 
 def selection(request: Request, route: Route) -> Selection:

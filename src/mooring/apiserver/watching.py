@@ -41,6 +41,8 @@ class View:
 
     def told(self, change: Change) -> bytes:
         """The line for a change as the selection sees it: an object that leaves the selection is DELETED for it."""
+        if not self.selected.is_narrow:
+            return self.line(change.type, change.item) if self.selected.includes(change.item) else b""
         before = change.previous is not None and self.selected.includes(change.previous)
         after = change.type != "DELETED" and self.selected.includes(change.item)
         if after:
