@@ -36,15 +36,13 @@ def test_a_node_that_is_called_admin_is_no_administrator():
 def test_a_request_without_a_good_token_is_unauthorized(serve):
     async def story(api):
         token = api.server.tokens.admin()
-        basic = base64.b64encode(f"x:{token}".encode()).decode()
         for header, status in (
             ({}, 401),
             ({"authorization": "Bearer nonsense"}, 401),
             ({"authorization": f"Digest {token}"}, 401),
-            ({"authorization": "Basic !!!"}, 401),
             ({"authorization": f"Bearer {token}"}, 200),
             ({"authorization": f"bearer  {token}"}, 200),
-            ({"authorization": f"Basic {basic}"}, 200),
+            ({"authorization": f"Basic {base64.b64encode(f'x:{token}'.encode()).decode()}"}, 401),
         ):
             assert (await api.server.handle(Request("GET", PODS, headers=header))).status == status, header
 

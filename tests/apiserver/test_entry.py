@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ class Client:
 
     def __init__(self, running: Any) -> None:
         self.url = running.url
-        self.session = aiohttp.ClientSession(headers={"authorization": f"Bearer {running.tokens.admin()}"})
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=running.authority))
+        headers = {"authorization": f"Bearer {running.tokens.admin()}"}
+        self.session = aiohttp.ClientSession(headers=headers, connector=connector)
 
     async def __aenter__(self) -> Client:
         return self
@@ -164,11 +168,8 @@ async def test_node_tokens_can_be_minted_beside_a_running_server(tmp_path: Path)
     await running.close()
 
 
-async def test_a_server_with_tls_is_trusted_by_its_own_kubeconfig(tmp_path: Path) -> None:
-    import base64
-    import ssl
-
-    running = await serve(data_dir=tmp_path, secure=True)
+async def test_a_server_is_trusted_by_its_own_kubeconfig(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
     config = json.loads(running.kubeconfig.read_text())
     authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)

@@ -116,17 +116,17 @@ class Kubectl:
         await self.call("PATCH", f"{PODS}/{name}/status", {"status": RUNNING}, STRATEGIC)
 
 
-@pytest.fixture(params=["tls", "plain"])
-async def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    running = await serve(data_dir=tmp_path / "data", secure=request.param == "tls")
+@pytest.fixture
+async def kubectl(tmp_path: Path) -> Any:
+    running = await serve(data_dir=tmp_path / "data")
     yield Kubectl(running, tmp_path)
     await running.close()
 
 
 @pytest.fixture
 async def kube(tmp_path: Path) -> Any:
-    """kubectl over TLS, with the manifests applied."""
-    running = await serve(data_dir=tmp_path / "data", secure=True)
+    """kubectl, with the manifests applied."""
+    running = await serve(data_dir=tmp_path / "data")
     kubectl = Kubectl(running, tmp_path)
     await kubectl(f"apply -f {kubectl.manifest}")
     yield kubectl

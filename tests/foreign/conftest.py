@@ -31,7 +31,7 @@ class Cluster:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="cluster")
         self.thread.start()
-        self.running: Running = self.call(serve(data_dir=folder / "data", secure=True))
+        self.running: Running = self.call(serve(data_dir=folder / "data"))
         self.kubeconfig = self.running.kubeconfig
         self.client = load(self.kubeconfig)
         settings = Settings(now=wall_clock, random=Random(1))

@@ -1,147 +1,330 @@
-"""The real kube-scheduler and kube-controller-manager, by their default flags, do their job on the embedded server."""
+"""The real kube-scheduler and kube-controller-manager do their jobs on the embedded server, one test for each."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.real.server import HOST, free_ports, process
+import pytest_asyncio
+from tests.real.foreign import PROGRAMS, SILENT, WORKER, Api, Obj, foreign_cluster, until
 
-from mooring.apiserver import Server
-from mooring.apiserver.entry import serve
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-Obj = dict[str, Any]
-NS = "/api/v1/namespaces/work"
-STATEFULSETS = "/apis/apps/v1/namespaces/work/statefulsets"
-ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-READY = [{"type": "Ready", "status": "True"}]
-NODE = {"metadata": {"name": "n1"}, "status": {"capacity": ROOM, "allocatable": ROOM, "conditions": READY}}
-PATIENCE_SECONDS = 90.0
-
-
-def volume(name: str) -> Obj:
-    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "manual"}
-    return {"metadata": {"name": name}, "spec": spec | {"hostPath": {"path": f"/nowhere/{name}"}}}
+VOLUMES = "/api/v1/persistentvolumes"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+DRIVER = "disk.example.com"
+MODES = ["ReadWriteOnce"]
+FOREGROUND, BACKGROUND, ORPHAN = ({"propagationPolicy": each} for each in ("Foreground", "Background", "Orphan"))
+# What a server says that does not have what is asked for, and what a client says when it cannot follow a kind.
+COMPLAINT = re.compile(r"could not find the requested resource|Failed to watch|failed to list|unable to decode|panic")
 
 
-def statefulset(replicas: int) -> Obj:
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+@pytest.fixture(scope="module")
+def folder(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the logs are."""
+    for name in PROGRAMS:
+        if not (programs / name).exists():
+            pytest.skip(f"needs {name}: run `make assets`")
+    return tmp_path_factory.mktemp("foreign")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
+    async with foreign_cluster(programs, folder) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def api(cluster: Api, request: pytest.FixtureRequest) -> Api:
+    """The cluster, with a namespace of the test's own."""
+    name = re.sub(r"[^a-z]+", "-", request.node.name)[-60:].strip("-")
+    await cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    return cluster.within(name)
+
+
+def pod_spec(**more: Any) -> Obj:
+    return {"containers": [{"name": "c", "image": "busybox:1"}], **more}
+
+
+def workload(name: str, **spec: Any) -> Obj:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
+
+
+def claim(storage_class: str, **spec: Any) -> Obj:
     return {
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "serviceName": "web",
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "c", "image": "busybox:1"}]},
-            },
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": wanted | {"storageClassName": "manual"}}],
-        },
+        "accessModes": MODES,
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": storage_class,
+        **spec,
     }
 
 
-class Api:
-    """Requests to a server of this process."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def send(self, method: str, path: str, body: Any = b"", content: str = "application/json") -> Obj:
-        answer = await self._server.call(method, path, (), {"content-type": content}, body)
-        assert answer.status < 300, f"{method} {path}: {answer.body.decode()}"
-        return json.loads(answer.body)
-
-    async def items(self, path: str) -> list[Obj]:
-        return (await self.send("GET", path))["items"]
+def volume(name: str, storage_class: str, **source: Any) -> Obj:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": MODES, "storageClassName": storage_class}
+    return {"metadata": {"name": name}, "spec": spec | (source or {"hostPath": {"path": f"/nowhere/{name}"}})}
 
 
-async def play_node(api: Api) -> None:
-    """A node agent that pretends: pods that are bound run, pods that are deleted stop."""
-    merge = "application/merge-patch+json"
-    while True:
-        for pod in await api.items("/api/v1/pods"):
-            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-            if "deletionTimestamp" in pod["metadata"]:
-                await api.send("DELETE", path, {"gracePeriodSeconds": 0})
-            elif pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                status = {"phase": "Running", "conditions": READY}
-                await api.send("PATCH", f"{path}/status", {"status": status}, merge)
-        await asyncio.sleep(0.2)
+def pod_with_claim(name: str, claim_name: str) -> Obj:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}]
+    return {"metadata": {"name": name}, "spec": pod_spec(volumes=volumes)}
 
 
-@contextmanager
-def controllers(programs: Path, folder: Path, kubeconfig: Path) -> Iterator[None]:
-    """Both programs, as they come but for what keeps them on loopback."""
-    with ExitStack() as stack:
-        for name, port in zip(("kube-controller-manager", "kube-scheduler"), free_ports(2), strict=True):
-            flags = [f"--kubeconfig={kubeconfig}", f"--bind-address={HOST}", f"--secure-port={port}"]
-            command = [str(programs / name), *flags, f"--cert-dir={folder / name}"]
-            stack.enter_context(process(command, folder / f"{name}.log"))
-        yield
+async def bound(api: Api, name: str, storage_class: str, **source: Any) -> Obj:
+    """A claim and a volume of that name, bound."""
+    await api.create(VOLUMES, volume(name, storage_class, **source))
+    claims = api.path("persistentvolumeclaims")
+    await api.create(claims, {"metadata": {"name": name}, "spec": claim(storage_class)})
+
+    async def is_bound() -> Obj | None:
+        found = await api.get(f"{claims}/{name}")
+        return found if found["status"]["phase"] == "Bound" else None
+
+    return await until(f"claim {name} is bound", is_bound)
 
 
-@pytest.fixture
-async def api(programs: Path, tmp_path: Path) -> AsyncIterator[Api]:
-    for name in ("kube-controller-manager", "kube-scheduler"):
-        if not (programs / name).exists():
-            pytest.skip(f"needs {name}: run `make assets`")
-    running = await serve(data_dir=tmp_path / "data", secure=True)
-    agent: asyncio.Task[None] | None = None
-    try:
-        with controllers(programs, tmp_path, running.kubeconfig):
-            found = Api(running.server)
-            agent = asyncio.create_task(play_node(found))
-            yield found
-    finally:
-        if agent is not None:
-            agent.cancel()
-        await running.close()
+async def status(api: Api, path: str, **wanted: Any) -> Obj:
+    """Wait until the fields of an object's status are as wanted; the object."""
+
+    async def as_wanted() -> Obj | None:
+        found = await api.get(path)
+        return found if wanted.items() <= found["status"].items() else None
+
+    return await until(f"{path} has {wanted}", as_wanted)
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds; fail with `what` if it takes too long."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await holds():  # noqa: ASYNC110 - others, in processes of their own, make it true
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        pytest.fail(f"still not so: {what}")
-
-
-async def test_a_statefulset_lives_and_ends_by_the_real_controllers(api: Api) -> None:
-    """Claims are made and bound, pods made in order and scheduled, status counted; the namespace takes all with it."""
-    await api.send("POST", "/api/v1/nodes", NODE)
-    await api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "work"}})
+async def test_statefulset(api: Api) -> None:
+    """Pods are made in order, each with a claim of its own, and scheduled; the status is counted."""
     for name in ("pv-0", "pv-1"):
-        await api.send("POST", "/api/v1/persistentvolumes", volume(name))
-    await api.send("POST", STATEFULSETS, statefulset(2))
+        await api.create(VOLUMES, volume(name, "stateful"))
+    sets, claims = api.path("statefulsets", "apps/v1"), api.path("persistentvolumeclaims")
+    templates = [{"metadata": {"name": "data"}, "spec": claim("stateful")}]
+    await api.create(sets, workload("web", replicas=2, serviceName="web", volumeClaimTemplates=templates))
+    await status(api, f"{sets}/web", readyReplicas=2)
+    assert {p["metadata"]["name"]: p["spec"]["nodeName"] for p in await api.items(api.path("pods"))} == {
+        "web-0": WORKER,
+        "web-1": WORKER,
+    }
+    assert {each["spec"]["volumeName"] for each in await api.items(claims)} == {"pv-0", "pv-1"}
+    await api.merge(f"{sets}/web/scale", {"spec": {"replicas": 1}})
+    await status(api, f"{sets}/web", replicas=1)
+    assert await api.names(api.path("pods")) == {"web-0"}
+    assert await api.names(claims) == {"data-web-0", "data-web-1"}
 
-    async def ready() -> bool:
-        return (await api.send("GET", f"{STATEFULSETS}/web"))["status"].get("readyReplicas") == 2
 
-    await until("both pods of the StatefulSet are ready", ready)
-    pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await api.items(f"{NS}/pods")}
-    assert pods == {"web-0": "n1", "web-1": "n1"}
-    claims = await api.items(f"{NS}/persistentvolumeclaims")
-    assert {claim["spec"]["volumeName"] for claim in claims} == {"pv-0", "pv-1"}
-    assert {claim["status"]["phase"] for claim in claims} == {"Bound"}
+async def test_deployment_and_replicaset(api: Api) -> None:
+    """A Deployment makes a ReplicaSet, which makes pods; another image goes through a second ReplicaSet."""
+    deployments, sets = api.path("deployments", "apps/v1"), api.path("replicasets", "apps/v1")
+    await api.create(deployments, workload("web", replicas=2))
+    await status(api, f"{deployments}/web", availableReplicas=2, observedGeneration=1)
+    (first,) = await api.names(sets)
+    container = {"name": "c", "image": "busybox:2"}
+    await api.merge(f"{deployments}/web", {"spec": {"template": {"spec": {"containers": [container]}}}})
+    await status(api, f"{deployments}/web", availableReplicas=2, updatedReplicas=2, replicas=2, observedGeneration=2)
+    await status(api, f"{sets}/{first}", replicas=0)
+    (second,) = await api.names(sets) - {first}
+    owners = {pod["metadata"]["ownerReferences"][0]["name"] for pod in await api.items(api.path("pods"))}
+    assert owners == {second}
 
-    await api.send("DELETE", "/api/v1/namespaces/work")
 
-    async def gone() -> bool:
-        names = {each["metadata"]["name"] for each in await api.items("/api/v1/namespaces")}
-        return "work" not in names
+async def test_daemonset(api: Api) -> None:
+    """A pod on each node that is selected, by affinity to the node's name."""
+    sets = api.path("daemonsets", "apps/v1")
+    body = workload("each")
+    body["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": WORKER}
+    await api.create(sets, body)
+    await status(api, f"{sets}/each", desiredNumberScheduled=1, numberReady=1)
+    (pod,) = await api.items(api.path("pods"))
+    assert pod["spec"]["nodeName"] == WORKER
 
-    await until("the namespace is gone, with all that was in it", gone)
 
-    async def released() -> bool:
-        phases = {each["status"]["phase"] for each in await api.items("/api/v1/persistentvolumes")}
-        return phases == {"Released"}
+async def test_job(api: Api) -> None:
+    jobs = api.path("jobs", "batch/v1")
+    template = {"spec": pod_spec(restartPolicy="Never")}
+    await api.create(jobs, {"metadata": {"name": "once"}, "spec": {"template": template}})
+    done = await status(api, f"{jobs}/once", succeeded=1)
+    assert "Complete" in {each["type"] for each in done["status"]["conditions"]}
 
-    await until("the volumes are released", released)
+
+async def test_endpoint_slices(api: Api) -> None:
+    """A Service leads to the pods that it selects."""
+    await api.create(
+        api.path("services"),
+        {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},
+    )
+    await api.create(api.path("replicasets", "apps/v1"), workload("web"))
+
+    async def leads() -> bool:
+        slices = await api.items(api.path("endpointslices", "discovery.k8s.io/v1"))
+        return [each["addresses"] for one in slices for each in one.get("endpoints") or ()] == [["10.0.0.9"]]
+
+    await until("the Service leads to the pod", leads)
+
+
+async def test_disruption_budget(api: Api) -> None:
+    await api.create(api.path("replicasets", "apps/v1"), workload("web", replicas=2))
+    budgets = api.path("poddisruptionbudgets", "policy/v1")
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    await api.create(budgets, {"metadata": {"name": "web"}, "spec": spec})
+    await status(api, f"{budgets}/web", disruptionsAllowed=1, currentHealthy=2)
+
+
+async def test_volumes_are_bound_and_released(api: Api) -> None:
+    """The smallest volume that fits is bound; when its claim goes, it is released."""
+    await api.create(
+        VOLUMES,
+        volume("large", "fitting") | {"spec": volume("large", "fitting")["spec"] | {"capacity": {"storage": "9Gi"}}},
+    )
+    found = await bound(api, "small", "fitting")
+    assert (found["spec"]["volumeName"], found["status"]["capacity"]) == ("small", {"storage": "1Gi"})
+    await status(api, f"{VOLUMES}/small", phase="Bound")
+    await api.delete(f"{api.path('persistentvolumeclaims')}/small")
+    await status(api, f"{VOLUMES}/small", phase="Released")
+    await status(api, f"{VOLUMES}/large", phase="Available")
+
+
+async def test_a_claim_that_waits_for_its_consumer_is_bound_where_the_pod_is_scheduled(api: Api) -> None:
+    waiting = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    await api.create("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": "local"}, **waiting})
+    for name in (WORKER, SILENT):
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        await api.create(VOLUMES, volume(f"local-{name}", "local", local={"path": "/nowhere"}, nodeAffinity=affinity))
+    claims, pods = api.path("persistentvolumeclaims"), api.path("pods")
+    await api.create(claims, {"metadata": {"name": "c"}, "spec": claim("local")})
+    pod = pod_with_claim("p", "c")
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": WORKER}
+    await api.create(pods, pod)
+    await status(api, f"{pods}/p", phase="Running")
+    assert (await api.get(f"{claims}/c"))["spec"]["volumeName"] == f"local-{WORKER}"
+
+
+async def test_what_is_in_use_is_protected(api: Api) -> None:
+    """A claim stays until its pod is gone, and a volume until its claim is gone."""
+    await bound(api, "kept", "protected")
+    pods, claim_path = api.path("pods"), f"{api.path('persistentvolumeclaims')}/kept"
+    finalizer = {"metadata": {"finalizers": ["example.com/stay"]}}
+    await api.create(pods, pod_with_claim("user", "kept"))
+    await status(api, f"{pods}/user", phase="Running")
+    await api.merge(f"{pods}/user", finalizer)
+    await api.delete(claim_path)
+    await api.delete(f"{VOLUMES}/kept")
+    await api.delete(f"{pods}/user")
+    assert (await api.get(claim_path))["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    assert (await api.get(f"{VOLUMES}/kept"))["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    await api.merge(f"{pods}/user", {"metadata": {"finalizers": None}})
+    await until("the claim is gone", lambda: api.gone(claim_path))
+    await until("the volume is gone", lambda: api.gone(f"{VOLUMES}/kept"))
+
+
+async def test_attach_and_detach(api: Api) -> None:
+    """A VolumeAttachment asks for the attachment, the node's status tells it, and both end with the pod."""
+    drivers = [{"name": DRIVER, "nodeID": WORKER}]
+    await api.create("/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": WORKER}, "spec": {"drivers": drivers}})
+    await bound(api, "disk", "attached", csi={"driver": DRIVER, "volumeHandle": "h-1"})
+    pods, worker = api.path("pods"), f"/api/v1/nodes/{WORKER}"
+    await api.create(pods, pod_with_claim("user", "disk"))
+    (found,) = await until("an attachment is asked for", lambda: api.items(ATTACHMENTS))
+    source = {"persistentVolumeName": "disk"}
+    assert found["spec"] == {"attacher": DRIVER, "nodeName": WORKER, "source": source}
+    assert not (await api.get(worker))["status"].get("volumesAttached")
+
+    path = f"{ATTACHMENTS}/{found['metadata']['name']}"
+    await api.merge(path, {"metadata": {"finalizers": ["example.com/attacher"]}})
+    await api.merge(f"{path}/status", {"status": {"attached": True}})
+    told = [{"name": f"kubernetes.io/csi/{DRIVER}^h-1", "devicePath": ""}]
+    await status(api, worker, volumesAttached=told)
+
+    await api.delete(f"{pods}/user")
+
+    async def detaching() -> bool:
+        return "deletionTimestamp" in (await api.get(path))["metadata"]
+
+    await until("the detachment is asked for", detaching)
+    await api.merge(path, {"metadata": {"finalizers": None}})
+    await until("the attachment is gone", lambda: api.gone(path))
+
+    async def untold() -> bool:
+        return not (await api.get(worker))["status"].get("volumesAttached")
+
+    await until("the node's status does not tell of it any more", untold)
+
+
+@pytest.mark.parametrize("options", [BACKGROUND, FOREGROUND], ids=["background", "foreground"])
+async def test_what_belongs_to_a_deleted_object_is_deleted(api: Api, options: Obj) -> None:
+    deployments, pods = api.path("deployments", "apps/v1"), api.path("pods")
+    await api.create(deployments, workload("web", replicas=2))
+    await status(api, f"{deployments}/web", availableReplicas=2)
+    await api.delete(f"{deployments}/web", **options)
+
+    async def nothing_left() -> bool:
+        return not await api.items(api.path("replicasets", "apps/v1")) and not await api.items(pods)
+
+    await until("ReplicaSet and pods are gone", nothing_left)
+    assert await api.gone(f"{deployments}/web")
+
+
+async def test_orphans_stay_and_belong_to_nobody(api: Api) -> None:
+    sets, pods = api.path("replicasets", "apps/v1"), api.path("pods")
+    await api.create(sets, workload("web", replicas=2))
+    await status(api, f"{sets}/web", readyReplicas=2)
+    await api.delete(f"{sets}/web", **ORPHAN)
+    await until("the ReplicaSet is gone", lambda: api.gone(f"{sets}/web"))
+    left = await api.items(pods)
+    assert len(left) == 2
+    assert not any(pod["metadata"].get("ownerReferences") or "deletionTimestamp" in pod["metadata"] for pod in left)
+
+
+async def test_a_namespace_takes_all_with_it(api: Api) -> None:
+    await bound(api, "doomed", "namespaced")
+    await api.create(api.path("pods"), pod_with_claim("user", "doomed"))
+    await api.create(api.path("configmaps"), {"metadata": {"name": "c"}})
+    await api.create(api.path("horizontalpodautoscalers", "autoscaling/v2"), autoscaler())
+    await api.delete(f"/api/v1/namespaces/{api.namespace}")
+    await until("the namespace is gone", lambda: api.gone(f"/api/v1/namespaces/{api.namespace}"))
+    for plural in ("pods", "configmaps", "persistentvolumeclaims"):
+        assert not await api.items(api.path(plural))
+    await status(api, f"{VOLUMES}/doomed", phase="Released")
+
+
+def autoscaler() -> Obj:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {"metadata": {"name": "h"}, "spec": {"scaleTargetRef": target, "maxReplicas": 2}}
+
+
+async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_pods(api: Api) -> None:
+    """The lease of this node was never renewed since the cluster began."""
+    pods, silent = api.path("pods"), f"/api/v1/nodes/{SILENT}"
+    at_once = [
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0, "key": "node.kubernetes.io/unreachable"}
+    ]
+    await api.create(pods, {"metadata": {"name": "p"}, "spec": pod_spec(nodeName=SILENT, tolerations=at_once)})
+
+    async def tainted() -> Obj | None:
+        found = await api.get(silent)
+        effects = {t["effect"] for t in found["spec"].get("taints", ()) if t["key"] == "node.kubernetes.io/unreachable"}
+        return found if effects == {"NoSchedule", "NoExecute"} else None
+
+    found = await until("the silent node is tainted", tainted)
+    ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusUnknown")
+
+    async def evicted() -> Obj | None:
+        pod = await api.get(f"{pods}/p")
+        return pod if "deletionTimestamp" in pod["metadata"] else None
+
+    pod = await until("its pod is evicted", evicted)
+    reasons = {each["type"]: each.get("reason") for each in pod["status"]["conditions"]}
+    assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
+    assert "taints" not in (await api.get(f"/api/v1/nodes/{WORKER}"))["spec"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+async def test_nothing_was_missed(cluster: Api, folder: Path, program: str) -> None:
+    """Stands last: what the programs said while the other tests ran."""
+    said = (folder / f"{program}.log").read_text()
+    assert not [line for line in said.splitlines() if COMPLAINT.search(line)]

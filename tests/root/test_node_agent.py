@@ -16,6 +16,7 @@ from mooring.apiserver.entry import Running, serve, write_kubeconfig
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
 from mooring.kube.objects import ConfigMap, Event, Node, Pod, VolumeAttachment
+from mooring.kube.tls import Trust
 from mooring.mounts import loop, syscalls
 from mooring.mounts.commands import run
 from mooring.mounts.errors import DeviceBusy
@@ -38,10 +39,11 @@ class World:
     def __init__(self, root: Path, api: Running) -> None:
         self.root = root
         self.node_root = root / "node"
-        self.api = Client(HttpTransport(api.url, token=api.tokens.admin()))
+        authority = api.authority.read_bytes()
+        self.api = Client(HttpTransport(api.url, token=api.tokens.admin(), trust=Trust(authority)))
         self.array = DiskArray(root / "array")
         self.kubeconfig = root / "node.kubeconfig"
-        write_kubeconfig(self.kubeconfig, api.url, api.tokens.node(NODE), None)
+        write_kubeconfig(self.kubeconfig, api.url, api.tokens.node(NODE), authority)
         self.agent: asyncio.subprocess.Process | None = None
 
     async def start(self, boot_id: str = "boot-1") -> None:

@@ -5,8 +5,6 @@ and CSINode, events, the status of pods bound to it, and the deletion of those p
 tokens are made from.
 """
 
-import base64
-import binascii
 import hmac
 from collections.abc import Mapping
 from hashlib import sha256
@@ -56,25 +54,11 @@ class Tokens:
 
 
 def authenticate(headers: Mapping[str, str], tokens: Tokens) -> User:
-    """The user of a request's token, sent as a bearer token or as a basic password. Raises Unauthorized.
-
-    Basic is for kubectl, which sends no bearer token over plain HTTP but does send the credentials of the server's URL.
-    """
+    """The user of a request's bearer token. Raises Unauthorized."""
     scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
-    match scheme.lower():
-        case "bearer":
-            return tokens.user(credentials.strip())
-        case "basic":
-            return tokens.user(_password(credentials.strip()))
-        case _:
-            raise Unauthorized
-
-
-def _password(credentials: str) -> str:
-    try:
-        return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise Unauthorized from error
+    if scheme.lower() != "bearer":
+        raise Unauthorized
+    return tokens.user(credentials.strip())
 
 
 def authorize(user: User, route: Route) -> None:

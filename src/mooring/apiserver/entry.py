@@ -39,6 +39,8 @@ class Running:
     url: str
     tokens: Tokens
     kubeconfig: Path
+    authority: Path
+    """The certificate (PEM) that the server's own is signed by."""
     _runner: web.AppRunner
 
     async def close(self) -> None:
@@ -53,13 +55,10 @@ async def serve(
     port: int = 0,
     tokens: Tokens | None = None,
     kubeconfig: Path | None = None,
-    secure: bool = False,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     random: Random | None = None,
 ) -> Running:
-    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port`; port 0 takes any free one.
-
-    `secure` serves TLS, by an authority of the data directory's own that the kubeconfig trusts.
+    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
     Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises
     `PortBusy`, `LogBusy` or `LogCorrupt`.
@@ -69,17 +68,17 @@ async def serve(
     server = Server(SqliteLog(data_dir / "store.db"), tokens, now=now, random=random or SystemRandom())
     try:
         await server.start()
-        certificates = tls.ensure(data_dir, now, write_private) if secure else None
-        runner, url = await _listen(server, port, certificates.context() if certificates else None)
+        certificates = tls.ensure(data_dir, now, write_private)
+        runner, url = await _listen(server, port, certificates.context())
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
-    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes() if certificates else None)
-    return Running(server, url, tokens, target, runner)
+    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
+    return Running(server, url, tokens, target, certificates.authority, runner)
 
 
-async def _listen(server: Server, port: int, context: ssl.SSLContext | None) -> tuple[web.AppRunner, str]:
+async def _listen(server: Server, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
     # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
     # watches, which send nothing.
     SSLProtocol.max_size = _READ_BYTES
@@ -96,8 +95,7 @@ async def _listen(server: Server, port: int, context: ssl.SSLContext | None) -> 
         raise PortBusy(
             f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
         ) from error
-    scheme = "https" if context is not None else "http"
-    return runner, f"{scheme}://{HOST}:{runner.addresses[0][1]}"
+    return runner, f"https://{HOST}:{runner.addresses[0][1]}"
 
 
 def load_tokens(data_dir: Path) -> Tokens:
@@ -112,22 +110,14 @@ def load_tokens(data_dir: Path) -> Tokens:
     return Tokens(bytes.fromhex(json.loads(path.read_text())["secret"]))
 
 
-def write_kubeconfig(path: Path, url: str, token: str, authority: bytes | None, name: str = "mooring") -> None:
-    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600.
-
-    Without an authority (plain HTTP) the token is the password in the server's URL, because kubectl sends no bearer
-    token over plain HTTP.
-    """
-    cluster = {"server": url.replace("://", f"://{name}:{token}@", 1)}
-    user: dict[str, str] = {}
-    if authority is not None:
-        cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
-        user = {"token": token}
+def write_kubeconfig(path: Path, url: str, token: str, authority: bytes, name: str = "mooring") -> None:
+    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600."""
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": user}],
+        "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }

@@ -69,7 +69,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level:
     answer_signal()
 
     async def run() -> None:
-        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, secure=True)
+        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out)
         click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
         try:
             await asyncio.Event().wait()
