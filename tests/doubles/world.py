@@ -20,6 +20,8 @@ from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.replicaset.controller import ReplicaSetController
+from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
@@ -30,16 +32,18 @@ from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.plugin_manager import PluginManager
 
 ATTACHING = ("attachdetach", "attacher")
-PLACING = ("binding", "provisioning", "scheduling", "statefulset")
+PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment")
 WATCHING = ("nodelifecycle", "podgc")
 GRACE_S = 10.0
 BY_NAME: dict[str, type[Any]] = {
     "attachdetach": AttachDetachController,
     "attacher": AttacherController,
     "binding": BindingController,
+    "deployment": DeploymentController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
     "provisioning": ProvisioningController,
+    "replicaset": ReplicaSetController,
     "scheduling": SchedulingController,
     "statefulset": StatefulSetController,
 }

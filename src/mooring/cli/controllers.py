@@ -18,6 +18,8 @@ from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.replicaset.controller import ReplicaSetController, ReplicationControllerController
+from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
@@ -66,6 +68,9 @@ FACTORIES: dict[str, Factory] = {
     "provisioning": _with_plugins(ProvisioningController),
     "scheduling": _plain(SchedulingController),
     "statefulset": _plain(StatefulSetController),
+    "deployment": _plain(DeploymentController),
+    "replicaset": _plain(ReplicaSetController),
+    "replicationcontroller": _plain(ReplicationControllerController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),

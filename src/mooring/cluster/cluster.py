@@ -37,7 +37,10 @@ from mooring.volumes.plugins.disk_array import DiskArray
 log = structlog.get_logger(component="cluster")
 
 READY_S = 30.0
-ALL_CONTROLLERS = "attachdetach,attacher,binding,provisioning,scheduling,statefulset,nodelifecycle,podgc,cleanup"
+ALL_CONTROLLERS = (
+    "attachdetach,attacher,binding,provisioning,scheduling,statefulset,"
+    "deployment,replicaset,replicationcontroller,nodelifecycle,podgc,cleanup"
+)
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from typing import Any
-
-import msgspec
 
 from mooring.controllers.statefulset.decide import POD_INDEX, POD_NAME, REVISION
 from mooring.kube.objects import StatefulSet
-
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-
-
-def owner_reference(stateful_set: StatefulSet) -> dict[str, Any]:
-    """What marks an object as the set's own."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "name": stateful_set.name,
-        "uid": stateful_set.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+from mooring.kube.owners import owner_reference, template_hash
 
 
 def revision_name(stateful_set: StatefulSet) -> str:
     """`<set>-<hash of the pod template>`."""
-    digest = hashlib.sha256(msgspec.json.encode(stateful_set.spec.template, order="deterministic")).digest()
-    return f"{stateful_set.name}-" + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:10])
+    return f"{stateful_set.name}-{template_hash(stateful_set.spec.template)}"
 
 
 def revision_body(stateful_set: StatefulSet, number: int) -> dict[str, Any]:

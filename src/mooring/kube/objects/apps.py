@@ -1,4 +1,4 @@
-"""The group apps: StatefulSets, ReplicaSets and their revisions."""
+"""The group apps, and its forerunner ReplicationController: StatefulSets, ReplicaSets, Deployments."""
 
 # ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.kube.objects.meta import LabelSelector, Object, ObjectMeta, Resource, Struct
+from mooring.kube.objects.meta import Condition, LabelSelector, Object, ObjectMeta, Resource, Struct
 
 
 class PodTemplateSpec(Struct, frozen=True):
@@ -83,3 +83,55 @@ class ControllerRevision(Object, frozen=True):
     RESOURCE = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
     revision: int = 0
     data: dict[str, Any] = {}
+
+
+class ReplicationControllerSpec(Struct, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    selector: dict[str, str] = {}
+    template: dict[str, Any] = {}
+
+
+class ReplicationController(Object, frozen=True):
+    RESOURCE = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class RollingUpdateDeployment(Struct, frozen=True):
+    """Each a number of pods or a percentage of the replicas ("25%")."""
+
+    max_unavailable: int | str = "25%"
+    max_surge: int | str = "25%"
+
+
+class DeploymentStrategy(Struct, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdateDeployment = RollingUpdateDeployment()
+
+
+class DeploymentSpec(Struct, frozen=True):
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    selector: LabelSelector = LabelSelector()
+    template: dict[str, Any] = {}
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    revision_history_limit: int = 10
+    progress_deadline_seconds: int | None = None
+    paused: bool = False
+
+
+class DeploymentStatus(Struct, frozen=True):
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    unavailable_replicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Deployment(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "deployments", "Deployment")
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()

@@ -1,7 +1,5 @@
 """What every object has: metadata, owners, conditions, references, selectors; and where its kind lives in the API."""
 
-
-
 from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
@@ -125,6 +123,7 @@ class Condition(Struct, frozen=True):
     message: str = ""
     last_transition_time: str | None = None
     last_heartbeat_time: str | None = None
+    last_update_time: str | None = None
 
 
 class LabelSelectorRequirement(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""ReplicaSets, ReplicationControllers and Deployments: so many pods of one template, whoever they are."""

@@ -1,0 +1,156 @@
+"""The ReplicaSet and the ReplicationController controller. A key is one of their objects."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from random import Random
+from typing import Any, ClassVar
+
+from mooring.controllers.replicaset.decide import Owner, Plan, available_at, decide, selector_of
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import ApiError
+from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
+from mooring.kube.owners import owner_reference
+from mooring.kube.times import Now
+
+MOST_AT_ONCE = 500
+"""Pods created in one go; the rest follows when their watch events come (upstream's burstReplicas)."""
+
+
+class ReplicaSetController(Controller):
+    """Upstream's replicaset controller."""
+
+    name = "replicaset-controller"
+    kind: ClassVar[type[Owner]] = ReplicaSet
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._owners = self.watch(self.kind, lambda owner: [owner.key], indexers={"namespace": _namespace})
+        self._pods = self.watch(Pod, self._touched, indexers={"owner": _owner_uid, "orphan": _orphaned_in})
+
+    async def reconcile(self, key: str) -> None:
+        """Adopts, releases, creates and deletes pods, then tells how many there are."""
+        owner = self._owners.get(key)
+        if owner is None:
+            return
+        pods = [*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace)]
+        plan = decide(owner, pods)
+        try:
+            await self._carry_out(owner, plan)
+        finally:
+            await self._update_status(owner)
+
+    async def _carry_out(self, owner: Owner, plan: Plan) -> None:
+        for pod in plan.release:
+            await self._release(pod, owner)
+        if plan.adopt and (await self.client.get(self.kind, owner.name, owner.namespace)).uid != owner.uid:
+            return  # another one of that name by now: its own event comes
+        for pod in plan.adopt:
+            references = [*_references(pod), owner_reference(owner)]
+            self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
+        for _ in range(min(plan.create, MOST_AT_ONCE)):
+            await self._create(owner)
+        for pod in plan.delete:
+            await self._delete(owner, pod)
+
+    async def _release(self, pod: Pod, owner: Owner) -> None:
+        references = [each for each in _references(pod) if each["uid"] != owner.uid]
+        self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
+
+    async def _create(self, owner: Owner) -> None:
+        template = copy.deepcopy(owner.spec.template)
+        metadata: dict[str, Any] = template.get("metadata") or {}
+        kept = {key: metadata[key] for key in ("labels", "annotations", "finalizers") if metadata.get(key)}
+        metadata = {**kept, "generateName": f"{owner.name}-", "ownerReferences": [owner_reference(owner)]}
+        body = {"metadata": metadata, "spec": template.get("spec") or {}}
+        try:
+            created = await self.client.create(Pod, body, owner.namespace)
+        except ApiError as error:
+            self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._pods.accept(created)
+        self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
+
+    async def _delete(self, owner: Owner, pod: Pod) -> None:
+        try:
+            await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        except ApiError as error:
+            self.recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+        ending = await self.client.find(Pod, pod.name, pod.namespace)
+        if ending is not None:
+            self._pods.accept(ending)  # else the next look would find it alive, and might choose another one
+
+    async def _update_status(self, owner: Owner) -> None:
+        wanted = self._status(owner, self._pods.by_index("owner", owner.uid))
+        status = owner.status
+        held = {
+            "replicas": status.replicas,
+            "fullyLabeledReplicas": status.fully_labeled_replicas,
+            "readyReplicas": status.ready_replicas,
+            "availableReplicas": status.available_replicas,
+            "observedGeneration": status.observed_generation,
+        }
+        if wanted != held:
+            answer = await self.client.revise(owner, {"status": wanted}, subresource="status", any_version=True)
+            self._owners.accept(answer)
+
+    def _status(self, owner: Owner, pods: Sequence[Pod]) -> dict[str, int]:
+        active = [pod for pod in pods if not pod.deleting and not pod.finished]
+        metadata: dict[str, Any] = owner.spec.template.get("metadata") or {}
+        labels: dict[str, str] = metadata.get("labels") or {}
+        moments = [each for pod in active if (each := available_at(pod, owner.spec.min_ready_seconds)) is not None]
+        now = self.now()
+        if waiting := [moment for moment in moments if moment > now]:
+            self.queue.add_after(owner.key, (min(waiting) - now).total_seconds())
+        return {
+            "replicas": len(active),
+            "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in active),
+            "readyReplicas": len(moments),
+            "availableReplicas": len(moments) - len(waiting),
+            "observedGeneration": owner.metadata.generation,
+        }
+
+    def _touched(self, pod: Pod) -> list[str]:
+        owner = pod.controller
+        if owner is not None:
+            return [f"{pod.namespace}/{owner.name}"] if owner.kind == self.kind.RESOURCE.kind else []
+        candidates = self._owners.by_index("namespace", pod.namespace)
+        return [each.key for each in candidates if selector_of(each).matches(pod.metadata.labels)]
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """Upstream's replication controller: the same with an older kind."""
+
+    name = "replication-controller"
+    kind = ReplicationController
+
+
+def _namespace(owner: Owner) -> list[str]:
+    return [owner.namespace]
+
+
+def _owner_uid(pod: Pod) -> list[str]:
+    return [pod.controller.uid] if pod.controller is not None else []
+
+
+def _orphaned_in(pod: Pod) -> list[str]:
+    return [pod.namespace] if pod.controller is None else []
+
+
+def _references(pod: Pod) -> list[dict[str, Any]]:
+    """The owner references of a pod, whole: a merge patch replaces the list."""
+    return [
+        {
+            "apiVersion": each.api_version,
+            "kind": each.kind,
+            "name": each.name,
+            "uid": each.uid,
+            "controller": each.controller,
+            "blockOwnerDeletion": each.block_owner_deletion,
+        }
+        for each in pod.metadata.owner_references
+    ]

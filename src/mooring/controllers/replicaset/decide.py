@@ -1,0 +1,93 @@
+"""What is to be done next for a ReplicaSet or a ReplicationController. Pure.
+
+Availability first, the contrast to a StatefulSet: a pod that is ending, or has failed, no longer counts, and another
+one takes its place at once, wherever the first may still be writing. So an exclusive volume that all pods of a set
+share makes the new pod wait for the old one's detach; nothing else does. Rules: upstream's replicaset controller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
+from mooring.kube.selectors import LabelSelector, label_selector_from_object
+from mooring.kube.times import parse_time
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+Owner = ReplicaSet | ReplicationController
+
+_PHASES = {"Pending": 0, "Unknown": 1}
+
+
+class Plan(NamedTuple):
+    """`adopt` and `release`: pods whose owner reference is to be set or taken away."""
+
+    adopt: tuple[Pod, ...]
+    release: tuple[Pod, ...]
+    create: int
+    delete: tuple[Pod, ...]
+
+
+def selector_of(owner: Owner) -> LabelSelector:
+    """Which pods are meant."""
+    if isinstance(owner, ReplicationController):
+        return label_selector_from_object({"matchLabels": owner.spec.selector} if owner.spec.selector else None)
+    given = owner.spec.selector
+    expressions = [{"key": e.key, "operator": e.operator, "values": e.values} for e in given.match_expressions]
+    return label_selector_from_object({"matchLabels": given.match_labels, "matchExpressions": expressions})
+
+
+def decide(owner: Owner, pods: Sequence[Pod]) -> Plan:
+    """`pods`: those of the namespace that the owner controls, and those that nobody does."""
+    selector = selector_of(owner)
+    active = [pod for pod in pods if not pod.deleting and not pod.finished]
+    ours = [pod for pod in active if pod.controller is not None and pod.controller.uid == owner.uid]
+    release = tuple(pod for pod in ours if not selector.matches(pod.metadata.labels))
+    if owner.deleting:
+        return Plan((), release, 0, ())
+    adopt = tuple(pod for pod in active if pod.controller is None and selector.matches(pod.metadata.labels))
+    held = [pod for pod in ours if pod not in release] + list(adopt)
+    surplus = len(held) - owner.spec.replicas
+    return Plan(adopt, release, max(-surplus, 0), tuple(_least_needed(held)[: max(surplus, 0)]))
+
+
+def ready_since(pod: Pod) -> datetime | None:
+    """Since when the pod is ready, or None if it is not."""
+    ready = next((each for each in pod.status.conditions if each.type == "Ready" and each.status == "True"), None)
+    return None if ready is None else parse_time(ready.last_transition_time or "1970-01-01T00:00:00Z")
+
+
+def available_at(pod: Pod, min_ready_seconds: int) -> datetime | None:
+    """When the pod counts as available: ready for so long. None while it is not ready."""
+    since = ready_since(pod)
+    return None if since is None else since + timedelta(seconds=min_ready_seconds)
+
+
+def _least_needed(pods: Sequence[Pod]) -> list[Pod]:
+    """In the order in which they are given up: not placed, not running, not ready, cheap, crowded, young."""
+    crowd = Counter(pod.spec.node_name for pod in pods)
+    newest_first = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
+    return sorted(newest_first, key=lambda pod: _need(pod, crowd[pod.spec.node_name]))
+
+
+def _need(pod: Pod, neighbours: int) -> tuple[Any, ...]:
+    since = ready_since(pod)
+    restarts = sum(status.restart_count for status in pod.status.container_statuses)
+    return (
+        bool(pod.spec.node_name),
+        _PHASES.get(pod.status.phase, 2),
+        since is not None,
+        _deletion_cost(pod),
+        -neighbours,
+        -since.timestamp() if since else 0.0,
+        -restarts,
+    )
+
+
+def _deletion_cost(pod: Pod) -> int:
+    """What the user says; upstream's API server refuses what is not a number, so here it may be ignored."""
+    text = pod.metadata.annotations.get(DELETION_COST, "0")
+    return int(text) if text.lstrip("-").isdecimal() else 0

@@ -1,0 +1,100 @@
+"""What a Deployment says about its rollout: counts, and the conditions that `kubectl rollout status` reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from mooring.controllers.replicaset.rollout import bounds
+from mooring.kube.objects import Condition, Deployment, ReplicaSet
+from mooring.kube.times import format_time, parse_time
+
+
+def counts(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, Any]:
+    """The numbers of the status, as upstream names them."""
+    everything = [*old, *([new] if new is not None else [])]
+    available = sum(each.status.available_replicas for each in everything)
+    wanted = sum(each.spec.replicas for each in everything)
+    return {
+        "observedGeneration": deployment.metadata.generation,
+        "replicas": sum(each.status.replicas for each in everything),
+        "updatedReplicas": new.status.replicas if new is not None else 0,
+        "readyReplicas": sum(each.status.ready_replicas for each in everything),
+        "availableReplicas": available,
+        "unavailableReplicas": max(wanted - available, 0),
+    }
+
+
+def conditions(
+    deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
+) -> list[dict[str, Any]]:
+    """Available and Progressing; `lastUpdateTime` of the latter is when the rollout last got on."""
+    told = counts(deployment, new, old)
+    return [
+        _condition(deployment, "Available", *_available(deployment, told["availableReplicas"]), now=now),
+        _progressing(deployment, new, told, now),
+    ]
+
+
+def complete(deployment: Deployment, told: dict[str, Any]) -> bool:
+    """All pods are of the present template and available, and no other is left."""
+    return told["updatedReplicas"] == told["replicas"] == told["availableReplicas"] == deployment.spec.replicas
+
+
+def _available(deployment: Deployment, available: int) -> tuple[str, str, str]:
+    if available >= bounds(deployment).available:
+        return "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
+    return "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+
+
+def _progressing(deployment: Deployment, new: ReplicaSet | None, told: dict[str, Any], now: datetime) -> dict[str, Any]:
+    name = new.name if new is not None else ""
+    if deployment.spec.paused:
+        return _condition(deployment, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now=now)
+    if complete(deployment, told):
+        message = f'ReplicaSet "{name}" has successfully progressed.'
+        return _condition(deployment, "Progressing", "True", "NewReplicaSetAvailable", message, now=now)
+    got_on = any(
+        told[key] != held
+        for key, held in (
+            ("updatedReplicas", deployment.status.updated_replicas),
+            ("readyReplicas", deployment.status.ready_replicas),
+            ("availableReplicas", deployment.status.available_replicas),
+            ("observedGeneration", deployment.status.observed_generation),
+        )
+    )
+    if not got_on and _too_late(deployment, now):
+        message = f'ReplicaSet "{name}" has timed out progressing.'
+        return _condition(deployment, "Progressing", "False", "ProgressDeadlineExceeded", message, now=now)
+    message = f'ReplicaSet "{name}" is progressing.'
+    return _condition(deployment, "Progressing", "True", "ReplicaSetUpdated", message, now=now, touch=got_on)
+
+
+def _too_late(deployment: Deployment, now: datetime) -> bool:
+    held, deadline = _held(deployment, "Progressing"), deployment.spec.progress_deadline_seconds
+    if held is None or deadline is None or held.reason == "NewReplicaSetAvailable":
+        return False
+    if held.reason == "ProgressDeadlineExceeded":
+        return True
+    return now >= parse_time(held.last_update_time or format_time(now)) + timedelta(seconds=deadline)
+
+
+def _condition(
+    deployment: Deployment, kind: str, status: str, reason: str, message: str, *, now: datetime, touch: bool = False
+) -> dict[str, Any]:
+    held, stamp = _held(deployment, kind), format_time(now)
+    same = held is not None and (held.status, held.reason, held.message) == (status, reason, message) and not touch
+    turned = held is None or held.status != status
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastUpdateTime": held.last_update_time if same and held else stamp,
+        "lastTransitionTime": stamp if turned or held is None else held.last_transition_time,
+    }
+
+
+def _held(deployment: Deployment, kind: str) -> Condition | None:
+    return next((each for each in deployment.status.conditions if each.type == kind), None)

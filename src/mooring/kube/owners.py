@@ -1,0 +1,32 @@
+"""What ties an object to the one that made it: the owner reference, and the hash of the template it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mooring.kube.objects import Object
+
+# Neither vowels nor digits that look like one, as upstream: no hash spells a word.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def owner_reference(owner: Object) -> dict[str, Any]:
+    """What marks an object as controlled by `owner`, and makes the owner's foreground deletion wait for it."""
+    return {
+        "apiVersion": owner.RESOURCE.api_version,
+        "kind": owner.RESOURCE.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def template_hash(template: Mapping[str, Any], salt: int = 0) -> str:
+    """Ten characters that name a pod template; `salt` gives another name after a collision."""
+    digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic") + (b"%d" % salt if salt else b""))
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest.digest()[:10])

@@ -1,0 +1,120 @@
+"""So many pods of one template, whoever they are: what ends no longer counts, and the least needed goes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from mooring.controllers.replicaset.decide import DELETION_COST, decide
+from mooring.kube.objects import (
+    Condition,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ReplicaSet,
+    ReplicaSetSpec,
+    ReplicationController,
+    ReplicationControllerSpec,
+)
+
+LABELS = {"app": "a"}
+OURS = OwnerReference(kind="ReplicaSet", name="rs", uid="u", controller=True)
+
+
+def replica_set(replicas: int, *, deleting: bool = False) -> ReplicaSet:
+    metadata = ObjectMeta(name="rs", namespace="ns", uid="u", deletion_timestamp="t" if deleting else None)
+    return ReplicaSet(
+        metadata=metadata, spec=ReplicaSetSpec(replicas=replicas, selector=LabelSelector(match_labels=LABELS))
+    )
+
+
+def pod(
+    name: str,
+    phase: str = "Running",
+    *,
+    ready: bool = True,
+    node: str = "n",
+    owner: OwnerReference | None = OURS,
+    deleting: bool = False,
+    labels: dict[str, str] = LABELS,
+    created: int = 1,
+    annotations: dict[str, str] | None = None,
+) -> Pod:
+    metadata = ObjectMeta(
+        name=name,
+        namespace="ns",
+        uid=name,
+        labels=labels,
+        annotations=annotations or {},
+        creation_timestamp=f"2030-01-01T00:00:{created:02}Z",
+        deletion_timestamp="t" if deleting else None,
+        owner_references=(owner,) if owner else (),
+    )
+    conditions = (Condition(type="Ready", status="True", last_transition_time="2030-01-01T00:01:00Z"),) if ready else ()
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node), status=PodStatus(phase=phase, conditions=conditions))
+
+
+def names(pods: Any) -> list[str]:
+    return [each.name for each in pods]
+
+
+def test_a_pod_that_is_ending_or_has_ended_is_replaced_at_once():
+    pods = [pod("a"), pod("b", deleting=True), pod("c", "Failed", ready=False)]
+    assert decide(replica_set(3), pods).create == 2
+
+
+def test_what_is_surplus_goes_least_needed_first():
+    pods = [
+        pod("ready-old", created=1),
+        pod("ready-young", created=9),
+        pod("unready", ready=False),
+        pod("pending", "Pending", ready=False),
+        pod("unplaced", "Pending", ready=False, node=""),
+        pod("cheap", annotations={DELETION_COST: "-5"}),
+    ]
+    for replicas, expected in ((5, ["unplaced"]), (2, ["unplaced", "pending", "unready", "cheap"])):
+        assert names(decide(replica_set(replicas), pods).delete) == expected
+    assert names(decide(replica_set(1), pods).delete)[-1] == "ready-young"
+
+
+def test_of_equals_the_one_on_the_more_crowded_node_goes_first():
+    pods = [pod("alone", node="x"), pod("one", node="y"), pod("two", node="y")]
+    assert decide(replica_set(2), pods).delete[0].spec.node_name == "y"
+
+
+def test_a_pod_of_nobody_that_matches_is_adopted_and_counts():
+    orphan = pod("orphan", owner=None)
+    plan = decide(replica_set(1), [orphan, pod("stranger", owner=None, labels={})])
+    assert (names(plan.adopt), plan.create, plan.delete) == (["orphan"], 0, ())
+
+
+def test_a_pod_whose_labels_no_longer_match_is_released_and_replaced():
+    plan = decide(replica_set(1), [pod("quarantined", labels={"app": "other"})])
+    assert (names(plan.release), plan.create) == (["quarantined"], 1)
+
+
+def test_a_set_that_is_being_deleted_makes_and_adopts_nothing():
+    plan = decide(replica_set(3, deleting=True), [pod("orphan", owner=None)])
+    assert plan == ((), (), 0, ())
+
+
+def test_a_replication_controller_without_selector_means_no_pod():
+    owner = ReplicationController(
+        metadata=ObjectMeta(name="rc", namespace="ns", uid="u"), spec=ReplicationControllerSpec(replicas=0)
+    )
+    assert decide(owner, [pod("orphan", owner=None)]).adopt == ()
+
+
+@given(st.integers(0, 6), st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["", "n", "m"]))))
+def test_afterwards_there_are_as_many_as_wanted(replicas: int, drawn: list[tuple[bool, bool, str]]):
+    pods = [pod(f"p{i}", ready=r, deleting=d, node=n) for i, (r, d, n) in enumerate(drawn)]
+    plan = decide(replica_set(replicas), pods)
+    alive = [each for each in pods if not each.deleting]
+    assert len(alive) + plan.create - len(plan.delete) == replicas
+    assert not (plan.create and plan.delete)
+    assert all(each in alive for each in plan.delete)
