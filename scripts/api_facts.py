@@ -6,8 +6,8 @@ Of each message that a served kind can reach: its fields by JSON name, each as `
 are those of the modules' `generated.proto`; names and flags those of the Go types' tags and markers. No prose is
 taken over. Types: `string`, `int32`, `int64`, `double`, `bool`, `bytes`, a message, `[]T`, `{}T` (a map of strings to
 T). Flags: `inline` (the message's fields stand in its parent), `pointer` (absent and zero differ), `omit` (a zero is
-not written), `merge=KEY` / `merge` (a strategic merge patch merges the list, by KEY), `map=K1,K2` / `set` / `atomic`
-(how an apply merges it).
+not written), `merge=KEY` / `merge` (a strategic merge patch merges the list, by KEY), `replace` (it replaces the
+object), `map=K1,K2` / `set` / `atomic` (how an apply merges the list).
 """
 
 import json
@@ -96,6 +96,8 @@ def flags(go_type: str, tags: dict[str, str], markers: dict[str, list[str]]) -> 
     if "merge" in tags.get("patchStrategy", ""):
         key = tags.get("patchMergeKey", "")
         yield f"merge={key}" if key else "merge"
+    elif tags.get("patchStrategy") == "replace":
+        yield "replace"
     kind = markers.get("listType", [""])[0]
     if kind == "map":
         yield "map=" + ",".join(markers["listMapKey"])

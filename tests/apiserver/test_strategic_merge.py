@@ -13,9 +13,9 @@ from mooring.apiserver.errors import BadRequest, Unclassified
 from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
 
 
-def patched(target: Any, patch: Any, kind: str = "Pod") -> Any:
+def patched(target: Any, patch: Any, message: str = "core.v1.PodSpec") -> Any:
     before = deepcopy(target)
-    result = strategic_merge_patch(target, patch, kind)
+    result = strategic_merge_patch(target, patch, message)
     assert target == before, "the target was changed in place"
     return result
 
@@ -24,31 +24,33 @@ def named(*names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-def test_a_named_list_merges_entry_by_entry() -> None:
+def test_a_named_list_merges_entry_by_entry_and_what_is_new_comes_first() -> None:
     target = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
     patch = {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}
     merged = [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c"}]
     assert patched(target, patch) == {"containers": merged}
+    assert patched(target, {"containers": named("c")}) == {"containers": [*named("c"), *target["containers"]]}
 
 
 def test_an_unnamed_list_is_replaced() -> None:
     """`volumesAttached` and `volumesInUse` of a node have no merge key: a writer must send the whole list."""
     target = {"status": {"volumesAttached": [{"name": "v"}], "volumesInUse": ["v", "w"], "conditions": [{"type": "A"}]}}
     patch = {"status": {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "B"}]}}
-    expected = {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "A"}, {"type": "B"}]}
-    assert patched(target, patch, "Node") == {"status": expected}
+    expected = {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "B"}, {"type": "A"}]}
+    assert patched(target, patch, "core.v1.Node") == {"status": expected}
 
 
 def test_ports_are_told_apart_by_the_key_of_their_kind() -> None:
     target = {"ports": [{"port": 1, "containerPort": 1, "name": "old"}]}
-    assert len(patched(target, {"ports": [{"port": 1, "name": "new"}]}, "Service")["ports"]) == 1
-    assert len(patched(target, {"ports": [{"containerPort": 2}]}, "Pod")["ports"]) == 2
+    assert len(patched(target, {"ports": [{"port": 1, "name": "new"}]}, "core.v1.ServiceSpec")["ports"]) == 1
+    assert len(patched(target, {"ports": [{"containerPort": 2}]}, "core.v1.Container")["ports"]) == 2
 
 
 def test_null_removes_and_finalizers_merge_as_a_set() -> None:
     target = {"metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x"]}}
     patch = {"metadata": {"labels": {"a": None}, "finalizers": ["y", "x"]}}
-    assert patched(target, patch) == {"metadata": {"labels": {"b": "2"}, "finalizers": ["x", "y"]}}
+    expected = {"metadata": {"labels": {"b": "2"}, "finalizers": ["y", "x"]}}
+    assert patched(target, patch, "core.v1.Pod") == expected
 
 
 def test_an_entry_is_deleted_by_directive() -> None:
@@ -68,14 +70,14 @@ def test_an_object_is_replaced_by_directive() -> None:
 def test_values_are_deleted_from_a_list_of_values() -> None:
     target = {"metadata": {"finalizers": ["x", "y", "z"]}}
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x", "z"]}}
-    assert patched(target, patch) == {"metadata": {"finalizers": ["y"]}}
+    assert patched(target, patch, "core.v1.Pod") == {"metadata": {"finalizers": ["y"]}}
 
 
 def test_other_keys_are_dropped_by_retain_keys() -> None:
     """How a rolling update becomes a recreation without the parameters of the old strategy."""
     target = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
     patch = {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}
-    assert patched(target, patch, "Deployment") == {"strategy": {"type": "Recreate"}}
+    assert patched(target, patch, "apps.v1.DeploymentSpec") == {"strategy": {"type": "Recreate"}}
 
 
 def test_entries_are_put_in_the_order_asked_for() -> None:
@@ -84,16 +86,16 @@ def test_entries_are_put_in_the_order_asked_for() -> None:
     assert patched(target, patch) == {"containers": named("c", "a", "b")}
 
 
-def test_an_entry_that_the_order_does_not_name_stays_behind_its_neighbour() -> None:
+def test_an_entry_that_the_order_does_not_name_keeps_its_place_before_what_it_preceded() -> None:
     target = {"containers": named("a", "x", "b")}
     patch = {"$setElementOrder/containers": named("b", "a")}
-    assert patched(target, patch) == {"containers": named("b", "a", "x")}
+    assert patched(target, patch) == {"containers": named("x", "b", "a")}
 
 
 def test_a_budgets_selector_is_replaced_whole() -> None:
     target = {"spec": {"selector": {"matchLabels": {"a": "1"}}}}
     patch = {"spec": {"selector": {"matchLabels": {"b": "2"}}}}
-    assert patched(target, patch, "PodDisruptionBudget") == patch
+    assert patched(target, patch, "policy.v1.PodDisruptionBudget") == patch
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_status_and_the_rest_are_written_apart(serve):
         made = await api.patch(f"{path}/status", {"spec": {"replicas": 9}, "status": {"replicas": 4}})
         assert (made["spec"]["replicas"], made["status"]["replicas"]) == (5, 4)
         made = await api.replace(f"{path}/status", made | {"spec": {}, "status": {"replicas": 1}})
-        assert (made["spec"]["replicas"], made["status"]) == (5, {"replicas": 1})
+        assert (made["spec"]["replicas"], made["status"]) == (5, {"replicas": 1, "availableReplicas": 0})
 
     serve(story)
 

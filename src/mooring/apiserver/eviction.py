@@ -131,12 +131,26 @@ def _with_disruption(budget: Obj, pod: Obj, now: str) -> Obj:
     after = deepcopy(budget)
     status = after["status"]
     status["disruptionsAllowed"] = int(status["disruptionsAllowed"]) - 1
+    _note_allowed(status, now)
     status["disruptedPods"] = object_at(after, "status.disruptedPods") | {text_at(pod, "metadata.name"): now}
     return after
 
 
+def _note_allowed(status: Obj, now: str) -> None:
+    """Say in the conditions whether more disruptions are allowed."""
+    value, reason = ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
+    others = [each for each in objects_at(status, "conditions") if each.get("type") != _ALLOWED]
+    before = next((each for each in objects_at(status, "conditions") if each.get("type") == _ALLOWED), None)
+    when = before["lastTransitionTime"] if before and before.get("status") == value else now
+    told: Obj = {"type": _ALLOWED, "status": value, "reason": reason, "message": "", "lastTransitionTime": when}
+    status["conditions"] = [*others, told | {"observedGeneration": status["observedGeneration"]}]
+
+
 def _name(budget: Obj) -> str:
     return text_at(budget, "metadata.name")
+
+
+_ALLOWED = "DisruptionAllowed"
 
 
 def _refused(told: str, retry: int = 0) -> TooManyRequests:

@@ -1,15 +1,15 @@
 """Sets of fields of an object, as server-side apply counts them, and their `FieldsV1` form. Pure.
 
 A field is a path of steps: `f:name` of an object, `k:{"name":"x"}` of the entry of a named list, `v:"x"` of a value in
-a list of values. Which lists are named is the table of `patches.strategic_merge`; any other list is one field.
+a list of values. Which lists are named is said by the facts of the API's own types; any other list is one field.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from typing import Any, TypeAlias, cast
 
 from mooring.apiserver.errors import Obj
-from mooring.apiserver.patches.strategic_merge import MERGED_PRIMITIVES
+from mooring.apiserver.schema.facts import Field, child, one
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = Set[Path]
@@ -24,27 +24,26 @@ _SYSTEM = frozenset({
 })  # fmt: skip
 
 
-def fields_of(obj: Obj, merge_keys: Mapping[str, str]) -> set[Path]:
-    """Every field of an object that somebody can own: not its identity, nor what the server sets."""
-    found = set(_walk(obj, (), "", merge_keys))
+def fields_of(obj: Obj, message: str) -> set[Path]:
+    """Every field that somebody can own of an object of a type: not its identity, nor what the server sets."""
+    found = set(_walk(obj, (), one(message)))
     return {path for path in found - _IDENTITY if not (path[0] == "f:metadata" and path[1][2:] in _SYSTEM)}
 
 
-def _walk(value: Any, path: Path, name: str, merge_keys: Mapping[str, str]) -> Iterable[Path]:
+def _walk(value: Any, path: Path, at: Field) -> Iterable[Path]:
     if isinstance(value, dict) and value:
-        for key, child in cast(Obj, value).items():
-            yield from _walk(child, (*path, f"f:{key}"), key, merge_keys)
+        for key, each in cast(Obj, value).items():
+            yield from _walk(each, (*path, f"f:{key}"), child(at, key))
         return
-    if isinstance(value, list):
-        entries = cast(list[Any], value)
-        key = merge_keys.get(name)
-        if key and entries and all(isinstance(entry, dict) and key in entry for entry in entries):
+    if isinstance(value, list) and value:
+        entries, key = cast(list[Any], value), at.merge_key
+        if key and all(isinstance(entry, dict) and key in entry for entry in entries):
             for entry in cast(list[Obj], entries):
                 item = (*path, _key_step(key, entry[key]))
                 yield item
-                yield from _walk(entry, item, "", merge_keys)
+                yield from _walk(entry, item, one(at.type))
             return
-        if name in MERGED_PRIMITIVES and entries:
+        if key == "":
             yield from ((*path, f"v:{_compact(entry)}") for entry in entries)
             return
     if path:
@@ -136,9 +135,9 @@ def from_fields_v1(fields: Obj) -> set[Path]:
 def _unnested(node: Obj, path: Path) -> Iterable[Path]:
     if path and (not node or "." in node):
         yield path
-    for step, child in node.items():
-        if step != "." and isinstance(child, dict):
-            yield from _unnested(cast(Obj, child), (*path, step))
+    for step, below in node.items():
+        if step != "." and isinstance(below, dict):
+            yield from _unnested(cast(Obj, below), (*path, step))
 
 
 def printed(path: Path) -> str:

@@ -7,30 +7,48 @@ into Go types; of custom kinds their schema says it.
 from mooring.apiserver.custom import structural
 from mooring.apiserver.errors import Obj, Unreadable
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.schema.facts import message_of
-from mooring.apiserver.schema.shapes import WrongShape, shaped
+from mooring.apiserver.schema.facts import message, message_of
+from mooring.apiserver.schema.shapes import WrongShape, shaped, zero_of
 
 _METADATA = "meta.v1.ObjectMeta"
+_METADATA_ONLY = "meta.v1.PartialObjectMetadata"
 _HEAD = ("kind", "apiVersion", "metadata")
 
 
-def tidied(kind: Kind, sent: Obj, unknown: list[str]) -> Obj:
+def tidied(kind: Kind, sent: Obj, unknown: list[str], *, zeroes: bool = True) -> Obj:
     """A copy with kind, apiVersion and metadata in front, and only what the kind has; the rest is told in `unknown`.
 
+    Zeroes are dropped and added as Go does when it writes an object, unless they are meant (see `shaped`).
     Raises Unreadable for a field that holds something of another type.
     """
     try:
-        metadata = shaped(_METADATA, sent["metadata"], unknown, "metadata")
-        rest = _rest(kind, {key: value for key, value in sent.items() if key not in _HEAD}, unknown)
+        made = _shaped(kind, sent, unknown, zeroes)
     except WrongShape as error:
         told = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
         raise Unreadable(told) from error
-    return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata} | rest
+    return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": made.pop("metadata")} | made
 
 
-def _rest(kind: Kind, rest: Obj, unknown: list[str]) -> Obj:
+def _shaped(kind: Kind, sent: Obj, unknown: list[str], zeroes: bool) -> Obj:
+    identity = {"kind": kind.name, "apiVersion": kind.api_version}
+    if kind.custom is None:
+        return shaped(message_of_kind(kind), sent | identity, unknown, zeroes=zeroes)
+    metadata = shaped(_METADATA, sent["metadata"], unknown, "metadata", zeroes=zeroes)
+    rest = {key: value for key, value in sent.items() if key not in _HEAD}
+    return identity | {"metadata": metadata} | structural.pruned(kind.custom.schema, rest, unknown)
+
+
+def message_of_kind(kind: Kind) -> str:
+    """The type of a kind's objects; of a custom kind's only the metadata is known."""
     if kind.custom is not None:
-        return structural.pruned(kind.custom.schema, rest, unknown)
+        return _METADATA_ONLY
     name = message_of(kind.group, kind.version, kind.name)
     assert name is not None, f"{kind.name} of {kind.api_version} is not among the API's own types"
-    return shaped(name, rest, unknown)
+    return name
+
+
+def clear_status(kind: Kind, obj: Obj) -> None:
+    """Make the status that of an object of which nothing is known yet."""
+    obj.pop("status", None)
+    if kind.custom is None:
+        obj["status"] = zero_of(message(message_of_kind(kind)).fields["status"].type)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mooring.apiserver import metadata
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, invalid
-from mooring.apiserver.forms import tidied
+from mooring.apiserver.forms import clear_status, tidied
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.strategy import Admission
 
@@ -20,9 +20,10 @@ _FORM_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
     """The object to store for a create. Its name and namespace are already settled."""
     obj = _tidied(kind, sent, admission)
-    metadata.stamp_new(obj["metadata"], uid=uid, now=admission.now, generation=kind.strategy.counts_generations)
+    generation = kind.strategy.first_generation if kind.strategy.counts_generations else 0
+    metadata.stamp_new(obj["metadata"], uid=uid, now=admission.now, generation=generation)
     if kind.has_status and kind.strategy.clears_status:
-        obj.pop("status", None)
+        clear_status(kind, obj)
 
     def admit() -> Sequence[FieldError]:
         kind.strategy.default(obj)
@@ -48,7 +49,7 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
             return kind.strategy.validate_status(obj)
         kind.strategy.default(obj)
         kind.strategy.prepare_update(obj, old, admission)
-        if kind.strategy.counts_generations and _spec(obj) != _spec(old):
+        if kind.strategy.counts_generations and _counted(kind, obj) != _counted(kind, old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         return [*kind.strategy.validate(obj), *kind.strategy.validate_update(obj, old)]
 
@@ -81,8 +82,10 @@ def _restore(obj: Obj, source: Obj, field: str) -> None:
         obj[field] = copy(source[field])
 
 
-def _spec(obj: Obj) -> Obj:
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+def _counted(kind: Kind, obj: Obj) -> Sequence[Any]:
+    """What of an object its generations count."""
+    spec = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    return [spec, *(obj["metadata"].get(field) for field in kind.strategy.generation_counts)]
 
 
 def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old: Obj | None = None) -> None:

@@ -9,7 +9,7 @@ from mooring.apiserver.strategy import qualified_name_errors
 
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _MAX_ANNOTATION_BYTES = 256 * 1024
-_SERVER_SET = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "creationTimestamp", "generation")
+_SERVER_SET = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "creationTimestamp")
 
 
 def of(obj: Obj) -> Obj:
@@ -39,13 +39,13 @@ def tidy(metadata: Obj) -> None:
         del metadata[field]
 
 
-def stamp_new(metadata: Obj, *, uid: str, now: str, generation: bool) -> None:
-    """Set what the server sets on a new object, whatever the client said."""
+def stamp_new(metadata: Obj, *, uid: str, now: str, generation: int) -> None:
+    """Set what the server sets on a new object, whatever the client said; a `generation` of 0 is the client's."""
     for field in _SERVER_SET:
         metadata.pop(field, None)
     metadata |= {"uid": uid, "creationTimestamp": now}
     if generation:
-        metadata["generation"] = 1
+        metadata["generation"] = generation
 
 
 def carry_over(metadata: Obj, old: Obj) -> None:

@@ -21,6 +21,7 @@ from mooring.apiserver.errors import (
     required,
     unsupported,
 )
+from mooring.apiserver.forms import message_of_kind
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.managed_fields import Manager
@@ -177,7 +178,8 @@ def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
             f"the body of the request was in an unknown format - accepted media types include: {_CUSTOM_PATCHES}"
         )
     # A typed merge: what the patch says of kind and version does not count.
-    return strategic_merge_patch(obj, body, kind.name) | {"kind": kind.name, "apiVersion": kind.api_version}
+    made = strategic_merge_patch(obj, body, message_of_kind(kind))
+    return made | {"kind": kind.name, "apiVersion": kind.api_version}
 
 
 _PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {

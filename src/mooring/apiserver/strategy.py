@@ -119,7 +119,11 @@ class Strategy:
     returns_deleted: ClassVar[bool] = False
     """Whether a delete that removes the object answers with it rather than with a Status."""
     counts_generations: ClassVar[bool] = False
-    """Whether metadata.generation starts at 1 and rises with every change of the spec."""
+    """Whether metadata.generation rises with every change of the spec."""
+    first_generation: ClassVar[int] = 1
+    """The generation of a new object if they are counted; 0 sets none."""
+    generation_counts: ClassVar[Sequence[str]] = ()
+    """Metadata fields whose change raises the generation, too."""
     immutable: ClassVar[Mapping[str, str]] = {}
     """Fields (dotted) that an update may not change, each with upstream's words."""
 

@@ -27,6 +27,7 @@ from mooring.apiserver.reading import respond
 from mooring.apiserver.routes import Route
 from mooring.apiserver.sent import is_dry_run, patch_of, read_sent
 from mooring.apiserver.store import decode, encode
+from mooring.apiserver.strategies.cluster import with_finalizers
 from mooring.apiserver.times import stamp
 from mooring.apiserver.writing import Writer
 from mooring.kube.selectors import label_selector_from_object
@@ -128,7 +129,7 @@ class Subresources:
         if version and version != str(head.version):
             raise conflict(route.kind.resource, route.name)
         old = decode(head.body)
-        new = {**old, "spec": {**object_at(old, "spec"), "finalizers": list_at(sent, "spec.finalizers")}}
+        new = {**old, "spec": with_finalizers(old, list_at(sent, "spec.finalizers"))}
         item = await self.writer.replace(route.kind, head, old, new, dry_run=is_dry_run(request))
         return self.writer.answer(request, route.kind, item)
 

@@ -196,7 +196,7 @@ class Writer:
     def _declared(self, kind: Kind, sent: Obj) -> Obj:
         """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
         unknown: list[str] = []
-        tidy = tidied(kind, sent, unknown)
+        tidy = tidied(kind, sent, unknown, zeroes=False)
         if unknown:
             told = f"failed to create typed patch object ({sent['metadata'].get('namespace') or ''}/"
             told += f"{sent['metadata'].get('name')}; {kind.api_version}, Kind={kind.name})"
@@ -221,7 +221,10 @@ class Writer:
         if dry_run:
             return self.imagined(head.key, new)
         if ends_with_update(kind, old, new):
-            return await self.store.remove(kind.storage, head.key, new)
+            # As upstream: the answer is what was wanted, at the version of before; watchers are told the last state.
+            answer = self.imagined(head.key, new)
+            await self.store.remove(kind.storage, head.key, old)
+            return answer
         if new == old:
             await self.store.settled()
             return head
@@ -262,20 +265,24 @@ class Writer:
             case Remove(last) if options.dry_run:
                 return self.imagined(head.key, last), True
             case Remove(last):
-                return await self.store.remove(kind.storage, head.key, last), True
+                removed = await self.store.remove(kind.storage, head.key, old)
+                last["metadata"]["resourceVersion"] = str(removed.version)
+                return self.imagined(head.key, last), True
 
     async def delete_collection(self, request: Request, route: Route) -> Response:
-        """Delete every object that the request selects; one that changes meanwhile is decided anew."""
+        """Delete every object that the request selects; one that changes meanwhile is decided anew.
+
+        The answer shows the objects as they were.
+        """
         kind, options = route.kind, delete_options(request)
         selected = selection(request, route)
         chosen = [item for item in self.store.list(kind.storage) if selected.includes(item)]
-        items: list[Item] = []
         for each in chosen:
             head = self.store.head(kind.storage, each.key)
             if head is not None and head.uid == each.uid:
-                items.append((await self.delete_item(kind, head, decode(head.body), options))[0])
+                await self.delete_item(kind, head, decode(head.body), options)
         meta: Obj = {"resourceVersion": str(self.store.version)}
-        return respond(200, render_list(kind, items, meta, negotiate(""), self.now(), "None"), negotiate(""))
+        return respond(200, render_list(kind, chosen, meta, negotiate(""), self.now(), "None"), negotiate(""))
 
     def answer(self, request: Request, kind: Kind, item: Item, status: int = 200) -> Response:
         """One object as the client wants it."""

@@ -1,179 +1,200 @@
 """Strategic merge patch: like merge patch, but lists of named things merge entry by entry.
 
-Which lists merge, and by which key, is the table below; it states the `patchStrategy` and `patchMergeKey` of the
-Kubernetes API's own types (1.36). A list that is not in it is replaced whole, as in a merge patch: `volumesAttached`
-and `volumesInUse` of a node are such lists. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`,
-`$setElementOrder/x`, `$retainKeys`.
+Which lists merge, and by which key, is said by the facts of the API's own types (`schema.facts`). Any other list is
+replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse` of a node are such lists. Directives:
+`$patch: delete|replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, cast
 
-from mooring.apiserver.dotted import list_at, text_at
 from mooring.apiserver.errors import BadRequest, Obj, Unclassified
+from mooring.apiserver.schema.facts import Field, child, one
+from mooring.apiserver.schema.shapes import json_type
 
-MERGE_KEYS: Mapping[str, str] = {
-    "addresses": "type",
-    "allocatedResourcesStatus": "name",
-    "conditions": "type",
-    "containers": "name",
-    "drivers": "name",
-    "env": "name",
-    "ephemeralContainers": "name",
-    "hostAliases": "ip",
-    "hostIPs": "ip",
-    "imagePullSecrets": "name",
-    "initContainers": "name",
-    "ownerReferences": "uid",
-    "podIPs": "ip",
-    "ports": "containerPort",
-    "resourceClaimStatuses": "name",
-    "resourceClaims": "name",
-    "schedulingGates": "name",
-    "secrets": "name",
-    "topologySpreadConstraints": "topologyKey",
-    "volumeDevices": "devicePath",
-    "volumeMounts": "mountPath",
-    "volumes": "name",
-}
-"""Lists of objects that merge, by field name, and the key that tells their entries apart."""
-
-_MERGE_KEYS_OF_KIND: Mapping[str, Mapping[str, str]] = {"Service": {"ports": "port"}}
-MERGED_PRIMITIVES = frozenset({"finalizers", "podCIDRs"})
-"""Lists of plain values that merge as sets."""
-
-_REPLACED: Mapping[str, frozenset[str]] = {"PodDisruptionBudget": frozenset({"selector"})}
-_DELETE_FROM, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
+_DELETE_FROM, _ORDER, _RETAIN = "$deleteFromPrimitiveList/", "$setElementOrder/", "$retainKeys"
+_DROPPED = object()
 
 
-def merge_keys_of(kind: str) -> Mapping[str, str]:
-    """The merge keys that hold in objects of `kind`."""
-    return {**MERGE_KEYS, **_MERGE_KEYS_OF_KIND.get(kind, {})}
+def strategic_merge_patch(target: Obj, patch: Any, message: str) -> Obj:
+    """`target`, an object of the type `message`, with `patch` merged in.
 
-
-def strategic_merge_patch(target: Obj, patch: Any, kind: str) -> Obj:
-    """`target`, an object of `kind`, with `patch` merged in. Raises BadRequest for a patch that is malformed."""
+    Raises BadRequest for a patch that is no object, Unclassified for one that does not fit its lists.
+    """
     if not isinstance(patch, dict):
-        raise BadRequest("a strategic merge patch must be an object")
-    return _Merger(merge_keys_of(kind), _REPLACED.get(kind, frozenset())).objects(target, cast(Obj, patch))
+        found = json_type(patch)
+        raise BadRequest(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+    return _objects(target, cast(Obj, patch), one(message))
 
 
-class _Merger:
-    """One merge, with the tables of one kind."""
+def _objects(target: Obj, patch: Obj, at: Field) -> Obj:
+    if "$patch" in patch:
+        return _directed(patch)
+    merged = _retained(target, patch)
+    ordered = {key.removeprefix(_ORDER) for key in patch if key.startswith(_ORDER)}
+    for key in ordered:
+        _order(merged, key, patch, child(at, key))
+    for key, value in patch.items():
+        if not key.startswith("$") and key not in ordered:
+            _set(merged, key, value, child(at, key))
+    for key in [key for key in patch if key.startswith(_DELETE_FROM)]:
+        field, dropped = key.removeprefix(_DELETE_FROM), _list(patch[key])
+        if field in merged:
+            merged[field] = [entry for entry in _list(merged[field]) if entry not in dropped]
+    return merged
 
-    def __init__(self, merge_keys: Mapping[str, str], replaced: frozenset[str]) -> None:
-        self._keys = merge_keys
-        self._replaced = replaced
 
-    def objects(self, target: Obj, patch: Obj) -> Obj:
-        directive = text_at(patch, "$patch")
-        _check_directive(directive)
-        if directive == "replace":
-            return _plain({key: value for key, value in patch.items() if key != "$patch"})
-        if directive == "delete":
-            return {}
-        merged = dict(target)
-        for key, value in patch.items():
-            if not key.startswith("$"):
-                self._field(merged, key, value)
-        self._directives(merged, patch)
-        return merged
+def _directed(patch: Obj) -> Obj:
+    directive = patch["$patch"]
+    if directive == "replace":
+        return _clean({key: value for key, value in patch.items() if key != "$patch"})
+    if directive == "delete":
+        return {}
+    raise _unknown(patch)
 
-    def _field(self, merged: Obj, key: str, value: Any) -> None:
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict) and key not in self._replaced:
-            before = merged.get(key)
-            merged[key] = self.objects(cast(Obj, before) if isinstance(before, dict) else {}, cast(Obj, value))
-        elif isinstance(value, list):
-            before = merged.get(key)
-            old = cast(list[Any], before) if isinstance(before, list) else []
-            merged[key] = self._lists(key, old, cast(list[Any], value))
+
+def _unknown(patch: Obj) -> Unclassified:
+    return Unclassified(f"unknown patch type: {_in_go(patch['$patch'])} in map: {_in_go(patch)}")
+
+
+def _retained(target: Obj, patch: Obj) -> Obj:
+    """A copy of `target` with no other fields than the patch says, if it says so."""
+    if _RETAIN not in patch:
+        return dict(target)
+    kept = _list(patch[_RETAIN])
+    if any(value is not None and key not in kept for key, value in patch.items() if not key.startswith("$")):
+        raise BadRequest("invalid patch format of retainKeys")
+    return {key: value for key, value in target.items() if key in kept}
+
+
+def _set(merged: Obj, key: str, value: Any, at: Field) -> None:
+    before = merged.get(key)
+    if value is None:
+        merged.pop(key, None)
+        return
+    if isinstance(value, dict) and isinstance(before, dict) and not at.replace:
+        made = _objects(cast(Obj, before), cast(Obj, value), at)
+    elif isinstance(value, list) and isinstance(before, list):
+        made = _lists(cast(list[Any], before), cast(list[Any], value), at)
+    else:
+        made = _clean(value)
+    if made is not _DROPPED:
+        merged[key] = made
+
+
+def _lists(old: list[Any], patch: list[Any], at: Field) -> list[Any]:
+    if at.merge_key is None:
+        return _clean(patch)
+    if not at.merge_key:
+        return _interleaved([*old, *(value for value in patch if value not in old)], patch, old, "")
+    if not all(isinstance(entry, dict) for entry in [*old, *patch]):
+        return _clean(patch)
+    kept, entries = _special(old, patch, at.merge_key)
+    return _interleaved(_entries(kept, entries, at), entries, kept, at.merge_key)
+
+
+def _special(old: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """What is left to merge, and into what, when the entries that are directives are obeyed."""
+    replaced, entries = False, list[Any]()
+    for entry in patch:
+        match entry.get("$patch"):
+            case None:
+                entries.append(entry)
+            case "delete":
+                named = _named(entry, key)
+                old = [each for each in old if each.get(key) != named]
+            case "replace":
+                replaced = True
+            case "merge":
+                raise Unclassified("merging lists cannot yet be specified in the patch")
+            case _:
+                raise _unknown(entry)
+    return (_clean(entries), []) if replaced else (old, entries)
+
+
+def _entries(old: list[Obj], patch: list[Obj], at: Field) -> list[Obj]:
+    assert at.merge_key
+    merged = [*old]
+    for entry in patch:
+        named = _named(entry, at.merge_key)
+        index = next((i for i, each in enumerate(merged) if each.get(at.merge_key) == named), None)
+        if index is None:
+            merged.append(_clean(entry))
         else:
-            merged[key] = value
-
-    def _lists(self, field: str, old: list[Any], patch: list[Any]) -> list[Any]:
-        if field in MERGED_PRIMITIVES:
-            return [*old, *(value for value in patch if value not in old)]
-        key = self._keys.get(field)
-        if key is None or not all(isinstance(entry, dict) for entry in [*old, *patch]):
-            return cast(list[Any], _plain(patch))
-        entries = cast(list[Obj], patch)
-        if any(entry.get("$patch") == "replace" for entry in entries):
-            return [_plain(entry) for entry in entries if entry.get("$patch") != "replace"]
-        return self._entries(key, field, [*cast(list[Obj], old)], entries)
-
-    def _entries(self, key: str, field: str, merged: list[Obj], patch: list[Obj]) -> list[Obj]:
-        for entry in patch:
-            if key not in entry:
-                raise Unclassified(f"map: {entry} does not contain declared merge key: {key} (list {field})")
-            index = next((i for i, old in enumerate(merged) if old.get(key) == entry[key]), None)
-            _check_directive(text_at(entry, "$patch"))
-            if entry.get("$patch") == "delete":
-                merged = [old for old in merged if old.get(key) != entry[key]]
-            elif index is None:
-                merged.append(self.objects({}, entry))
-            else:
-                merged[index] = self.objects(merged[index], entry)
-        return merged
-
-    def _directives(self, merged: Obj, patch: Obj) -> None:
-        if "$retainKeys" in patch:
-            for key in merged.keys() - set(list_at({"keys": patch["$retainKeys"]}, "keys")):
-                del merged[key]
-        for name in [name for name in patch if name.startswith(_DELETE_FROM)]:
-            field, dropped = name.removeprefix(_DELETE_FROM), list_at({"entries": patch[name]}, "entries")
-            merged[field] = [entry for entry in list_at(merged, field) if entry not in dropped]
-        for name in [name for name in patch if name.startswith(_ORDER)]:
-            field, order = name.removeprefix(_ORDER), list_at({"entries": patch[name]}, "entries")
-            self._check_order(field, order, list_at(patch, field))
-            self._reorder(merged, field, order)
-
-    def _check_order(self, field: str, order: list[Any], patch: list[Any]) -> None:
-        """What a patch adds must be in the order that it demands; what it deletes need not."""
-        key = self._keys.get(field)
-        wanted = [_identity(entry, key) for entry in order]
-        named = [_identity(each, key) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
-        if [each for each in wanted if each in named] != named:
-            raise Unclassified(f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")
-
-    def _reorder(self, merged: Obj, field: str, order: list[Any]) -> None:
-        """Put the listed entries in the listed order; each other entry stays behind the one it followed."""
-        entries = merged.get(field)
-        if not isinstance(entries, list):
-            return
-        key = self._keys.get(field)
-
-        def identity(entry: Any) -> Any:
-            return _identity(entry, key)
-
-        wanted = [identity(entry) for entry in order]
-        listed = sorted(
-            (entry for entry in cast(list[Any], entries) if identity(entry) in wanted),
-            key=lambda entry: wanted.index(identity(entry)),
-        )
-        result = list(listed)
-        for position, entry in enumerate(cast(list[Any], entries)):
-            if identity(entry) not in wanted:
-                before = cast(list[Any], entries)[position - 1] if position else None
-                result.insert(result.index(before) + 1 if position and before in result else 0, entry)
-        merged[field] = result
+            merged[index] = _objects(merged[index], entry, one(at.type))
+    return merged
 
 
-def _identity(entry: Any, key: str | None) -> Any:
+def _named(entry: Obj, key: str) -> Any:
+    if key not in entry:
+        raise Unclassified(f"map: {_in_go(entry)} does not contain declared merge key: {key}")
+    return entry[key]
+
+
+def _order(merged: Obj, field: str, patch: Obj, at: Field) -> None:
+    """Merge a list, and put its entries in the order that the patch demands."""
+    order, old, sent = _list(patch[_ORDER + field]), merged.get(field), patch.get(field)
+    if sent is not None:
+        _check_order(order, _list(sent), at.merge_key or "")
+        _set(merged, field, sent, at)
+    if field in merged:
+        merged[field] = _interleaved(_list(merged[field]), order, _list(old), at.merge_key or "")
+
+
+def _check_order(order: list[Any], patch: list[Any], key: str) -> None:
+    """What a patch adds must be in the order that it demands; what it deletes need not."""
+    wanted = [_identity(entry, key) for entry in order]
+    named = [_identity(each, key) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
+    if order and [each for each in wanted if each in named] != named:
+        told = f"The order in patch list:\n{_in_go(patch)}\n doesn't match $setElementOrder list:\n{_in_go(order)}\n"
+        raise Unclassified(told)
+
+
+def _interleaved(entries: Sequence[Any], order: Sequence[Any], before: Sequence[Any], key: str) -> list[Any]:
+    """The entries that `order` names, as it has them, and the others, as they were before.
+
+    Between the two, what was before keeps its place where both are known; else what is named goes first.
+    """
+    wanted, known = [_identity(each, key) for each in order], [_identity(each, key) for each in before]
+    named = [each for each in entries if _identity(each, key) in wanted]
+    named.sort(key=lambda each: wanted.index(_identity(each, key)))
+    others = [each for each in entries if _identity(each, key) not in wanted]
+    made: list[Any] = []
+    while named and others:
+        left, right = _identity(others[0], key), _identity(named[0], key)
+        stays = left in known and right in known and known.index(left) < known.index(right)
+        made.append((others if stays else named).pop(0))
+    return [*made, *named, *others]
+
+
+def _identity(entry: Any, key: str) -> Any:
     return cast(Obj, entry).get(key) if key and isinstance(entry, dict) else entry
 
 
-def _check_directive(directive: str) -> None:
-    if directive not in ("", "merge", "replace", "delete"):
-        raise Unclassified(f"unknown patch type: {directive} in a strategic merge patch")
+def _list(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else []
 
 
-def _plain(value: Any) -> Any:
-    """A copy of what a patch adds, without its nulls' and directives' meaning: directives are dropped, nulls too."""
+def _clean(value: Any) -> Any:
+    """A copy of what a patch adds: without nulls and directives, and without objects that a directive marks."""
     if isinstance(value, dict):
         fields = cast(Obj, value)
-        return {key: _plain(each) for key, each in fields.items() if each is not None and not key.startswith("$")}
+        if "$patch" in fields:
+            return _DROPPED
+        kept = {key: _clean(each) for key, each in fields.items() if each is not None and not key.startswith("$")}
+        return {key: each for key, each in kept.items() if each is not _DROPPED}
     if isinstance(value, list):
-        return [_plain(each) for each in cast(list[Any], value)]
+        return [each for each in map(_clean, cast(list[Any], value)) if each is not _DROPPED]
     return value
+
+
+def _in_go(value: Any) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        fields = cast(Obj, value)
+        return f"map[{' '.join(f'{key}:{_in_go(fields[key])}' for key in sorted(fields))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_in_go, cast(list[Any], value)))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "<nil>", True: "true", False: "false"}[value]
+    return str(value)

@@ -43,6 +43,8 @@ class Field:
     list_keys: tuple[str, ...] = ()
     """The keys that tell the list's entries apart in an apply."""
     is_set: bool = False
+    replace: bool = False
+    """Whether a strategic merge patch replaces an object rather than merging it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,23 @@ def message_of(group: str, version: str, kind: str) -> str | None:
     return name if name in _facts() else None
 
 
+UNKNOWN = Field("", 0, "", "one")
+"""The field of something of which nothing is known."""
+
+
+@cache
+def one(name: str) -> Field:
+    """A field that holds one value of a type, and has no name."""
+    return Field("", 0, name, "one")
+
+
+def child(field: Field, key: str) -> Field:
+    """The field of `key` in an object that sits at `field`."""
+    if field.shape == "map":
+        return one(field.type)
+    return message(field.type).fields.get(key, UNKNOWN) if "." in field.type else UNKNOWN
+
+
 def _field(name: str, fact: str) -> Field:
     number, kind, *flags = fact.split()
     shape: Shape = "list" if kind.startswith("[]") else "map" if kind.startswith("{}") else "one"
@@ -96,4 +115,5 @@ def _field(name: str, fact: str) -> Field:
         merge_key=valued.get("merge", "" if "merge" in flags else None),
         list_keys=tuple(valued["map"].split(",")) if "map" in valued else (),
         is_set="set" in flags,
+        replace="replace" in flags,
     )

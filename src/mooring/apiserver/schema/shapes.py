@@ -1,16 +1,18 @@
 """The shape of objects of the API's own kinds, as upstream gets it by reading JSON into Go types. Pure.
 
 Nulls and fields that a type does not have are dropped, quantities are printed canonically, and a value of the wrong
-type is an error in the words of Go's JSON decoder. The fields are the facts of `facts`.
+type is an error in the words of Go's JSON decoder. A zero is dropped where Go leaves it out when it writes the type
+back, and added where Go writes it, so that objects which mean the same are the same. The fields are the facts of
+`facts`.
 """
 
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
-from typing import Any, TypeAlias, cast
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from mooring.apiserver.schema.facts import Field, message
 from mooring.apiserver.schema.quantities import canonical
@@ -26,35 +28,79 @@ class WrongShape(ValueError):
     """A value is not of the type of its field; the message is the one that Go gives."""
 
 
-def shaped(name: str, obj: Obj, unknown: list[str], path: str = "") -> Obj:
+class _Type(NamedTuple):
+    """How the values of one message are read."""
+
+    shapers: Mapping[str, Shaper]
+    omitted: frozenset[str]
+    """The fields whose zero is left out."""
+    zeroes: Sequence[tuple[str, Callable[[], Any]]]
+    """The fields whose zero is written."""
+
+
+def shaped(name: str, obj: Obj, unknown: list[str], path: str = "", *, zeroes: bool = True) -> Obj:
     """`obj` with the fields of message `name` only; the paths of others are added to `unknown`. Raises `WrongShape`.
 
-    An object with metadata may say its kind and apiVersion.
+    An object with metadata may say its kind and apiVersion. Without `zeroes` the zeroes stay as they were sent: in an
+    apply they are meant.
     """
-    shapers, prefix = _shapers(name), f"{path}." if path else ""
+    known, prefix = _type(name, zeroes), f"{path}." if path else ""
+    shapers, omitted = known.shapers, known.omitted
     made: Obj = {}
     for key, value in obj.items():
         shaper = shapers.get(key)
         if shaper is None:
             unknown.append(prefix + key)
         elif value is not None:
-            made[key] = shaper(value, prefix + key, unknown)
+            kept = shaper(value, prefix + key, unknown)
+            if kept or key not in omitted:
+                made[key] = kept
+    for key, zero in known.zeroes:
+        if key not in made:
+            made[key] = zero()
     return made
 
 
+def zero_of(name: str) -> Obj:
+    """A message of which nothing was said."""
+    return shaped(name, {}, [])
+
+
 @cache
-def _shapers(name: str) -> Mapping[str, Shaper]:
+def _type(name: str, zeroes: bool) -> _Type:
     fields = message(name).fields
     short = name.rpartition(".")[2]
-    found = {field.name: _shaper(field, short) for field in fields.values()}
+    shapers = {field.name: _shaper(field, short, zeroes) for field in fields.values()}
     if "metadata" in fields:
         identity = _scalar("string", "TypeMeta")
-        found = {"kind": identity, "apiVersion": identity} | found
-    return found
+        shapers = {"kind": identity, "apiVersion": identity} | shapers
+    if not zeroes:
+        return _Type(shapers, frozenset(), ())
+    omitted = frozenset(field.name for field in fields.values() if field.omit and not _is_struct(field))
+    written = [(field.name, _zero(field)) for field in fields.values() if not field.pointer]
+    return _Type(shapers, omitted, [(key, zero) for key, zero in written if key not in omitted and zero])
 
 
-def _shaper(field: Field, owner: str) -> Shaper:
-    one, kind = _value(field.type, owner), _go_type(field)
+def _is_struct(field: Field) -> bool:
+    """Whether Go's `omitempty` has no meaning, because the value is a struct."""
+    return field.shape == "one" and (field.type == "Quantity" or "." in field.type)
+
+
+_ZEROES: Mapping[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}
+
+
+def _zero(field: Field) -> Callable[[], Any] | None:
+    """Makes the zero of a field, unless it is null."""
+    if field.shape != "one":
+        return None
+    if "." in field.type:
+        return partial(zero_of, field.type)
+    zero = _ZEROES.get(field.type)
+    return None if zero is None else lambda: zero
+
+
+def _shaper(field: Field, owner: str, zeroes: bool) -> Shaper:
+    one, kind = _value(field.type, owner, zeroes), _go_type(field)
 
     def listed(value: Any, path: str, unknown: list[str]) -> Any:
         if not isinstance(value, list):
@@ -76,7 +122,7 @@ def _go_type(field: Field) -> str:
     return {"double": "float64", "bytes": "[]uint8"}.get(name, f"{version}.{name}" if version else name)
 
 
-def _value(kind: str, owner: str) -> Shaper:
+def _value(kind: str, owner: str, zeroes: bool) -> Shaper:
     if kind in _PARSED:
         return _parsed(kind, owner)
     if kind in _TYPES:
@@ -90,7 +136,7 @@ def _value(kind: str, owner: str) -> Shaper:
         if not isinstance(value, dict):
             *_, version, name = kind.split(".")
             raise _mismatch(value, owner, path, f"{version}.{name}")
-        return shaped(kind, cast(Obj, value), unknown, path)
+        return shaped(kind, cast(Obj, value), unknown, path, zeroes=zeroes)
 
     return nested
 
@@ -184,9 +230,14 @@ _PARSED: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def _mismatch(value: Any, owner: str, path: str, wanted: str) -> WrongShape:
+def json_type(value: Any) -> str:
+    """What Go calls the type of a JSON value."""
     names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    found = names.get(cast(type[Any], type(value)), "null")
+    return names.get(cast(type[Any], type(value)), "null")
+
+
+def _mismatch(value: Any, owner: str, path: str, wanted: str) -> WrongShape:
+    found = json_type(value)
     if found == "number" and wanted.startswith("int"):
         found = f"number {value}"
     place = re.sub(r"\[\d+\]", "", path)

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules
@@ -12,7 +12,6 @@ from mooring.apiserver.strategy import (
     IMMUTABLE,
     Admission,
     Strategy,
-    label_1035_error,
     label_error,
     path_segment_error,
 )
@@ -24,6 +23,14 @@ class Nodes(Strategy):
     """Nodes: a registration carries its status, so that a node that comes back can tell at once what it uses."""
 
     clears_status = False
+
+    def default(self, obj: Obj) -> None:
+        status = obj["status"]
+        if status.get("capacity") and not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+
+    def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        self.default(obj)
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"spec.unschedulable": "true" if value_at(obj, "spec.unschedulable") else "false"}
@@ -44,6 +51,12 @@ class Nodes(Strategy):
         return [forbidden_field("spec.providerID", detail)]
 
 
+def with_finalizers(namespace: Obj, finalizers: list[Any]) -> Obj:
+    """The spec of a namespace with other finalizers."""
+    spec = {key: value for key, value in object_at(namespace, "spec").items() if key != "finalizers"}
+    return spec | ({"finalizers": finalizers} if finalizers else {})
+
+
 class Namespaces(Strategy):
     """Namespaces: deleted in two steps, the `kubernetes` finalizer of the spec being the second's condition."""
 
@@ -57,7 +70,7 @@ class Namespaces(Strategy):
         obj["metadata"]["labels"] = strings_at(obj, "metadata.labels") | own_name
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        obj["spec"] = object_at(obj, "spec") | {"finalizers": list_at(old, "spec.finalizers")}
+        obj["spec"] = with_finalizers(obj, list_at(old, "spec.finalizers"))
 
     def holds(self, obj: Obj) -> bool:
         return bool(list_at(obj, "spec.finalizers"))
@@ -164,23 +177,36 @@ def _same_port(port: Obj) -> Any:
     return port.get("port")
 
 
+def _addresses(spec: Obj) -> list[str] | None:
+    return [spec["clusterIP"]] if spec.get("clusterIP") else None
+
+
+def _unless_alias(value: Any) -> Callable[[Obj], Any]:
+    """A default of services that have an address, if only their own word for none."""
+    return lambda spec: None if spec["type"] == "ExternalName" else value
+
+
 class Services(Strategy):
     """Services: stored for those who name them; no address is handed out."""
 
-    name_error = staticmethod(label_1035_error)
+    name_error = staticmethod(label_error)
     clears_status = False
     defaults: ClassVar[Rules] = {
         "spec.type": "ClusterIP",
         "spec.sessionAffinity": "None",
+        "spec.clusterIPs": _addresses,
+        "spec.internalTrafficPolicy": _unless_alias("Cluster"),
+        "spec.ipFamilies": _unless_alias(["IPv4"]),
+        "spec.ipFamilyPolicy": _unless_alias("SingleStack"),
         "spec.ports[].protocol": "TCP",
         "spec.ports[].targetPort": _same_port,
-        "status.loadBalancer": {},
     }
 
 
 class PriorityClasses(Strategy):
     """PriorityClasses."""
 
+    counts_generations = True
     defaults: ClassVar[Rules] = {"preemptionPolicy": "PreemptLowerPriority"}
     immutable: ClassVar[Mapping[str, str]] = {"value": "may not be changed in an update."}
 

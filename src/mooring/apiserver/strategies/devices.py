@@ -6,7 +6,7 @@ from typing import ClassVar
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import text_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, required
-from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.strategy import IMMUTABLE, Strategy
 
 
 class Stored(Strategy):
@@ -19,9 +19,6 @@ class Claims(Strategy):
     """ResourceClaims: what is asked for never changes."""
 
     immutable: ClassVar[Mapping[str, str]] = {"spec": IMMUTABLE}
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {}
 
 
 class ClaimTemplates(Strategy):

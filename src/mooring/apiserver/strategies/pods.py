@@ -28,6 +28,16 @@ def _pull_policy(container: Obj) -> str:
     return "IfNotPresent" if pinned else "Always"
 
 
+_HTTP: Rules = {"httpGet?.path": "/", "httpGet?.scheme": "HTTP"}
+_PROBE: Rules = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "grpc?.service": "",
+    **_HTTP,
+}
+
 _CONTAINER: Rules = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
@@ -35,7 +45,18 @@ _CONTAINER: Rules = {
     "resources": {},
     "ports[].protocol": "TCP",
     "env[].valueFrom?.fieldRef?.apiVersion": "v1",
+    **under("livenessProbe?", _PROBE),
+    **under("readinessProbe?", _PROBE),
+    **under("startupProbe?", _PROBE),
+    **under("lifecycle?.postStart?", _HTTP),
+    **under("lifecycle?.preStop?", _HTTP),
 }
+
+
+def _without_source(volume: Obj) -> Obj | None:
+    """What a volume that says no source is."""
+    return None if volume.keys() - {"name"} else {}
+
 
 POD_SPEC: Rules = {
     "restartPolicy": "Always",
@@ -51,6 +72,10 @@ POD_SPEC: Rules = {
     "volumes[].downwardAPI?.defaultMode": 420,
     "volumes[].hostPath?.type": "",
     "volumes[].ephemeral?.volumeClaimTemplate?.spec?.volumeMode": "Filesystem",
+    "volumes[].emptyDir": _without_source,
+    "volumes[].downwardAPI?.items[].fieldRef?.apiVersion": "v1",
+    "volumes[].projected?.sources[].downwardAPI?.items[].fieldRef?.apiVersion": "v1",
+    "volumes[].projected?.sources[].serviceAccountToken?.expirationSeconds": 3600,
 }
 """The defaults of a pod's spec, relative to it; workloads use them for their templates."""
 
@@ -189,6 +214,14 @@ class Pods(Strategy):
     returns_deleted = True
     counts_generations = True
 
+    def default(self, obj: Obj) -> None:
+        super().default(obj)
+        spec = obj["spec"]
+        for container in objects_at(spec, "containers") + objects_at(spec, "initContainers"):
+            _default_container(container, host_network=bool(spec.get("hostNetwork")))
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
+
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         spec = object_at(obj, "spec")
         spec |= _priority(obj, admission)
@@ -224,6 +257,15 @@ class Pods(Strategy):
             return 0
         wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if asked is None else asked
         return int(wanted) if wanted >= 0 else 1
+
+
+def _default_container(container: Obj, *, host_network: bool) -> None:
+    """What holds of pods, not of templates: requests are the limits, and ports the host's, unless they are said."""
+    resources = container["resources"]
+    if limits := object_at(resources, "limits"):
+        resources["requests"] = limits | object_at(resources, "requests")
+    for port in objects_at(container, "ports") if host_network else ():
+        port.setdefault("hostPort", port.get("containerPort"))
 
 
 def _fixed_part(spec: Obj, old: Obj) -> Obj:

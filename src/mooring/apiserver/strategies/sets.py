@@ -27,8 +27,18 @@ class DaemonSets(PodTemplates):
             strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | object_at(strategy, "rollingUpdate")
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        counts = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
-        obj["status"] = dict.fromkeys(counts, 0)
+        _number_template(obj, 1)
+
+    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        before = int(strings_at(old, "metadata.annotations").get(_TEMPLATE_GENERATION, "1"))
+        _number_template(obj, before + (obj["spec"].get("template") != old["spec"].get("template")))
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _number_template(obj: Obj, generation: int) -> None:
+    obj["metadata"]["annotations"] = strings_at(obj, "metadata.annotations") | {_TEMPLATE_GENERATION: str(generation)}
 
 
 class ReplicationControllers(PodTemplates):
@@ -43,9 +53,6 @@ class ReplicationControllers(PodTemplates):
             obj["spec"]["selector"] = dict(labels)
         if labels and not strings_at(obj, "metadata.labels"):
             obj["metadata"]["labels"] = dict(labels)
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {"replicas": 0}
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"status.replicas": str(value_at(obj, "status.replicas") or 0)}
@@ -70,7 +77,6 @@ class Jobs(Strategy):
         fill(obj, {"spec.parallelism": 1})
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {}
         if value_at(obj, "spec.manualSelector"):
             return
         uid, name = text_at(obj, "metadata.uid"), text_at(obj, "metadata.name")
@@ -103,9 +109,6 @@ class CronJobs(Strategy):
         "spec.failedJobsHistoryLimit": 1,
         **under("spec.jobTemplate.spec.template.spec", POD_SPEC),
     }
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {}
 
     def validate(self, obj: Obj) -> list[FieldError]:
         return [] if text_at(obj, "spec.schedule") else [required("spec.schedule")]

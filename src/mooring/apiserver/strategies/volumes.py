@@ -136,8 +136,6 @@ class Volumes(Strategy):
         "spec.persistentVolumeReclaimPolicy": "Retain",
         "spec.volumeMode": "Filesystem",
         "spec.hostPath?.type": "",
-        "spec.claimRef?.apiVersion": "v1",
-        "spec.claimRef?.kind": "PersistentVolumeClaim",
     }
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
@@ -231,6 +229,7 @@ class CSIDrivers(Strategy):
 
     returns_deleted = True
     counts_generations = True
+    first_generation = 0
     defaults: ClassVar[Rules] = {
         "spec.attachRequired": True,
         "spec.podInfoOnMount": False,

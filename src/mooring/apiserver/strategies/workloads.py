@@ -7,7 +7,7 @@ from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import object_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
 from mooring.apiserver.strategies.pods import PodTemplates
-from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.strategy import IMMUTABLE, Strategy
 
 _STATEFULSET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -41,9 +41,6 @@ class StatefulSets(PodTemplates):
         super().default(obj)
         _default_rolling_update(obj["spec"]["updateStrategy"], {"partition": 0})
 
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {"replicas": 0, "availableReplicas": 0}
-
     def validate(self, obj: Obj) -> list[FieldError]:
         policy = value_at(obj, "spec.podManagementPolicy")
         told = "must be 'OrderedReady' or 'Parallel'"
@@ -71,9 +68,6 @@ class ReplicaSets(PodTemplates):
     defaults: ClassVar[Rules] = {"spec.replicas": 1}
     immutable: ClassVar[Mapping[str, str]] = {"spec.selector": IMMUTABLE}
 
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {"replicas": 0}
-
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"status.replicas": str(value_at(obj, "status.replicas") or 0)}
 
@@ -89,13 +83,11 @@ class Deployments(PodTemplates):
     }
     immutable: ClassVar[Mapping[str, str]] = {"spec.selector": IMMUTABLE}
     status_keeps = ("labels",)
+    generation_counts = ("annotations",)
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
         _default_rolling_update(obj["spec"]["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {}
 
 
 class ControllerRevisions(Strategy):
@@ -109,9 +101,6 @@ class DisruptionBudgets(Strategy):
 
     counts_generations = True
     unconditional_update = False
-
-    def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
     def validate(self, obj: Obj) -> list[FieldError]:
         spec = object_at(obj, "spec")
