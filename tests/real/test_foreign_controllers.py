@@ -34,6 +34,9 @@ def folder(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
     async with foreign_cluster(programs, folder) as api:
+        for name in (WORKER, SILENT):
+            drivers = {"spec": {"drivers": [{"name": DRIVER, "nodeID": name}]}}
+            await api.create("/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": name}, **drivers})
         yield api
 
 
@@ -83,7 +86,7 @@ async def status(api: Api, path: str, **wanted: Any) -> Obj:
 
     async def as_wanted() -> Obj | None:
         found = await api.get(path)
-        return found if wanted.items() <= found["status"].items() else None
+        return found if wanted.items() <= found.get("status", {}).items() else None
 
     return await until(f"{path} has {wanted}", as_wanted)
 
@@ -164,6 +167,33 @@ async def test_disruption_budget(api: Api) -> None:
     await status(api, f"{budgets}/web", disruptionsAllowed=1, currentHealthy=2)
 
 
+async def test_service_account(api: Api) -> None:
+    async def made() -> bool:
+        return await api.names(api.path("serviceaccounts")) == {"default"}
+
+    await until("the namespace has its service account", made)
+
+
+async def test_resource_quota(api: Api) -> None:
+    await api.create(api.path("pods"), {"metadata": {"name": "p"}, "spec": pod_spec()})
+    quotas = api.path("resourcequotas")
+    await api.create(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}})
+    await status(api, f"{quotas}/q", used={"pods": "1"}, hard={"pods": "3"})
+
+
+async def test_ephemeral_volume(api: Api) -> None:
+    """A pod's own volume gets a claim that belongs to the pod."""
+    await api.create(VOLUMES, volume("short", "ephemeral"))
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim("ephemeral")}}}]
+    pods, claims = api.path("pods"), api.path("persistentvolumeclaims")
+    await api.create(pods, {"metadata": {"name": "p"}, "spec": pod_spec(volumes=volumes)})
+    await status(api, f"{pods}/p", phase="Running")
+    (owner,) = (await api.get(f"{claims}/p-scratch"))["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("Pod", "p", True)
+    await api.delete(f"{pods}/p")
+    await until("the claim goes with its pod", lambda: api.gone(f"{claims}/p-scratch"))
+
+
 async def test_volumes_are_bound_and_released(api: Api) -> None:
     """The smallest volume that fits is bound; when its claim goes, it is released."""
     claims = api.path("persistentvolumeclaims")
@@ -213,37 +243,45 @@ async def test_what_is_in_use_is_protected(api: Api) -> None:
     await until("the volume is gone", lambda: api.gone(f"{VOLUMES}/kept"))
 
 
-async def test_attach_and_detach(api: Api) -> None:
-    """A VolumeAttachment asks for the attachment, the node's status tells it, and both end with the pod."""
-    drivers = [{"name": DRIVER, "nodeID": WORKER}]
-    await api.create("/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": WORKER}, "spec": {"drivers": drivers}})
-    await bound(api, "disk", "attached", csi={"driver": DRIVER, "volumeHandle": "h-1"})
-    pods, worker = api.path("pods"), f"/api/v1/nodes/{WORKER}"
-    await api.create(pods, pod_with_claim("user", "disk"))
+async def attached(api: Api, name: str, **spec: Any) -> str:
+    """The path of the VolumeAttachment of a disk that a pod uses, attached as the driver's attacher would do it."""
+    await bound(api, name, name, csi={"driver": DRIVER, "volumeHandle": name})
+    pod = pod_with_claim("user", name)
+    await api.create(api.path("pods"), pod | {"spec": pod["spec"] | spec})
     (found,) = await until("an attachment is asked for", lambda: api.items(ATTACHMENTS))
-    source = {"persistentVolumeName": "disk"}
-    assert found["spec"] == {"attacher": DRIVER, "nodeName": WORKER, "source": source}
-    assert not (await api.get(worker))["status"].get("volumesAttached")
-
+    where = f"/api/v1/nodes/{found['spec']['nodeName']}"
+    assert (found["spec"]["attacher"], found["spec"]["source"]) == (DRIVER, {"persistentVolumeName": name})
+    assert not (await api.get(where))["status"].get("volumesAttached")
     path = f"{ATTACHMENTS}/{found['metadata']['name']}"
     await api.merge(path, {"metadata": {"finalizers": ["example.com/attacher"]}})
     await api.merge(f"{path}/status", {"status": {"attached": True}})
-    told = [{"name": f"kubernetes.io/csi/{DRIVER}^h-1", "devicePath": ""}]
-    await status(api, worker, volumesAttached=told)
+    await status(api, where, volumesAttached=[{"name": f"kubernetes.io/csi/{DRIVER}^{name}", "devicePath": ""}])
+    return path
 
-    await api.delete(f"{pods}/user")
 
-    async def detaching() -> bool:
+async def detached(api: Api, path: str) -> None:
+    """Wait until the detachment is asked for, and do it as the driver's attacher would do it."""
+    where = f"/api/v1/nodes/{(await api.get(path))['spec']['nodeName']}"
+
+    async def asked() -> bool:
         return "deletionTimestamp" in (await api.get(path))["metadata"]
 
-    await until("the detachment is asked for", detaching)
+    await until("the detachment is asked for", asked)
     await api.merge(path, {"metadata": {"finalizers": None}})
     await until("the attachment is gone", lambda: api.gone(path))
 
     async def untold() -> bool:
-        return not (await api.get(worker))["status"].get("volumesAttached")
+        return not (await api.get(where))["status"].get("volumesAttached")
 
     await until("the node's status does not tell of it any more", untold)
+
+
+async def test_attach_and_detach(api: Api) -> None:
+    """A VolumeAttachment asks for the attachment, the node's status tells it, and both end with the pod."""
+    path = await attached(api, "attached")
+    assert (await api.get(path))["spec"]["nodeName"] == WORKER
+    await api.delete(f"{api.path('pods')}/user")
+    await detached(api, path)
 
 
 @pytest.mark.parametrize("options", [BACKGROUND, FOREGROUND], ids=["background", "foreground"])
@@ -314,6 +352,19 @@ async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_
     assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
     answers = (await api.get(f"/api/v1/nodes/{WORKER}")).get("spec", {})
     assert "taints" not in answers
+
+
+async def test_what_a_node_out_of_service_held_is_released(api: Api) -> None:
+    """The silent node still says that it uses the volume; an operator's taint releases pod and volume all the same."""
+    silent = f"/api/v1/nodes/{SILENT}"
+    everything = [{"operator": "Exists", "key": f"node.kubernetes.io/{key}"} for key in ("unreachable", "not-ready")]
+    path = await attached(api, "stuck", nodeName=SILENT, tolerations=everything)
+    await api.merge(f"{silent}/status", {"status": {"volumesInUse": [f"kubernetes.io/csi/{DRIVER}^stuck"]}})
+    taints = (await api.get(silent))["spec"]["taints"]
+    out = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+    await api.merge(silent, {"spec": {"taints": [*taints, out]}})
+    await until("the pod is gone", lambda: api.gone(f"{api.path('pods')}/user"))
+    await detached(api, path)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
