@@ -215,6 +215,21 @@ class World:
         await self.api.patch(Node, node, {"spec": {"taints": [*others, taint]}})
 
 
+async def loses_power(world: World) -> str:
+    """A pod runs; its node loses power, and its pod is evicted."""
+    await world.start()
+    await world.stateful_set()
+    node = await world.until(world.running)
+    await world.machines[node].power_off()
+
+    async def evicted() -> bool:
+        pod = await world.pod()
+        return pod is not None and pod.deleting
+
+    await world.until(evicted)
+    return node
+
+
 def claim_spec(storage_class: str, **spec: Any) -> dict[str, Any]:
     return {
         "accessModes": ["ReadWriteOnce"],

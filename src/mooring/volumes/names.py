@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
+from mooring.kube.objects import VolumeAttachment
+
 CSI_PLUGIN = "kubernetes.io/csi"
 
 ATTACHER = "plugins.mooring.dev"
@@ -59,6 +61,13 @@ def split_csi_volume_name(volume_name: str) -> tuple[str, str]:
     if not (driver and separator and handle):
         raise ValueError(f"{volume_name!r} is not a CSI volume name: it has the form <driver>^<handle>")
     return driver, handle
+
+
+def volume_of(record: VolumeAttachment) -> str:
+    """The unique name of the volume that a VolumeAttachment of ours is about; "" for others'."""
+    annotations = record.metadata.annotations
+    plugin, name = annotations.get(PLUGIN), annotations.get(VOLUME_NAME)
+    return attachable_volume_name(plugin, name) if plugin and name else ""
 
 
 def volume_attachment_name(plugin: str, volume_name: str, node: str) -> str:

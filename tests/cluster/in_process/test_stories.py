@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wire import Fault, request
-from world import ATTACHING, PLACING, WATCHING, World
+from world import ATTACHING, PLACING, WATCHING, World, loses_power
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
@@ -55,21 +55,6 @@ def test_a_pod_that_moves_back_and_forth_ends_where_it_is_wanted(play: Play):
         assert len(world.array.holders(*world.array.disks)) == 4
 
     play(story)
-
-
-async def loses_power(world: World) -> str:
-    """A pod runs; its node loses power, and its pod is evicted."""
-    await world.start()
-    await world.stateful_set()
-    node = await world.until(world.running)
-    await world.machines[node].power_off()
-
-    async def evicted() -> bool:
-        pod = await world.pod()
-        return pod is not None and pod.deleting
-
-    await world.until(evicted)
-    return node
 
 
 def test_without_anybodys_word_a_volume_of_a_silent_node_stays_there_for_ever(play: Play):

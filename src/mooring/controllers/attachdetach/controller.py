@@ -15,12 +15,12 @@ from mooring.controllers.attachdetach.decide import (
     Action,
     Attachment,
     Decision,
-    Demand,
     NodeState,
     VolumeState,
     decide,
+    demands_of,
 )
-from mooring.controllers.attachdetach.handshake import Handshake, volume_of
+from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, NotFound
@@ -29,7 +29,7 @@ from mooring.kube.times import Now
 from mooring.volumes import claims
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.exclusivity import is_exclusive
-from mooring.volumes.names import CONTROLLER_MANAGED, attachable_volume_name, split_volume_name
+from mooring.volumes.names import CONTROLLER_MANAGED, attachable_volume_name, split_volume_name, volume_of
 from mooring.volumes.out_of_service import SEEN
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -134,7 +134,7 @@ class AttachDetachController(Controller):
 
     def _state(self, volume: str) -> VolumeState:
         records = [record for record in self._records.by_index("volume", volume) if not self._vanished(record)]
-        demands = tuple(self._demands(volume))
+        demands = demands_of(self._users(volume))
         concerned = {demand.node for demand in demands} | {record.spec.node_name for record in records}
         found = [node for name in sorted(concerned) if (node := self._nodes.get(name))]
         return VolumeState(
@@ -173,20 +173,6 @@ class AttachDetachController(Controller):
         spec = self._spec_of(volume)
         plugin = self._plugins.find_attachable_plugin_by_spec(spec) if spec else None
         return spec is not None and plugin is not None and not is_exclusive(spec, plugin.capabilities(spec))
-
-    def _demands(self, volume: str) -> Iterator[Demand]:
-        by_node: dict[str, list[Pod]] = {}
-        for pod in self._users(volume):
-            if pod.spec.node_name and not pod.finished:
-                by_node.setdefault(pod.spec.node_name, []).append(pod)
-        for node, pods in sorted(by_node.items()):
-            pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
-            yield Demand(
-                node=node,
-                pods=tuple(pod.key for pod in pods),
-                since=pods[0].metadata.creation_timestamp or "",
-                starting=any(not pod.deleting for pod in pods),
-            )
 
     def _users(self, volume: str) -> Iterator[Pod]:
         """Pods that use the volume through a claim bound to it, or define it themselves."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, Pod, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.volumes.names import CONTROLLER_MANAGED, DETACHING, NODE_UID, RECONSTRUCTED
 from mooring.volumes.out_of_service import out_of_service, spent, taint_of
@@ -112,6 +112,25 @@ class VolumeState:
     demands: tuple[Demand, ...]
     attachments: tuple[Attachment, ...]
     nodes: Mapping[str, NodeState]
+
+
+def demands_of(users: Iterable[Pod]) -> tuple[Demand, ...]:
+    """What the pods that use a volume want, by node. Pods without a node, and pods that have ended, want nothing."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in users:
+        if pod.spec.node_name and not pod.finished:
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+    return tuple(_demand(node, pods) for node, pods in sorted(by_node.items()))
+
+
+def _demand(node: str, pods: list[Pod]) -> Demand:
+    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+    return Demand(
+        node=node,
+        pods=tuple(pod.key for pod in pods),
+        since=pods[0].metadata.creation_timestamp or "",
+        starting=any(not pod.deleting for pod in pods),
+    )
 
 
 class Action(Enum):

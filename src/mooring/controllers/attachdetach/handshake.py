@@ -32,11 +32,11 @@ from mooring.volumes.names import (
     PLUGIN,
     VOLUME_NAME,
     VOLUMES_ATTACHED_WRITE,
-    attachable_volume_name,
     attacher_name,
     inline_persistent_volume_name,
     split_volume_name,
     volume_attachment_name,
+    volume_of,
 )
 from mooring.volumes.spec import VolumeSpec
 
@@ -46,13 +46,6 @@ class Released(NamedTuple):
 
     verdict: Verdict
     record: VolumeAttachment
-
-
-def volume_of(record: VolumeAttachment) -> str:
-    """The unique name of the volume that a VolumeAttachment of ours is about; "" for others'."""
-    annotations = record.metadata.annotations
-    plugin, name = annotations.get(PLUGIN), annotations.get(VOLUME_NAME)
-    return attachable_volume_name(plugin, name) if plugin and name else ""
 
 
 class Handshake:

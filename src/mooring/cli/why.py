@@ -1,0 +1,66 @@
+"""`mooring why`: why an object is stuck, on any cluster that a kubeconfig leads to. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+
+import click
+
+from mooring.cli.output import fail
+from mooring.cli.parts import KUBECONFIG
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[pod/NAME | pvc/NAME | pv/NAME | node/NAME]")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Of the pod or claim.")
+@click.option("--all", "everything", is_flag=True, help="All that is stuck now, a line each.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@KUBECONFIG
+def why(target: str | None, namespace: str, everything: bool, output: str, kubeconfig: str | None) -> None:
+    """Says why a pod, claim, volume or node is stuck, and what can be done.
+
+    It runs the controllers' own decisions on what the cluster says, and changes nothing. The exit status is 0 when
+    nothing is wrong, and 1 when something is.
+    """
+    from mooring.kube import config
+    from mooring.kube.times import wall_clock
+    from mooring.volumes.host import ControllerVolumeHost
+    from mooring.volumes.plugin_manager import load_plugins
+    from mooring.why import text
+    from mooring.why.explain import NoSuchObject, explain, stuck
+    from mooring.why.snapshot import Snapshot, read
+
+    if everything == (target is not None):
+        raise click.UsageError("name one object (pod/NAME, pvc/NAME, pv/NAME, node/NAME), or give --all")
+
+    async def known() -> Snapshot:
+        client = config.connect(os.environ, kubeconfig)
+        try:
+            return await read(client, load_plugins(ControllerVolumeHost(wall_clock)))
+        finally:
+            await client.close()
+
+    snapshot = asyncio.run(known())
+    try:
+        causes = list(stuck(snapshot)) if target is None else [explain(target, namespace, snapshot)]
+    except NoSuchObject as error:
+        fail(str(error))
+    if output == "json":
+        told = [cause.as_json() for cause in causes]
+        click.echo(json.dumps(told if everything else told[0], indent=2))
+    elif everything:
+        click.echo("\n".join(text.one_line(cause, wall_clock(), _paint) for cause in causes) or "nothing is stuck")
+    else:
+        click.echo("\n".join(text.lines(causes[0], wall_clock(), _paint)))
+    sys.exit(0 if all(cause.ok for cause in causes) else 1)
+
+
+def _paint(said: str, colour: str) -> str:
+    """click drops the colours where standard output is not a terminal."""
+    return click.style(said, bold=True) if colour == "bold" else click.style(said, fg=colour)
+
+
+COMMANDS = (why,)

@@ -1,0 +1,70 @@
+"""What an explanation consists of: an object, what is so about it and why, and what the reader can do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mooring.kube.objects import Object
+from mooring.kube.reason import Reason
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`about` is "kind/namespace/name" (or "kind/name"). `ok`: nothing is wrong here. `since` is an RFC 3339 time or
+    "". `next_step` is what a person can do, or "" if waiting is all there is to do. `causes` are what it comes from."""
+
+    about: str
+    reason: Reason
+    ok: bool = False
+    since: str = ""
+    next_step: str = ""
+    causes: tuple[Cause, ...] = ()
+
+    def because(self, *causes: Cause | None) -> Cause:
+        """The same with these causes, of which None and those where nothing is wrong are left out."""
+        return replace(self, causes=(*self.causes, *(each for each in causes if each is not None and not each.ok)))
+
+    @property
+    def roots(self) -> Iterator[Cause]:
+        """Where the chain ends: what has no further cause."""
+        if not self.causes:
+            yield self
+        for each in self.causes:
+            yield from each.roots
+
+    def as_json(self) -> dict[str, Any]:
+        """For `-o json`: keys are stable, and absent where there is nothing to say."""
+        told: dict[str, Any] = {
+            "object": self.about,
+            "ok": self.ok,
+            "reason": self.reason.code,
+            "message": self.reason.message,
+        }
+        if self.since:
+            told["since"] = self.since
+        if self.next_step:
+            told["nextStep"] = self.next_step
+        if self.causes:
+            told["causes"] = [each.as_json() for each in self.causes]
+        return told
+
+
+def about(obj: Object) -> str:
+    """How an object is named here: "pod/default/app-0", "node/n1", by the short names that people type."""
+    kind = obj.RESOURCE.kind
+    return f"{SHORT.get(kind, kind.lower())}/{obj.key}"
+
+
+SHORT = {
+    "PersistentVolumeClaim": "pvc",
+    "PersistentVolume": "pv",
+    "StorageClass": "storageclass",
+    "VolumeAttachment": "volumeattachment",
+}
+
+
+def fine(obj: Object, message: str, code: str = "Healthy") -> Cause:
+    """Nothing is wrong with the object."""
+    return Cause(about(obj), Reason(code, message), ok=True)

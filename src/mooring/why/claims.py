@@ -1,0 +1,123 @@
+"""Why a claim has no volume, or does not go away."""
+
+from __future__ import annotations
+
+from mooring.controllers.binding.decide import Claim, decide_claim
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.reason import Reason
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.matching import mismatch
+from mooring.why.cause import Cause, about, fine
+from mooring.why.snapshot import Snapshot
+from mooring.why.volumes import explain_volume
+
+MOST_CANDIDATES = 10
+"""How many volumes are gone through one by one; the rest is counted."""
+
+
+def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
+    """A claim: its deletion, else the binder's decision about it."""
+    if claim.deleting:
+        return _vanishing(claim, known)
+    named = known.volumes.get(claim.spec.volume_name or "")
+    storage_class = known.classes.get(claim.spec.storage_class_name or "")
+    action, reason, volume = decide_claim(claim, named, known.volumes.values(), storage_class)
+    match action:
+        case Claim.BIND:
+            assert volume is not None
+            return _bound(claim, volume, known)
+        case Claim.LOST:
+            step = "its data is not reachable through this claim: restore the volume, or delete the claim"
+            return Cause(about(claim), reason, next_step=step)
+        case Claim.PROVISION:
+            return _provisioning(claim, reason, known)
+        case Claim.WAIT:
+            return _waiting(claim, reason, known)
+
+
+def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, known: Snapshot) -> Cause:
+    if claim.status.phase != "Bound":
+        message = f"volume {volume.name} fits and is being bound to the claim"
+        step = "this lasts moments; if not, see whether the binding controller runs: mooring status"
+        return Cause(about(claim), Reason("Binding", message), next_step=step)
+    trouble = explain_volume(volume, known)
+    if trouble.ok:
+        return fine(claim, f"claim {claim.key} is bound to volume {volume.name}", "Bound")
+    message = f"claim {claim.key} is bound to volume {volume.name}, which has a problem"
+    return Cause(about(claim), Reason("VolumeHasProblem", message)).because(trouble)
+
+
+def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> Cause:
+    failed = known.warning(claim, "ProvisioningFailed")
+    if failed is not None:
+        step = "it is tried again by itself; mend what the storage says, or the class's parameters"
+        return Cause(
+            about(claim), Reason(failed.reason, failed.message), since=failed.last_timestamp or "", next_step=step
+        )
+    storage_class = known.classes[claim.spec.storage_class_name or ""]
+    missing = _missing_provisioner(storage_class.provisioner, known)
+    what = Cause(f"storageclass/{storage_class.name}", missing) if missing else None
+    step = f"install the driver {storage_class.provisioner}, or name another class" if missing else ""
+    return Cause(about(claim), reason, since=claim.metadata.creation_timestamp or "", next_step=step).because(what)
+
+
+def _missing_provisioner(name: str, known: Snapshot) -> Reason | None:
+    """A provisioner that is neither a plugin nor a registered CSI driver."""
+    try:
+        known.plugins.find_provisionable_plugin_by_name(name)
+    except VolumeError:
+        if name not in known.drivers:
+            return Reason("ProvisionerMissing", f"there is no plugin and no CSIDriver named {name}")
+    return None
+
+
+def _waiting(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> Cause:
+    since = claim.metadata.creation_timestamp or ""
+    wanted = claim.spec.storage_class_name
+    if reason.code == "WaitForFirstConsumer":
+        users = known.users_of_claim(claim)
+        step = (
+            "create a pod that uses it" if not users else f"see: mooring why pod/{users[0].name} -n {claim.namespace}"
+        )
+        return Cause(about(claim), reason, since=since, next_step=step)
+    if reason.code == "ProvisioningFailed":
+        others = ", ".join(sorted(known.classes)) or "none"
+        return Cause(about(claim), reason, since=since, next_step=f"create class {wanted}; there are: {others}")
+    step = "create a volume that fits, or change the claim" + ("" if wanted else ": it names no storage class")
+    return Cause(about(claim), reason, since=since, next_step=step).because(*_candidates(claim, known))
+
+
+def _candidates(claim: PersistentVolumeClaim, known: Snapshot) -> list[Cause]:
+    """Why each volume does not fit; those of the claim's own class first."""
+    wanted = claim.spec.storage_class_name or ""
+    volumes = sorted(known.volumes.values(), key=lambda pv: (pv.spec.storage_class_name != wanted, pv.name))
+    told = [Cause(about(pv), Reason("DoesNotFit", _unfit(pv, claim))) for pv in volumes[:MOST_CANDIDATES]]
+    if len(volumes) > MOST_CANDIDATES:
+        more = f"{len(volumes) - MOST_CANDIDATES} more volumes do not fit either"
+        told.append(Cause("pv", Reason("DoesNotFit", more)))
+    return told
+
+
+def _unfit(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    problem = mismatch(pv, claim)
+    if problem is not None:
+        return problem
+    reference = pv.spec.claim_ref
+    if reference is not None:
+        return f"volume {pv.name} is taken by claim {reference.namespace}/{reference.name}"
+    if pv.status.phase != "Available":
+        return f"volume {pv.name} is {pv.status.phase or 'not yet Available'}"
+    return f"volume {pv.name} does not match the claim's selector"
+
+
+def _vanishing(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
+    since = claim.metadata.deletion_timestamp or ""
+    users = known.users_of_claim(claim)
+    if users:
+        names = ", ".join(pod.key for pod in users)
+        message = f"claim {claim.key} is being deleted, and kept while pods use it: {names}"
+        return Cause(about(claim), Reason("HeldByFinalizer", message), since=since, next_step=f"delete {names}")
+    held = ", ".join(claim.metadata.finalizers) or "nothing"
+    message = f"claim {claim.key} is being deleted, and held by {held}"
+    step = "the controller that set the finalizer removes it when its work is done: look at its log"
+    return Cause(about(claim), Reason("HeldByFinalizer", message), since=since, next_step=step)

@@ -1,0 +1,76 @@
+"""From what somebody types to an explanation; and everything that is stuck now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from mooring.kube.objects import Object
+from mooring.why.cause import Cause
+from mooring.why.claims import explain_claim
+from mooring.why.nodes import explain_node
+from mooring.why.pods import explain_pod
+from mooring.why.snapshot import Snapshot
+from mooring.why.volumes import explain_volume
+
+KINDS = {
+    "pod": ("pods", True, explain_pod),
+    "pvc": ("claims", True, explain_claim),
+    "pv": ("volumes", False, explain_volume),
+    "node": ("nodes", False, explain_node),
+}
+ALIASES = {
+    "pods": "pod",
+    "po": "pod",
+    "persistentvolumeclaim": "pvc",
+    "persistentvolumeclaims": "pvc",
+    "claim": "pvc",
+    "persistentvolume": "pv",
+    "persistentvolumes": "pv",
+    "volume": "pv",
+    "nodes": "node",
+    "no": "node",
+}
+
+
+class NoSuchObject(LookupError):
+    """What was asked for is no kind that can be explained, or is not there. The message names what there is."""
+
+
+def explain(target: str, namespace: str, known: Snapshot) -> Cause:
+    """`target` is "kind/name". Raises NoSuchObject."""
+    kind, _, name = target.partition("/")
+    kind = ALIASES.get(kind.lower(), kind.lower())
+    if kind not in KINDS or not name:
+        raise NoSuchObject(f"{target!r} is not of the form pod/NAME, pvc/NAME, pv/NAME or node/NAME")
+    held, namespaced, how = _of(kind)
+    objects: Mapping[str, Object] = getattr(known, held)
+    found = objects.get(f"{namespace}/{name}" if namespaced else name)
+    if found is None:
+        raise NoSuchObject(_not_there(kind, name, namespace if namespaced else "", objects))
+    return how(found, known)
+
+
+def _of(kind: str) -> tuple[str, bool, Callable[[Any, Snapshot], Cause]]:
+    return KINDS[kind]
+
+
+def _not_there(kind: str, name: str, namespace: str, objects: Mapping[str, Object]) -> str:
+    elsewhere = [each.namespace for each in objects.values() if each.name == name]
+    if elsewhere:
+        return f"there is no {kind} {name} in namespace {namespace}, but in {', '.join(elsewhere)}: use -n"
+    there = sorted(each.name for each in objects.values() if each.namespace == namespace)
+    some = ", ".join(there[:5]) + (" ..." if len(there) > 5 else "")
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"there is no {kind} {name}{where}; there are: {some or 'none'}"
+
+
+def stuck(known: Snapshot) -> Iterator[Cause]:
+    """Every object with which something is wrong: nodes, volumes, claims, pods."""
+    for kind in ("node", "pv", "pvc", "pod"):
+        held, _, how = _of(kind)
+        objects: Mapping[str, Object] = getattr(known, held)
+        for obj in objects.values():
+            cause = how(obj, known)
+            if not cause.ok:
+                yield cause

@@ -1,0 +1,49 @@
+"""Why a node does not do its work, and what it holds."""
+
+from __future__ import annotations
+
+from mooring.kube.objects import Node
+from mooring.kube.reason import Reason
+from mooring.volumes.out_of_service import out_of_service, spent, taint_of
+from mooring.why.cause import Cause, about, fine
+from mooring.why.snapshot import Snapshot
+
+
+def explain_node(node: Node, known: Snapshot) -> Cause:
+    """A node that answers is fine; else since when it does not, and who may say what about it."""
+    where = f"node {node.name}"
+    if node.ready == "True" and not node.spec.unschedulable:
+        pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
+        attached = len(node.status.volumes_attached)
+        return fine(node, f"{where} is ready; {pods} pods run there, {attached} volumes are attached", "Ready")
+    if node.ready == "True":
+        return Cause(
+            about(node),
+            Reason("Cordoned", f"{where} takes no new pods: somebody cordoned it"),
+            next_step=f"when its maintenance is over: kubectl uncordon {node.name}",
+        )
+    condition = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    since = (condition.last_transition_time or "") if condition else ""
+    if node.ready == "False":
+        reason = Reason("NodeNotReady", f"{where} answers and says that it is not ready: {_message(node)}")
+        return Cause(about(node), reason, since=since, next_step=f"kubectl describe node {node.name}")
+    return _silent(node, since)
+
+
+def _silent(node: Node, since: str) -> Cause:
+    where, advice = (
+        f"node {node.name}",
+        f"make sure that its machine is off, then: mooring node confirm-dead {node.name}",
+    )
+    if out_of_service(node):
+        message = f"{where} does not answer and was declared out of service: what it holds is being released"
+        return Cause(about(node), Reason("OutOfService", message), since=since)
+    if taint_of(node) is not None and spent(node):
+        message = f"{where} does not answer; its out-of-service taint is spent, because it has reported under it"
+        return Cause(about(node), Reason("TaintSpent", message), since=since, next_step=advice)
+    message = f"{where} does not answer, and may still write to the volumes that it holds"
+    return Cause(about(node), Reason("NodeNotAnswering", message), since=since, next_step=f"bring it back; or {advice}")
+
+
+def _message(node: Node) -> str:
+    return next((each.message for each in node.status.conditions if each.type == "Ready"), "") or "no reason given"

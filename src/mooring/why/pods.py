@@ -1,0 +1,209 @@
+"""Why a pod does not run, or does not end."""
+
+from __future__ import annotations
+
+from mooring.controllers.scheduling.decide import PodVolume, choose
+from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
+from mooring.kube.reason import Reason
+from mooring.volumes.errors import ClaimError, VolumeError
+from mooring.why.cause import Cause, about, fine
+from mooring.why.claims import explain_claim
+from mooring.why.nodes import explain_node
+from mooring.why.snapshot import Snapshot, claims_of
+from mooring.why.volumes import explain_attachments
+
+SCHEDULER = "default-scheduler"
+
+
+def explain_pod(pod: Pod, known: Snapshot) -> Cause:
+    """A pod: ending, waiting for a node, waiting for volumes, or for its own containers."""
+    if pod.deleting:
+        return _ending(pod, known)
+    if pod.status.phase == "Succeeded":
+        return fine(pod, f"pod {pod.key} has done its work", "Succeeded")
+    if pod.status.phase == "Failed":
+        message = pod.status.message or f"pod {pod.key} has failed{_exits(pod)}"
+        return Cause(about(pod), Reason(pod.status.reason or "PodFailed", message), next_step=_logs(pod))
+    if not pod.spec.node_name:
+        return _unscheduled(pod, known)
+    node = known.nodes.get(pod.spec.node_name)
+    if node is None or node.ready != "True":
+        return _on_bad_node(pod, known)
+    return _on_node(pod, known)
+
+
+def _ending(pod: Pod, known: Snapshot) -> Cause:
+    since = pod.metadata.deletion_timestamp or ""
+    node = known.nodes.get(pod.spec.node_name)
+    if pod.spec.node_name and (node is None or node.ready == "Unknown"):
+        what = _node(pod, known)
+        message = f"pod {pod.key} is being deleted, and only its node can say that its processes have ended"
+        return Cause(about(pod), Reason("Terminating", message), since=since).because(what)
+    if pod.metadata.finalizers:
+        held = ", ".join(pod.metadata.finalizers)
+        message = f"pod {pod.key} is being deleted, and held by {held}"
+        step = "the controller that set the finalizer removes it when its work is done: look at its log"
+        return Cause(about(pod), Reason("HeldByFinalizer", message), since=since, next_step=step)
+    failed = known.warning(pod)
+    grace = pod.metadata.deletion_grace_period_seconds
+    message = f"pod {pod.key} is being deleted: its node ends its processes (grace {grace} s) and unmounts its volumes"
+    what = _event(pod, failed) if failed is not None and (failed.last_timestamp or "") >= since else None
+    return Cause(about(pod), Reason("Terminating", message), since=since).because(what)
+
+
+def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
+    since = pod.metadata.creation_timestamp or ""
+    if pod.spec.scheduler_name != SCHEDULER:
+        message = f"pod {pod.key} waits for scheduler {pod.spec.scheduler_name} to choose a node"
+        return Cause(about(pod), Reason("OtherScheduler", message), since=since, next_step="see whether it runs")
+    missing = [key for key in claims_of(pod) if key not in known.claims]
+    if missing:
+        name = missing[0].partition("/")[2]
+        reason = Reason("FailedScheduling", f'persistentvolumeclaim "{name}" not found')
+        what = Cause(f"pvc/{missing[0]}", Reason("ClaimNotFound", f"claim {missing[0]} does not exist"))
+        return Cause(about(pod), reason, since=since, next_step=f"create claim {missing[0]}").because(what)
+    volumes = [_pod_volume(key, pod, known) for key in claims_of(pod)]
+    choice = choose(
+        pod, volumes, known.nodes.values(), list(known.volumes.values()), lambda node: _pods_on(node, known)
+    )
+    unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
+    if choice.node is None:
+        step = _room(choice.reason.message)
+        nodes = [explain_node(node, known) for node in known.nodes.values()]
+        return Cause(about(pod), choice.reason, since=since, next_step=step).because(*unbound, *nodes)
+    if unbound:
+        message = f"node {choice.node.name} is chosen; the pod is bound when its claims are"
+        return Cause(about(pod), Reason("WaitingForClaims", message), since=since).because(*unbound)
+    step = "this lasts moments; if not, see whether the scheduler runs: mooring status"
+    return Cause(about(pod), choice.reason, since=since, next_step=step)
+
+
+def _room(message: str) -> str:
+    hints = {
+        "ReadWriteOncePod": "delete the pod that uses the claim, or give this one a claim of its own",
+        "unschedulable": "kubectl uncordon a node, or add one",
+        "were not ready": "bring a node back, or add one",
+        "taint": "add a toleration, or remove the taint",
+        "affinity": "change the pod's node selector or affinity, or label a node",
+        "volume node affinity conflict": "the volume can be used on other nodes only: free one of them",
+        "max volume count": "detach volumes there, or add a node",
+        "find available persistent volumes": "create a volume that fits, or use a class that provisions",
+    }
+    return next((hint for words, hint in hints.items() if words in message), "")
+
+
+def _pod_volume(key: str, pod: Pod, known: Snapshot) -> PodVolume:
+    claim = known.claims[key]
+    users = known.users_of_claim(claim)
+    others = tuple(user.key for user in users if user.uid != pod.uid and user.spec.node_name)
+    storage_class = known.classes.get(claim.spec.storage_class_name or "")
+    return PodVolume(claim, known.volumes.get(claim.spec.volume_name or ""), storage_class, others)
+
+
+def _pods_on(node: str, known: Snapshot) -> int:
+    return sum(pod.spec.node_name == node and not pod.finished for pod in known.pods.values())
+
+
+def _on_bad_node(pod: Pod, known: Snapshot) -> Cause:
+    message = f"pod {pod.key} is on node {pod.spec.node_name}, which does not work"
+    return Cause(about(pod), Reason("NodeProblem", message)).because(_node(pod, known))
+
+
+def _node(pod: Pod, known: Snapshot) -> Cause:
+    node = known.nodes.get(pod.spec.node_name)
+    if node is not None:
+        return explain_node(node, known)
+    message = f"node {pod.spec.node_name} does not exist any more; whether its machine still runs is not known"
+    step = f"if the machine is certainly off: mooring node confirm-dead {pod.spec.node_name}"
+    return Cause(f"node/{pod.spec.node_name}", Reason("NodeGone", message), next_step=step)
+
+
+def _on_node(pod: Pod, known: Snapshot) -> Cause:
+    started = any(status.state.running is not None for status in _statuses(pod))
+    if not started:
+        held_up = [cause for volume in pod.spec.volumes if (cause := _volume(pod, volume, known)) is not None]
+        if held_up:
+            message = f"pod {pod.key} waits on node {pod.spec.node_name} for its volumes"
+            return Cause(about(pod), Reason("WaitingForVolumes", message), since=_scheduled_at(pod)).because(*held_up)
+    troubled = next((each for each in _statuses(pod) if _trouble(each)), None)
+    if troubled is not None:
+        return _container(pod, troubled, known)
+    if _ready(pod):
+        return fine(pod, f"pod {pod.key} runs on node {pod.spec.node_name} and is ready", "Running")
+    failed = known.warning(pod)
+    if started:
+        message = f"pod {pod.key} runs on node {pod.spec.node_name}, and is not ready yet"
+        return Cause(about(pod), Reason("NotReady", message), next_step=_logs(pod)).because(_event(pod, failed))
+    if failed is not None:
+        reason = Reason(failed.reason, failed.message)
+        step = "it is tried again by itself, with growing pauses; mend what the message says"
+        return Cause(about(pod), reason, since=failed.last_timestamp or "", next_step=step)
+    message = f"node {pod.spec.node_name} mounts the pod's volumes and starts its containers"
+    return Cause(about(pod), Reason("Starting", message), since=_scheduled_at(pod))
+
+
+def _volume(pod: Pod, volume: Volume, known: Snapshot) -> Cause | None:
+    try:
+        spec = known.spec_of(pod, volume.name)
+    except ClaimError as error:
+        claim = next(
+            (known.claims[key] for key in claims_of(pod) if key in known.claims and error.object.endswith(f" {key}")),
+            None,
+        )
+        what = explain_claim(claim, known) if claim is not None else None
+        return Cause(f"volume/{volume.name}", Reason(error.reason, str(error))).because(what)
+    try:
+        known.plugins.find_plugin_by_spec(spec)
+    except VolumeError:
+        return None  # the node says in its events what it cannot mount; a CSI volume is its driver's
+    return explain_attachments(spec, known, pod.spec.node_name)
+
+
+def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+
+def _trouble(status: ContainerStatus) -> bool:
+    waiting, ended = status.state.waiting, status.state.terminated
+    if waiting is not None:
+        return waiting.reason not in ("ContainerCreating", "PodInitializing", "")
+    return ended is not None and ended.exit_code != 0
+
+
+def _container(pod: Pod, status: ContainerStatus, known: Snapshot) -> Cause:
+    waiting, last = status.state.waiting, status.state.terminated or status.last_state.terminated
+    code = waiting.reason if waiting is not None else (last.reason if last is not None else "Error") or "Error"
+    said = (waiting.message if waiting is not None else "") or (last.message if last is not None else "")
+    ended = f"its last run ended with exit code {last.exit_code}" if last is not None else ""
+    message = f"container {status.name}: " + ("; ".join(each for each in (said, ended) if each) or code)
+    since = (last.finished_at if last is not None else "") or ""
+    step = f"{_logs(pod)} -c {status.name}" + (" --previous" if status.restart_count else "")
+    if code in ("ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+        step = "change the pod as the message says: kubectl describe pod " + pod.name
+    failed = known.warning(pod) if waiting is not None and not said else None
+    return Cause(about(pod), Reason(code, message), since=since, next_step=step).because(_event(pod, failed))
+
+
+def _event(pod: Pod, event: Event | None) -> Cause | None:
+    if event is None:
+        return None
+    return Cause(about(pod), Reason(event.reason, event.message), since=event.last_timestamp or "")
+
+
+def _ready(pod: Pod) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+def _scheduled_at(pod: Pod) -> str:
+    told = (each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled")
+    return next(told, None) or pod.metadata.creation_timestamp or ""
+
+
+def _exits(pod: Pod) -> str:
+    ended = [(each.name, each.state.terminated) for each in _statuses(pod) if each.state.terminated is not None]
+    told = [f"container {name} ended with exit code {state.exit_code}" for name, state in ended if state.exit_code]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _logs(pod: Pod) -> str:
+    return f"kubectl -n {pod.namespace} logs {pod.name}"

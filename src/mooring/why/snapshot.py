@@ -1,0 +1,134 @@
+"""What a cluster says, read once. Nothing is written, and nothing is concluded here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mooring.kube.client import Client, Listing
+from mooring.kube.objects import (
+    CSIDriver,
+    Event,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.volumes import claims
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed
+from mooring.volumes.names import attachable_volume_name, volume_of
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Objects by key. `plugins` are this program's: they say which volumes are attached, and under which name."""
+
+    plugins: PluginManager
+    pods: Mapping[str, Pod]
+    claims: Mapping[str, PersistentVolumeClaim]
+    volumes: Mapping[str, PersistentVolume]
+    classes: Mapping[str, StorageClass]
+    nodes: Mapping[str, Node]
+    attachments: Mapping[str, VolumeAttachment]
+    drivers: Mapping[str, CSIDriver]
+    events: Mapping[str, tuple[Event, ...]]
+    """By the uid of the object that they are about, the latest last."""
+
+    def warning(self, obj: Object, *reasons: str) -> Event | None:
+        """The latest Warning about the object, of one of the reasons if any are given."""
+        told = self.events.get(obj.uid, ()) or self.events.get(obj.name, ())
+        fitting = (e for e in reversed(told) if e.type == "Warning" and (not reasons or e.reason in reasons))
+        return next(fitting, None)
+
+    def spec_of(self, pod: Pod, volume_name: str) -> VolumeSpec:
+        """The spec of a pod's volume. Raises `ClaimError` as `volume_spec` does."""
+        volume = next(each for each in pod.spec.volumes if each.name == volume_name)
+        return claims.volume_spec(pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.volumes.get)
+
+    def unique_name(self, spec: VolumeSpec) -> str:
+        """The unique name of a volume that is attached, else ""."""
+        try:
+            plugin = self.plugins.find_attachable_plugin_by_spec(spec)
+            return attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec)) if plugin else ""
+        except VolumeError:
+            return ""
+
+    def several_nodes(self, spec: VolumeSpec) -> bool:
+        """Whether several nodes may have the volume at once."""
+        plugin = self.plugins.find_attachable_plugin_by_spec(spec)
+        return is_multi_attach_allowed(spec) if plugin is None else not is_exclusive(spec, plugin.capabilities(spec))
+
+    def users(self, volume: str) -> Iterator[Pod]:
+        """Pods that use the volume of that unique name."""
+        for pod in self.pods.values():
+            if volume in self._unique_names(pod):
+                yield pod
+
+    def _unique_names(self, pod: Pod) -> Iterator[str]:
+        for volume in pod.spec.volumes:
+            try:
+                yield self.unique_name(self.spec_of(pod, volume.name))
+            except VolumeError:
+                continue
+
+    def attachments_of(self, volume: str) -> list[VolumeAttachment]:
+        """The VolumeAttachments of the volume of that unique name."""
+        return [each for each in self.attachments.values() if volume_of(each) == volume]
+
+    def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
+        """Pods that name the claim and have not ended."""
+        return [pod for pod in self.pods.values() if claim.key in claims_of(pod) and not pod.finished]
+
+
+def claims_of(pod: Pod) -> list[str]:
+    """The keys of the claims that a pod's volumes name."""
+    names = (claims.claim_name(pod, volume) for volume in pod.spec.volumes)
+    return [f"{pod.namespace}/{name}" for name in names if name]
+
+
+async def read(client: Client, plugins: PluginManager) -> Snapshot:
+    """Everything that an explanation may need, by lists side by side. Raises `KubeError`."""
+    async with asyncio.TaskGroup() as group:
+
+        def listed(kind: type[T]) -> asyncio.Task[Listing[T]]:
+            return group.create_task(client.list(kind))
+
+        pods, pvcs, pvs, classes = (
+            listed(Pod),
+            listed(PersistentVolumeClaim),
+            listed(PersistentVolume),
+            listed(StorageClass),
+        )
+        nodes, records, drivers, events = listed(Node), listed(VolumeAttachment), listed(CSIDriver), listed(Event)
+    return Snapshot(
+        plugins,
+        pods=_by_key(pods),
+        claims=_by_key(pvcs),
+        volumes=_by_key(pvs),
+        classes=_by_key(classes),
+        nodes=_by_key(nodes),
+        attachments=_by_key(records),
+        drivers=_by_key(drivers),
+        events=_by_subject(events.result().items),
+    )
+
+
+def _by_key(task: asyncio.Task[Listing[T]]) -> dict[str, T]:
+    return {each.key: each for each in task.result().items}
+
+
+def _by_subject(events: Iterable[Event]) -> dict[str, tuple[Event, ...]]:
+    found: dict[str, list[Event]] = {}
+    for event in sorted(events, key=lambda each: each.last_timestamp or each.metadata.creation_timestamp or ""):
+        found.setdefault(event.involved_object.uid or event.involved_object.name, []).append(event)
+    return {uid: tuple(told) for uid, told in found.items()}

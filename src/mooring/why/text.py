@@ -1,0 +1,50 @@
+"""Explanations for people: a tree of causes, each with its time and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from mooring.kube.times import parse_time
+from mooring.why.cause import Cause
+
+Paint = Callable[[str, str], str]
+"""Text and colour ("red", "green", "yellow", "bold") to text; the identity where colour is not wanted."""
+
+
+def lines(cause: Cause, now: datetime, paint: Paint) -> Iterator[str]:
+    """The tree of one explanation, the object first."""
+    if cause.ok:
+        yield f"{paint(cause.about, 'bold')}  {paint('ok', 'green')}  {cause.reason.message}"
+        return
+    yield from _tree(cause, now, paint, "", "")
+
+
+def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> Iterator[str]:
+    yield f"{first}{paint(cause.about, 'bold')}  {paint(cause.reason.code, 'yellow')}{_age(cause, now)}"
+    bar = f"{rest}│  " if cause.causes else f"{rest}   "
+    yield f"{bar}{cause.reason.message}"
+    if cause.next_step:
+        yield f"{bar}{paint('next:', 'green')} {cause.next_step}"
+    for number, each in enumerate(cause.causes, 1):
+        last = number == len(cause.causes)
+        branch, below = (f"{rest}└─ ", f"{rest}   ") if last else (f"{rest}├─ ", f"{rest}│  ")
+        yield from _tree(each, now, paint, branch, below)
+
+
+def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
+    """The object, and where its chain of causes ends."""
+    root = next(cause.roots)
+    whence = "" if root is cause else f"{root.about}: "
+    said = f"{paint(cause.about, 'bold')}  {paint(root.reason.code, 'yellow')}{_age(root, now)}"
+    return f"{said}  {whence}{root.reason.message}"
+
+
+def _age(cause: Cause, now: datetime) -> str:
+    if not cause.since:
+        return ""
+    seconds = max(int((now - parse_time(cause.since)).total_seconds()), 0)
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * length:
+            return f"  for {seconds // length}{unit} (since {cause.since})"
+    return f"  for {seconds}s (since {cause.since})"

@@ -1,0 +1,274 @@
+"""Every explanation here comes from a real fault in a whole cluster: cause object, reason code and next step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from array_double import DISK, ArrayPlugin
+from world import World, loses_power
+
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim
+from mooring.volumes.errors import StorageRefused
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.why import text
+from mooring.why.cause import Cause
+from mooring.why.explain import NoSuchObject, explain, stuck
+from mooring.why.snapshot import Snapshot, read
+
+Play = Callable[[Any], Any]
+
+
+async def snapshot(world: World) -> Snapshot:
+    return await read(world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now)))
+
+
+async def why(world: World, target: str) -> Cause:
+    return explain(target, "default", await snapshot(world))
+
+
+async def says(world: World, target: str, *codes: str) -> Cause | None:
+    """The explanation once its chain, along the first causes, has these codes."""
+    try:
+        told = found = await why(world, target)
+    except NoSuchObject:
+        return None
+    for code in codes:
+        if found.reason.code != code:
+            return None
+        found = found.causes[0] if found.causes else found
+    return told
+
+
+async def until_says(world: World, target: str, *codes: str) -> Cause:
+    return await world.until(lambda: says(world, target, *codes))
+
+
+def test_of_what_is_healthy_it_says_so_in_one_line(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.stateful_set()
+        node = await world.until(world.running)
+        known = await snapshot(world)
+        assert list(stuck(known)) == []
+        (pv,) = known.volumes
+        for target in ("pod/app-0", "pvc/data-app-0", f"pv/{pv}", f"node/{node}"):
+            cause = explain(target, "default", known)
+            assert cause.ok
+            assert len(list(text.lines(cause, world.now(), lambda said, _: said))) == 1
+
+    play(story)
+
+
+def test_an_unbound_claim_names_why_each_volume_does_not_fit(play: Play):
+    async def story(world: World):
+        await world.start()
+        for name, size, storage_class in (("small", "1Mi", ""), ("other", "5Gi", "fast")):
+            spec = {
+                "capacity": {"storage": size},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": storage_class,
+                "flexVolume": {"driver": DISK, "options": {"disk": name}},
+            }
+            await world.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+        await world.claim("c", storage_class="")
+        cause = await until_says(world, "pvc/c", "FailedBinding")
+        assert [each.about for each in cause.causes] == ["pv/small", "pv/other"]
+        assert "bytes" in cause.causes[0].reason.message
+        assert "storage class 'fast'" in cause.causes[1].reason.message
+        assert "create a volume that fits" in cause.next_step
+        await world.create_pod("p", "c")
+        pod = await until_says(world, "pod/p", "FailedScheduling", "FailedBinding", "DoesNotFit")
+        assert pod.causes[0].about == "pvc/default/c"
+
+    play(story)
+
+
+def test_a_claim_waits_for_its_first_consumer(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.storage_class("late", volumeBindingMode="WaitForFirstConsumer")
+        await world.claim("c", storage_class="late")
+        cause = await until_says(world, "pvc/c", "WaitForFirstConsumer")
+        assert cause.next_step == "create a pod that uses it"
+
+    play(story)
+
+
+def test_a_class_that_does_not_exist_and_a_provisioner_that_does_not(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.storage_class("foreign", provisioner="ebs.csi.example.com")
+        await world.claim("a", storage_class="nowhere")
+        await world.claim("b", storage_class="foreign")
+        missing = await until_says(world, "pvc/a", "ProvisioningFailed")
+        assert missing.next_step == "create class nowhere; there are: disk, foreign"
+        foreign = await until_says(world, "pvc/b", "ExternalProvisioning", "ProvisionerMissing")
+        assert "install the driver ebs.csi.example.com" in foreign.next_step
+
+    play(story)
+
+
+def test_an_exclusive_volume_that_another_node_has_is_named_with_its_pod(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.claim("c")
+        await world.create_pod("first", "c", nodeName="n0")
+        await world.until(lambda: world.running("first"))
+        await world.create_pod("second", "c", nodeName="n1")
+        cause = await until_says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+        (volume,) = cause.causes
+        assert "for default/first" in volume.reason.message
+        assert "delete one of the pods (default/first" in volume.next_step
+        assert volume.causes[0].about.startswith("volumeattachment/")
+        told = [f'Multi-Attach error for volume "{DISK}/{disk}": {volume.reason.message}' for disk in world.array.disks]
+        await world.until(lambda: world.event("FailedAttachVolume", told[0]))  # the controller gives the same reason
+
+    play(story)
+
+
+def test_a_silent_node_is_the_end_of_the_chain_and_the_operator_is_told_what_to_say(play: Play):
+    async def story(world: World):
+        node = await loses_power(world)
+        cause = await until_says(world, "pod/app-0", "Terminating", "NodeNotAnswering")
+        assert cause.causes[0].about == f"node/{node}"
+        assert f"mooring node confirm-dead {node}" in cause.causes[0].next_step
+        assert cause.causes[0].since
+        known = await snapshot(world)
+        assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod"}
+        (line,) = [text.one_line(c, world.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about]
+        assert f"node/{node}: node {node} does not answer" in line
+        await world.out_of_service(node)
+        await world.until(lambda: world.running(other_than=node))
+        assert (await why(world, "pod/app-0")).ok
+        assert (await why(world, f"node/{node}")).reason.code == "OutOfService"
+
+    play(story)
+
+
+def test_a_pod_that_waits_for_the_volume_of_a_silent_node_is_told_of_that_node(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.claim("c")
+        await world.create_pod("first", "c", nodeName="n0")
+        await world.until(lambda: world.running("first"))
+        await world.machines["n0"].power_off()
+        await world.create_pod("second", "c", nodeName="n1")
+        codes = ("WaitingForVolumes", "MultiAttach", "AttachedElsewhere", "NodeNotAnswering")
+        cause = await until_says(world, "pod/second", *codes)
+        assert [root.about for root in cause.roots] == ["node/n0"]
+
+    play(story)
+
+
+def test_the_last_error_of_an_attach_that_is_tried_again_is_shown(play: Play):
+    async def story(world: World):
+        await world.start()
+        world.array.failure = StorageRefused("the array is on fire")
+        await world.stateful_set()
+
+        async def told() -> bool:
+            cause = await says(world, "pod/app-0", "WaitingForVolumes", "Attaching")
+            return cause is not None and "the array is on fire" in cause.causes[0].reason.message
+
+        await world.until(told)
+        cause = (await why(world, "pod/app-0")).causes[0]
+        assert cause.about.startswith("volumeattachment/")
+        assert "tries again by itself" in cause.next_step
+        world.array.failure = None
+        await world.until(world.running)
+
+    play(story)
+
+
+def test_a_claim_that_is_deleted_is_held_by_the_pods_that_use_it(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.stateful_set()
+        await world.until(world.running)
+        await world.api.delete(PersistentVolumeClaim, "data-app-0", "default")
+        claim = await until_says(world, "pvc/data-app-0", "HeldByFinalizer")
+        assert claim.next_step == "delete default/app-0"
+        (pv,) = (await world.api.list(PersistentVolume)).items
+        await world.api.delete(PersistentVolume, pv.name)
+        volume = await until_says(world, f"pv/{pv.name}", "HeldByFinalizer")
+        assert "delete pvc data-app-0" in volume.next_step
+
+    play(story)
+
+
+def test_a_second_pod_of_a_claim_for_one_pod_only_waits_for_the_first(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.claim("c", accessModes=["ReadWriteOncePod"])
+        await world.create_pod("first", "c")
+        await world.until(lambda: world.running("first"))
+        await world.create_pod("second", "c")
+        cause = await until_says(world, "pod/second", "FailedScheduling")
+        assert "in use by default/first" in cause.reason.message
+        assert "a claim of its own" in cause.next_step
+
+    play(story)
+
+
+def test_where_no_node_will_do_each_bad_node_is_a_cause(play: Play):
+    async def story(world: World):
+        await world.start()
+        for node in ("n0", "n1"):
+            await world.api.patch(Node, node, {"spec": {"unschedulable": True}})
+        await world.claim("c")
+        await world.create_pod("p", "c")
+        cause = await until_says(world, "pod/p", "FailedScheduling", "Cordoned")
+        assert {each.next_step for each in cause.causes} == {
+            f"when its maintenance is over: kubectl uncordon {node}" for node in ("n0", "n1")
+        }
+
+    play(story)
+
+
+def test_a_pod_whose_claim_is_missing_says_which(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.create_pod("p", "nothing")
+        cause = await until_says(world, "pod/p", "FailedScheduling", "ClaimNotFound")
+        assert cause.next_step == "create claim default/nothing"
+
+    play(story)
+
+
+def test_a_pod_of_a_kept_volume_and_the_volume_itself_can_be_read_by_a_program(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.storage_class("keep", reclaimPolicy="Retain")
+        await world.claim("c", storage_class="keep")
+        await until_says(world, "pvc/c", "Bound")
+        (pv,) = (await world.api.list(PersistentVolume)).items
+        await world.api.delete(PersistentVolumeClaim, "c", "default")
+        cause = await until_says(world, f"pv/{pv.name}", "Retained")
+        told = json.loads(json.dumps(cause.as_json()))
+        assert told["object"] == f"pv/{pv.name}"
+        assert (told["ok"], told["reason"]) == (False, "Retained")
+        assert "claimRef" in told["nextStep"]
+
+    play(story)
+
+
+def test_what_is_not_there_is_answered_with_what_is(play: Play):
+    async def story(world: World):
+        await world.start()
+        await world.claim("c")
+        known = await snapshot(world)
+        for target, message in (
+            ("pvc/x", "there is no pvc x in namespace default; there are: c"),
+            ("frog/x", "not of the form pod/NAME"),
+            ("pod", "not of the form pod/NAME"),
+        ):
+            with pytest.raises(NoSuchObject, match=message):
+                explain(target, "default", known)
+        with pytest.raises(NoSuchObject, match="but in default: use -n"):
+            explain("pvc/c", "elsewhere", known)
+
+    play(story)
