@@ -120,9 +120,10 @@ def _pids_under(word: str) -> list[int]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as theirs_folder, tempfile.TemporaryDirectory() as our_folder:
         theirs, mine = real(Path(theirs_folder)), ours(Path(our_folder))
-    print(f"{'':42}  {'kube-apiserver + etcd':>22}  {'mooring':>10}  {'ratio':>6}")
+    print(f"{'':56}  {'kube-apiserver + etcd':>22}  {'mooring':>10}  {'ratio':>6}")
     for name, figure in theirs.items():
-        print(f"{name:42}  {figure:22.2f}  {mine[name]:10.2f}  {mine[name] / figure:6.2f}")
+        ratio = f"{mine[name] / figure:6.2f}" if figure else ""
+        print(f"{name:56}  {figure:22.2f}  {mine[name]:10.2f}  {ratio:>6}")
 
 
 if __name__ == "__main__":

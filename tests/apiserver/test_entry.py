@@ -95,6 +95,25 @@ async def test_a_connection_that_does_not_read_holds_up_nobody_and_gets_everythi
     await running.close()
 
 
+async def test_a_connection_that_does_not_read_for_too_long_is_told_so(tmp_path: Path) -> None:
+    running = await serve(data_dir=tmp_path)
+    running.server.store._window = 5
+    async with Client(running) as client, client.session.get(f"{running.url}{CONFIGMAPS}?watch=true") as slow:
+        slow.connection.transport.pause_reading()
+        for number in range(80):
+            body = {"metadata": {"name": f"c{number}"}, "data": {"text": "x" * 100_000}}
+            assert (await client.send("POST", CONFIGMAPS, json=body))[0] == 201
+        slow.connection.transport.resume_reading()
+        types: list[str] = []
+        while "ERROR" not in types:
+            event = json.loads(await next_line(slow))
+            types.append(event["type"])
+        assert event["object"]["code"] == 410
+        assert 0 < len(types) < 80
+        assert await slow.content.read() == b""
+    await running.close()
+
+
 async def next_line(watch: aiohttp.ClientResponse) -> str:
     """The next line, however long."""
     line = b""
