@@ -10,7 +10,7 @@ from functools import cached_property
 from mooring.apiserver import protobuf
 from mooring.apiserver.errors import Obj, Resource
 from mooring.apiserver.event_versions import from_events_v1, to_events_v1
-from mooring.apiserver.strategies import cluster, definitions, devices, pods, sets, volumes, workloads
+from mooring.apiserver.strategies import autoscaling, cluster, definitions, devices, pods, sets, volumes, workloads
 from mooring.apiserver.strategy import Strategy
 
 _ORDINARY = Strategy()
@@ -169,8 +169,11 @@ KINDS: tuple[Kind, ...] = (
     Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=_ACCESS),
     Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=_ACCESS),
     Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=_ACCESS),
-    # Kept for the controllers that watch them; nothing here acts on them.
-    Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), _STATUS, _ALL),
+    # Kept for upstream's controllers; nothing here acts on them.
+    Kind(
+        "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), _STATUS, _ALL,
+        autoscaling.Autoscalers(),
+    ),
     Kind(
         "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False, ("csr",), _STATUS
     ),
