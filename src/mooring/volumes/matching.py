@@ -1,16 +1,13 @@
-"""Which PersistentVolume fits a claim. Shared by the binder and the scheduler. Pure.
+"""Whether a PersistentVolume can serve a claim. Shared by the binder, the scheduler and `why`. Pure.
 
-Rules: upstream's binder (reference section 4.1): among volumes with all the modes asked for, those with the fewest
-modes first; in such a group the smallest that is large enough; a volume reserved for the claim before all others.
+Which of several it gets is `free_volumes`' matter. Rules: upstream's binder (reference section 4.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from mooring.kube.objects import LabelSelector, Node, PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim
 from mooring.kube.quantity import parse_bytes
-from mooring.volumes.topology import fits, requirement_holds
+from mooring.volumes.topology import requirement_holds
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -68,26 +65,11 @@ def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
     return f"volume {pv.name} lacks access mode {', '.join(missing)}" if missing else None
 
 
-def _selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
+def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
+    """Whether the claim's selector, if it has one, means the volume."""
     if selector is None:
         return True
     labels = pv.metadata.labels
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         requirement_holds(each, labels) for each in selector.match_expressions
     )
-
-
-def find_match(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], node: Node | None = None
-) -> PersistentVolume | None:
-    """The volume that the claim gets, or None. With a node: only volumes that can be used there."""
-    candidates = [pv for pv in volumes if mismatch(pv, claim) is None and (node is None or fits(pv, node))]
-    for pv in candidates:
-        if reserved_for(pv, claim):
-            return pv
-    free = [
-        pv
-        for pv in candidates
-        if pv.spec.claim_ref is None and pv.status.phase == "Available" and _selected(pv, claim.spec.selector)
-    ]
-    return min(free, key=lambda pv: (len(set(pv.spec.access_modes)), capacity(pv), pv.name), default=None)

@@ -21,7 +21,7 @@ def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
         return _vanishing(claim, known)
     named = known.volumes.get(claim.spec.volume_name or "")
     storage_class = known.classes.get(claim.spec.storage_class_name or "")
-    action, reason, volume = decide_claim(claim, named, known.volumes.values(), storage_class)
+    action, reason, volume = decide_claim(claim, named, known.free, storage_class)
     match action:
         case Claim.BIND:
             assert volume is not None

@@ -63,9 +63,7 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
         what = Cause(f"pvc/{missing[0]}", Reason("ClaimNotFound", f"claim {missing[0]} does not exist"))
         return Cause(about(pod), reason, since=since, next_step=f"create claim {missing[0]}").because(what)
     volumes = [_pod_volume(key, pod, known) for key in claims_of(pod)]
-    choice = choose(
-        pod, volumes, known.nodes.values(), list(known.volumes.values()), lambda node: _pods_on(node, known)
-    )
+    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _pods_on(node, known))
     unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
     if choice.node is None:
         step = _room(choice.reason.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from mooring.kube.client import Client, Listing
@@ -22,6 +23,7 @@ from mooring.kube.objects import (
 from mooring.volumes import claims
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.names import attachable_volume_name, volume_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -43,6 +45,11 @@ class Snapshot:
     drivers: Mapping[str, CSIDriver]
     events: Mapping[str, tuple[Event, ...]]
     """By the uid of the object that they are about, the latest last."""
+
+    @cached_property
+    def free(self) -> FreeVolumes:
+        """The volumes that claims could get."""
+        return FreeVolumes(self.volumes.values())
 
     def warning(self, obj: Object, *reasons: str) -> Event | None:
         """The latest Warning about the object, of one of the reasons if any are given."""

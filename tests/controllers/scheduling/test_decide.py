@@ -32,6 +32,7 @@ from mooring.kube.objects import (
     Toleration,
     VolumeNodeAffinity,
 )
+from mooring.volumes.free_volumes import FreeVolumes
 
 
 def node(name: str = "n", *, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Node:
@@ -50,7 +51,7 @@ def decide(
     given_pod: Pod, *nodes: Node, volumes: tuple[PodVolume, ...] = (), free: tuple[PersistentVolume, ...] = (),
     load: dict[str, int] | None = None,
 ) -> tuple[str | None, str]:  # fmt: skip
-    choice = choose(given_pod, volumes, nodes, free, lambda name: (load or {}).get(name, 0))
+    choice = choose(given_pod, volumes, nodes, FreeVolumes(free), lambda name: (load or {}).get(name, 0))
     return (choice.node.name if choice.node else None), choice.reason.message
 
 

@@ -15,6 +15,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
 from mooring.volumes.claims import CLAIM_PROTECTION, claim_name
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER, claim_reference
 
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
@@ -34,6 +35,8 @@ class BindingController(Controller):
             indexers={"volume": lambda c: [c.spec.volume_name], "class": _class_of},
         )
         self._volumes = self.watch(PersistentVolume, self._touched_by_volume, indexers={"claim": _claimed_by})
+        self._free = FreeVolumes()
+        self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
         self._pods = self.watch(Pod, _claims_of_pod, indexers={"claim": _claims_of_pod})
         self._told: dict[str, str] = {}
@@ -75,7 +78,7 @@ class BindingController(Controller):
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
-        decision = decide_claim(claim, named, self._volumes.items(), storage_class)
+        decision = decide_claim(claim, named, self._free, storage_class)
         match decision.action:
             case Claim.BIND:
                 assert decision.volume is not None

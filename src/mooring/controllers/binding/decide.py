@@ -6,18 +6,17 @@ claim's phase. Any prefix of them is completed by deciding again, so a crash bet
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.kube.reason import Reason
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    find_match,
     mismatch,
     reserved_for,
 )
@@ -41,18 +40,17 @@ class ClaimDecision(NamedTuple):
 def decide_claim(
     claim: PersistentVolumeClaim,
     named: PersistentVolume | None,
-    volumes: Iterable[PersistentVolume],
+    free: FreeVolumes,
     storage_class: StorageClass | None,
 ) -> ClaimDecision:
-    """`named` is the volume of `spec.volumeName`, if there is one; `volumes` are all that could be matched."""
+    """`named` is the volume of `spec.volumeName`, if there is one."""
     if BIND_COMPLETED in claim.metadata.annotations:
         return _bound(claim, named)
     if claim.spec.volume_name:
         return _names_a_volume(claim, named)
     delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     # With delayed binding the scheduler chooses; here only what it has reserved is taken.
-    candidates = [pv for pv in volumes if reserved_for(pv, claim)] if delayed else volumes
-    found = find_match(claim, candidates)
+    found = free.reserved(claim) if delayed else free.find(claim)
     if found is not None:
         return ClaimDecision(Claim.BIND, Reason("Matched", f"volume {found.name} fits"), found)
     return _nothing_fits(claim, storage_class, delayed)

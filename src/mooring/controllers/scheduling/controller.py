@@ -16,6 +16,7 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.claims import claim_name
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import SELECTED_NODE
 
 SCHEDULER_NAME = "default-scheduler"
@@ -43,6 +44,8 @@ class SchedulingController(Controller):
         )
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
+        self._free = FreeVolumes()
+        self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda _: self._waiting())
         self._told: dict[str, str] = {}
 
@@ -70,7 +73,7 @@ class SchedulingController(Controller):
             message = f'persistentvolumeclaim "{missing}" not found'
             await self._unschedulable(pod, Reason("FailedScheduling", message))
             return
-        choice = choose(pod, volumes, self._nodes.items(), self._volumes.items(), self._pods_on)
+        choice = choose(pod, volumes, self._nodes.items(), self._free, self._pods_on)
         if choice.node is None:
             await self._unschedulable(pod, choice.reason)
         elif all(each.bound for each in volumes):

@@ -23,11 +23,11 @@ from mooring.kube.objects import (
 )
 from mooring.kube.reason import Reason
 from mooring.kube.taints import matching
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import (
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    find_match,
     requested,
 )
 from mooring.volumes.topology import fits, selector_matches
@@ -71,7 +71,7 @@ def choose(
     pod: Pod,
     volumes: Sequence[PodVolume],
     nodes: Iterable[Node],
-    free: Sequence[PersistentVolume],
+    free: FreeVolumes,
     pods_on: Callable[[str], int],
 ) -> Choice:
     """The node for a pod whose claims all exist. `free` are volumes that an unbound claim could get."""
@@ -105,7 +105,7 @@ def _obstacle(volumes: Sequence[PodVolume]) -> Reason | None:
     return None
 
 
-def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: Sequence[PersistentVolume]) -> str | None:
+def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> str | None:
     """Why the pod cannot go to the node, in upstream's words; None if it can."""
     if node.spec.unschedulable:
         return "node(s) were unschedulable"
@@ -128,7 +128,7 @@ def _wanted_here(pod: Pod, node: Node) -> bool:
     return required is None or selector_matches(msgspec.convert(required, NodeSelector), node)
 
 
-def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: Sequence[PersistentVolume]) -> str | None:
+def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> str | None:
     found = matches(volumes, node, free)
     for each in volumes:
         if each.bound:
@@ -143,15 +143,16 @@ def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: Sequence[Per
     return None
 
 
-def matches(volumes: Sequence[PodVolume], node: Node, free: Sequence[PersistentVolume]) -> dict[str, PersistentVolume]:
+def matches(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> dict[str, PersistentVolume]:
     """The volumes that are there for the pod's unbound claims on a node, by the claim's key; each volume for one claim.
 
     Smaller claims choose first (upstream's order), and those that nothing can be provisioned for before the others.
     """
     found: dict[str, PersistentVolume] = {}
-    left = {pv.key: pv for pv in free}
+    taken: set[str] = set()
     for each in sorted((v for v in volumes if not v.bound), key=lambda v: (v.provisions, requested(v.claim))):
-        match = find_match(each.claim, left.values(), node)
+        match = free.find(each.claim, node, taken)
         if match is not None:
-            found[each.claim.key] = left.pop(match.key)
+            found[each.claim.key] = match
+            taken.add(match.name)
     return found

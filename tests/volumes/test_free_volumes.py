@@ -1,0 +1,163 @@
+"""Which volume a claim gets, and that finding it does not look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from mooring.kube.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    VolumeNodeAffinity,
+    VolumeResourceRequirements,
+)
+from mooring.volumes import free_volumes
+from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.matching import capacity, mismatch, reserved_for
+
+OTHER = ObjectReference(namespace="ns", name="other", uid="o")
+
+
+def claim(
+    *, annotations: dict[str, str] | None = None, size: str = "1Gi", uid: str = "u", **spec: Any
+) -> PersistentVolumeClaim:
+    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="ns", uid=uid, annotations=annotations or {}),
+        spec=PersistentVolumeClaimSpec(resources=VolumeResourceRequirements(requests={"storage": size}), **given_spec),
+    )
+
+
+def volume(
+    name: str = "pv", *, size: str = "1Gi", to: str | None = None, phase: str = "Available", deleting: bool = False,
+    labels: dict[str, str] | None = None, **spec: Any,
+) -> PersistentVolume:  # fmt: skip
+    """`to`: the uid in a claimRef that names ns/c; "" for a reservation."""
+    reference = ObjectReference(namespace="ns", name="c", uid=to) if to is not None else None
+    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
+    return PersistentVolume(
+        metadata=ObjectMeta(name=name, labels=labels or {}, deletion_timestamp="t" if deleting else None),
+        spec=PersistentVolumeSpec(capacity={"storage": size}, **{"claim_ref": reference, **given_spec}),
+        status=PersistentVolumeStatus(phase=phase),
+    )
+
+
+def find(wanted: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], **more: Any) -> PersistentVolume | None:
+    return FreeVolumes(volumes).find(wanted, **more)
+
+
+def by_looking_at_all(wanted: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> PersistentVolume | None:
+    """The rule, said plainly."""
+    fitting = [pv for pv in volumes if mismatch(pv, wanted) is None]
+    ours = [pv for pv in fitting if reserved_for(pv, wanted)]
+    free = [pv for pv in fitting if pv.spec.claim_ref is None and pv.status.phase == "Available"]
+    order = sorted(free, key=lambda pv: (len(set(pv.spec.access_modes)), capacity(pv), pv.name))
+    return next(iter([*sorted(ours, key=lambda pv: pv.name), *order]), None)
+
+
+@pytest.mark.parametrize(
+    ("pv", "words"),
+    [
+        (volume(size="512Mi"), "bytes"),
+        (volume(storage_class_name="other"), "storage class"),
+        (volume(volume_mode="Block"), "volumeMode"),
+        (volume(access_modes=("ReadOnlyMany",)), "access mode ReadWriteOnce"),
+        (volume(deleting=True), "being deleted"),
+    ],
+)
+def test_why_a_volume_does_not_fit_is_said(pv: PersistentVolume, words: str):
+    assert words in (mismatch(pv, claim()) or "")
+    assert find(claim(), [pv]) is None
+
+
+def test_a_volume_reserved_for_the_claim_goes_before_all_others():
+    volumes = [volume("small"), volume("reserved", size="10Gi", to="", phase="")]
+    assert find(claim(), volumes) is volumes[1]
+    assert FreeVolumes(volumes).reserved(claim()) is volumes[1]
+
+
+def test_the_fewest_modes_then_the_smallest_then_the_name():
+    wide = volume("a-wide", access_modes=("ReadWriteOnce", "ReadOnlyMany"))
+    big, small, twin = volume("a-big", size="5Gi"), volume("b-small", size="2Gi"), volume("c-small", size="2Gi")
+    assert find(claim(), [wide, big, twin, small]) is small
+    assert find(claim(), [wide, big]) is big
+    assert find(claim(), [wide, big, twin, small], taken={"b-small"}) is twin
+
+
+def test_volumes_of_others_and_volumes_that_are_not_available_are_left_alone():
+    assert (
+        find(claim(), [volume("a", claim_ref=OTHER), volume("b", to="former"), volume("c", phase="Released")]) is None
+    )
+
+
+def test_a_selector_chooses_among_free_volumes():
+    chosen = volume("b", labels={"tier": "fast"})
+    wanted = claim(selector=LabelSelector(match_labels={"tier": "fast"}))
+    assert find(wanted, [volume("a"), chosen]) is chosen
+
+
+def test_with_a_node_only_what_can_be_used_there():
+    there = LabelSelectorRequirement(key="zone", operator="In", values=("z",))
+    required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(there,)),))
+    bound = volume("a", node_affinity=VolumeNodeAffinity(required=required))
+    node = Node(metadata=ObjectMeta(name="n", labels={"zone": "elsewhere"}))
+    assert find(claim(), [bound, volume("b", size="9Gi")], node=node).name == "b"
+
+
+def test_of_ten_thousand_free_volumes_one_is_looked_at(monkeypatch: pytest.MonkeyPatch):
+    """Upstream looks at each: 11 ms of CPU a claim with 10 000 free volumes (reference section 4.1)."""
+    looked: list[str] = []
+
+    def look(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
+        looked.append(pv.name)
+        return True
+
+    monkeypatch.setattr(free_volumes, "selected", look)
+    volumes = [volume(f"pv-{i}", size=f"{i % 100 + 1}Gi") for i in range(10_000)]
+    found = find(claim(size="50Gi"), volumes)
+    assert found is not None
+    assert (capacity(found), looked) == (50 * 2**30, [found.name])
+
+
+PVS = st.builds(
+    lambda name, size, to, phase, modes, deleting: volume(
+        name, size=size, to=to, phase=phase, access_modes=modes, deleting=deleting
+    ),
+    st.sampled_from("abcdef"),
+    st.sampled_from(["512Mi", "1Gi", "2Gi"]),
+    st.sampled_from([None, None, None, "", "u", "former"]),
+    st.sampled_from(["Available", "Available", "Bound", "Released"]),
+    st.sampled_from([("ReadWriteOnce",), ("ReadWriteOnce", "ReadOnlyMany"), ("ReadOnlyMany",)]),
+    st.booleans(),
+)
+
+
+@given(st.lists(PVS, max_size=6, unique_by=lambda pv: pv.name))
+def test_what_is_found_is_what_looking_at_all_would_find(volumes: list[PersistentVolume]):
+    assert find(claim(), volumes) is by_looking_at_all(claim(), volumes)
+
+
+@given(st.lists(PVS, max_size=12))
+def test_it_follows_every_change(changes: list[PersistentVolume]):
+    """Each volume drawn replaces the one of its name; every third is then taken away."""
+    known, now = FreeVolumes(), dict[str, PersistentVolume]()
+    for number, pv in enumerate(changes):
+        known.update(now.get(pv.name), pv)
+        now[pv.name] = pv
+        if number % 3 == 2:
+            known.update(now.pop(pv.name), None)
+        assert known.find(claim()) is by_looking_at_all(claim(), list(now.values()))
