@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from mooring.cli.output import fail
+from mooring.cli.output import fail, log_lines
 from mooring.cli.parts import KUBECONFIG
 
 
@@ -25,6 +25,7 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
     It runs the controllers' own decisions on what the cluster says, and changes nothing. The exit status is 0 when
     nothing is wrong, and 1 when something is.
     """
+    log_lines("error")
     from mooring.kube import config
     from mooring.kube.times import wall_clock
     from mooring.volumes.host import ControllerVolumeHost

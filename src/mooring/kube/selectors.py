@@ -17,11 +17,20 @@ _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s,()=!<>]+)")
+_MARKS = frozenset({"==", "!=", "=", ",", "(", ")", "<", ">"})
 _MAX_LENGTH = 64 * 1024
 
 
 class InvalidSelector(ValueError):
     """A text or object that is no selector; the message says where."""
+
+
+class InvalidKey(InvalidSelector):
+    """A selector with something as a key that cannot be one."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f'unable to parse requirement: "{key}" cannot be a label key')
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +150,15 @@ class _Parser:
     def requirements(self) -> list[Requirement]:
         found: list[Requirement] = []
         while self._peek():
+            if self._peek() in _MARKS:
+                raise InvalidSelector(f"found '{self._peek()}', expected: !, identifier, or 'end of string'")
             found.append(self._requirement())
-            if self._peek():
-                self._expect(",")
-                if not self._peek():
-                    raise self._error("found '', expected: identifier after ','")
+            if not self._peek():
+                break
+            if (mark := self._take()) != ",":
+                raise InvalidSelector(f"found '{mark}', expected: ',' or 'end of string'")
+            if (after := self._peek()) in ("", *_MARKS):
+                raise InvalidSelector(f"found '{after}', expected: identifier after ','")
         return found
 
     def _split(self, text: str) -> list[str]:
@@ -176,8 +189,10 @@ class _Parser:
 
     def _key(self) -> str:
         token = self._take()
+        if token in ("", "!", *_MARKS):
+            raise self._error(f"found '{token}', expected: identifier")
         if not _KEY.fullmatch(token):
-            raise self._error(f"found '{token}', expected: !, identifier, or 'end of string'")
+            raise InvalidKey(token)
         return token
 
     def _value(self) -> str:
@@ -191,18 +206,19 @@ class _Parser:
     def _integer(self) -> str:
         token = self._take()
         if _as_int(token) is None:
-            raise self._error(f"for 'Gt', 'Lt' operators, the value must be an integer, found '{token}'")
+            told = f"values[0]: Invalid value: \"{token}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            raise self._error(told)
         return token
 
     def _values(self) -> tuple[str, ...]:
-        self._expect("(")
+        self._expect("(", "'('")
         values: list[str] = []
         while True:
             values.append("" if self._peek() in (",", ")") else self._value())
             if self._peek() != ",":
                 break
             self._take()
-        self._expect(")")
+        self._expect(")", "',' or ')'")
         return tuple(sorted(set(values)))
 
     def _peek(self) -> str:
@@ -213,9 +229,9 @@ class _Parser:
         self._next += 1
         return token
 
-    def _expect(self, wanted: str) -> None:
+    def _expect(self, wanted: str, told: str) -> None:
         if (found := self._take()) != wanted:
-            raise self._error(f"found '{found}', expected: '{wanted}'")
+            raise self._error(f"found '{found}', expected: {told}")
 
     def _error(self, why: str) -> InvalidSelector:
         return InvalidSelector(f"unable to parse requirement: {why}")

@@ -22,7 +22,7 @@ from mooring.kube.objects import (
     VolumeResourceRequirements,
 )
 from mooring.kube.quantity import parse_bytes
-from mooring.volumes.errors import DeviceStillInUse, InvalidSpec
+from mooring.volumes.errors import DeviceStillInUse, InvalidSpec, PluginError
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.interfaces import AttachCapabilities, VolumeOptions
 from mooring.volumes.plugin_manager import PluginManager
@@ -183,9 +183,12 @@ def test_a_volume_has_at_least_what_was_asked_for_and_less_than_a_mebibyte_more(
 # --- the plugin
 
 
-def test_without_an_array_the_plugin_is_left_out_saying_what_is_missing():
-    manager = PluginManager([plugin()], host())
-    assert "setting `array`" in manager.errors[0].problem
+async def test_without_an_array_names_can_be_asked_for_and_acts_say_what_is_missing():
+    disks = plugin()
+    manager = PluginManager([disks], host())
+    assert manager.unique_volume_name(volume(disk="d"), "u") == f"{PLUGIN_NAME}/d"
+    with pytest.raises(PluginError, match="setting `array`"):
+        disks.new_attacher()
 
 
 def test_an_unknown_mode_is_refused(tmp_path: Path):

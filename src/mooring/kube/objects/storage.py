@@ -1,7 +1,5 @@
 """The group storage.k8s.io: classes, VolumeAttachments, CSI drivers and nodes."""
 
-# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
-
 from __future__ import annotations
 
 from typing import Any

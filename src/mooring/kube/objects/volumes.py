@@ -1,7 +1,5 @@
 """Volumes inside pods (core group): their sources and where containers mount them."""
 
-# ruff: noqa: RUF012 -- msgspec gives every object an empty dict of its own.
-
 from __future__ import annotations
 
 from typing import Any

@@ -9,6 +9,7 @@ default, or `directory`, which needs no privileges for devices).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
@@ -42,17 +43,22 @@ class DiskPlugin(
     """The plugin. Its array is the same for all processes of a machine that have the same setting."""
 
     _host: VolumeHost
-    _array: DiskArray
     _formats: bool
 
     def init(self, host: VolumeHost) -> None:
+        self._host = host
         settings = host.settings(PLUGIN_NAME)
+        self._formats = settings.get("mode", "loop") == "loop"
+        if "array" in settings:
+            _ = self._array  # a setting that is wrong is said at the start
+
+    @cached_property
+    def _array(self) -> DiskArray:
+        """The array, once something is to be done there: who only asks for names and abilities needs no setting."""
+        settings = self._host.settings(PLUGIN_NAME)
         if "array" not in settings:
             raise PluginError(f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array")
-        mode = settings.get("mode", "loop")
-        self._host = host
-        self._array = DiskArray(Path(settings["array"]), mode)
-        self._formats = mode == "loop"
+        return DiskArray(Path(settings["array"]), settings.get("mode", "loop"))
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
