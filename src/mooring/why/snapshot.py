@@ -105,18 +105,13 @@ def claims_of(pod: Pod) -> list[str]:
 
 async def read(client: Client, plugins: PluginManager) -> Snapshot:
     """Everything that an explanation may need, by lists side by side. Raises `KubeError`."""
-    async with asyncio.TaskGroup() as group:
-
-        def listed(kind: type[T]) -> asyncio.Task[Listing[T]]:
-            return group.create_task(client.list(kind))
-
-        pods, pvcs, pvs, classes = (
-            listed(Pod),
-            listed(PersistentVolumeClaim),
-            listed(PersistentVolume),
-            listed(StorageClass),
-        )
-        nodes, records, drivers, events = listed(Node), listed(VolumeAttachment), listed(CSIDriver), listed(Event)
+    list_of = client.list
+    pods, pvcs, pvs, classes = await asyncio.gather(
+        list_of(Pod), list_of(PersistentVolumeClaim), list_of(PersistentVolume), list_of(StorageClass)
+    )
+    nodes, records, drivers, events = await asyncio.gather(
+        list_of(Node), list_of(VolumeAttachment), list_of(CSIDriver), list_of(Event)
+    )
     return Snapshot(
         plugins,
         pods=_by_key(pods),
@@ -126,12 +121,12 @@ async def read(client: Client, plugins: PluginManager) -> Snapshot:
         nodes=_by_key(nodes),
         attachments=_by_key(records),
         drivers=_by_key(drivers),
-        events=_by_subject(events.result().items),
+        events=_by_subject(events.items),
     )
 
 
-def _by_key(task: asyncio.Task[Listing[T]]) -> dict[str, T]:
-    return {each.key: each for each in task.result().items}
+def _by_key(listing: Listing[T]) -> dict[str, T]:
+    return {each.key: each for each in listing.items}
 
 
 def _by_subject(events: Iterable[Event]) -> dict[str, tuple[Event, ...]]:
