@@ -76,7 +76,8 @@ async def measure(target: Target) -> Figures:
         figures = {"ready, s": target.ready, **await creates(target), **await lists(target)}
         figures[f"resident with {PODS} pods, MiB"] = resident(target.pids)
         figures |= await watches.latency(target)
-        figures |= await watches.fan_out(target)
+        figures |= await watches.resumed(target)
+        figures |= await watches.live(target)
         return figures
 
 

@@ -37,7 +37,7 @@ class Watches:
     def __init__(self, order: Order) -> None:
         self._poll = select.epoll()
         self._buffer = bytearray(256 * 1024)
-        self._early = 0
+        self._early = self._last = 0
         context = ssl.create_default_context(cafile=order["authority"])
         address = urlsplit(order["url"])
         connected = [_connect(context, address.hostname or "", address.port or 443) for _ in order["paths"]]
@@ -76,12 +76,13 @@ class Watches:
         count = 0
         try:
             while size := source.recv_into(self._buffer):
+                self._last = size
                 count += self._buffer.count(MARK, 0, size)
                 if not source.pending():
                     return count
         except ssl.SSLWantReadError:
             return count
-        raise RuntimeError("the server ended a watch")
+        raise RuntimeError(f"the server ended a watch: {bytes(self._buffer[: self._last])[-300:]!r}")
 
 
 def _connect(context: ssl.SSLContext, host: str, port: int) -> ssl.SSLSocket:

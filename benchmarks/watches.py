@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import statistics
 import sys
 import time
@@ -18,13 +19,18 @@ from benchmarks.target import PODS_PATH, Figures, Target, pod
 WATCHERS = 1_000
 EVENTS = 100
 FAN_WATCHERS = 100
-FAN_EVENTS = 10_000
+RESUMED_EVENTS = 10_000
+LIVE_EVENTS = 2_000
 IN_FLIGHT = 32
 _PATIENCE_SECONDS = 300.0
 _LONGEST_LINE = 2**26
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 Arrivals = list[tuple[float, int]]
+
+
+class Ended(Exception):
+    """The server ended a watch; the reader has printed its last words."""
 
 
 class Reader:
@@ -43,7 +49,7 @@ class Reader:
         assert self._process.stdout
         line = await asyncio.wait_for(self._process.stdout.readline(), _PATIENCE_SECONDS)
         if not line:
-            raise RuntimeError("the reader of the watches ended; its error is above")
+            raise Ended
         return json.loads(line)
 
     async def arrivals(self) -> Arrivals:
@@ -120,38 +126,49 @@ async def _delays(target: Target, paths: Sequence[str], told: int, write: Callab
     }
 
 
-async def fan_out(target: Target) -> Figures:
-    """How many events reach a hundred watchers in a second: when they were written before, and as they are written."""
-    await target.call("POST", CONFIG_MAPS, {"metadata": {"name": "fan"}})
-    deliveries = FAN_WATCHERS * FAN_EVENTS
+async def resumed(target: Target) -> Figures:
+    """How many events a second reach a hundred watchers that resume from before them; NaN if the server has not kept
+    the events."""
+    for writer in range(IN_FLIGHT):
+        await target.call("POST", CONFIG_MAPS, {"metadata": {"name": f"fan-{writer}"}})
     paths = [await _watch(target, CONFIG_MAPS)] * FAN_WATCHERS
-    writes = await _write(target, FAN_EVENTS)
-    async with reading(target, paths) as reader:
-        await reader.say(deliveries)
-        resumed = (await reader.arrivals())[-1][0] - reader.began
+    writes = await _write(target, RESUMED_EVENTS)
+    deliveries = FAN_WATCHERS * RESUMED_EVENTS
+    try:
+        async with reading(target, paths) as reader:
+            await reader.say(deliveries)
+            rate = deliveries / ((await reader.arrivals())[-1][0] - reader.began)
+    except Ended:
+        rate = math.nan
+    return {
+        f"patches/s unwatched, {IN_FLIGHT} in flight": writes,
+        f"deliveries/s to {FAN_WATCHERS} watchers that resume": rate,
+    }
 
+
+async def live(target: Target) -> Figures:
+    """How many events a second reach a hundred watchers while a writer does not stop."""
     paths = [await _watch(target, CONFIG_MAPS)] * FAN_WATCHERS
+    deliveries = FAN_WATCHERS * LIVE_EVENTS
     async with reading(target, paths) as reader:
         await reader.say(deliveries)
         began = time.perf_counter()
-        watched = await _write(target, FAN_EVENTS)
-        live = (await reader.arrivals())[-1][0] - began
+        writes = await _write(target, LIVE_EVENTS)
+        rate = deliveries / ((await reader.arrivals())[-1][0] - began)
     return {
-        f"deliveries/s to {FAN_WATCHERS} watchers that resume": deliveries / resumed,
-        f"deliveries/s to {FAN_WATCHERS} watchers, as written": deliveries / live,
-        f"patches/s meanwhile, {IN_FLIGHT} in flight": watched,
-        f"patches/s unwatched, {IN_FLIGHT} in flight": writes,
+        f"patches/s with {FAN_WATCHERS} watchers": writes,
+        f"deliveries/s to {FAN_WATCHERS} watchers, as written": rate,
     }
 
 
 async def _write(target: Target, events: int) -> float:
-    """Marks one object so often; returns the writes of a second."""
+    """That many patches, each writer's on an object of its own; returns how many a second."""
     numbers = iter(range(events))
 
-    async def write() -> None:
+    async def write(writer: int) -> None:
         for number in numbers:
-            await _mark(target, f"{CONFIG_MAPS}/fan", number)
+            await _mark(target, f"{CONFIG_MAPS}/fan-{writer}", number)
 
     began = time.perf_counter()
-    await asyncio.gather(*(write() for _ in range(IN_FLIGHT)))
+    await asyncio.gather(*(write(writer) for writer in range(IN_FLIGHT)))
     return events / (time.perf_counter() - began)
