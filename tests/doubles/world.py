@@ -17,6 +17,7 @@ from mooring.apiserver import Server
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -39,6 +40,7 @@ BY_NAME: dict[str, type[Any]] = {
     "attachdetach": AttachDetachController,
     "attacher": AttacherController,
     "binding": BindingController,
+    "cleanup": CleanupController,
     "deployment": DeploymentController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.controllers.scheduling.decide import PodVolume, choose
 from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
+from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.volumes.errors import ClaimError, VolumeError
 from mooring.why.cause import Cause, about, fine
@@ -126,7 +127,7 @@ def _on_node(pod: Pod, known: Snapshot) -> Cause:
     troubled = next((each for each in _statuses(pod) if _trouble(each)), None)
     if troubled is not None:
         return _container(pod, troubled, known)
-    if _ready(pod):
+    if ready_since(pod) is not None:
         return fine(pod, f"pod {pod.key} runs on node {pod.spec.node_name} and is ready", "Running")
     failed = known.warning(pod)
     if started:
@@ -186,10 +187,6 @@ def _event(pod: Pod, event: Event | None) -> Cause | None:
     if event is None:
         return None
     return Cause(about(pod), Reason(event.reason, event.message), since=event.last_timestamp or "")
-
-
-def _ready(pod: Pod) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
 
 
 def _scheduled_at(pod: Pod) -> str:

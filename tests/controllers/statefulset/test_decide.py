@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
-from mooring.controllers.statefulset.decide import REVISION, Act, decide, healthy, ordinal_of
-from mooring.controllers.statefulset.pods import claim_bodies, pod_body, revision_name
+from mooring.controllers.statefulset.decide import REVISION, Act, decide, is_ready, ordinal_of, revision_for
+from mooring.controllers.statefulset.pods import claim_bodies, claim_owners, pod_body, revision_name
 from mooring.kube.objects import (
+    ClaimRetentionPolicy,
     Condition,
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
     ObjectMeta,
     Ordinals,
+    OwnerReference,
+    PersistentVolumeClaim,
     Pod,
     PodStatus,
     RollingUpdate,
     StatefulSet,
     StatefulSetSpec,
+    StatefulSetStatus,
     UpdateStrategy,
 )
 
@@ -28,18 +37,25 @@ def stateful_set(replicas: int = 3, *, deleting: bool = False, **spec: Any) -> S
 
 
 def pod(
-    ordinal: int, phase: str = "Running", *, ready: bool = True, deleting: bool = False, revision: str = "r1"
-) -> Pod:
+    ordinal: int, phase: str = "Running", *, ready: bool = True, deleting: bool = False, revision: str = "r1",
+    waiting: str = "",
+) -> Pod:  # fmt: skip
     metadata = ObjectMeta(
         name=f"app-{ordinal}", labels={REVISION: revision}, deletion_timestamp="t" if deleting else None
     )
-    conditions = (Condition(type="Ready", status="True" if ready else "False"),)
-    return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions))
+    since = "2030-01-01T00:00:00Z"
+    conditions = (Condition(type="Ready", status="True" if ready else "False", last_transition_time=since),)
+    state = ContainerState(waiting=ContainerStateWaiting(reason=waiting) if waiting else None)
+    statuses = (ContainerStatus(name="main", state=state),)
+    return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions, container_statuses=statuses))
+
+
+NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
 
 
 def steps(given_set: StatefulSet, *pods: Pod, revision: str = "r1") -> list[tuple[Act, int]]:
     by_ordinal = {int(each.name.rpartition("-")[2]): each for each in pods}
-    return [(step.act, step.ordinal) for step in decide(given_set, by_ordinal, revision)]
+    return [(step.act, step.ordinal) for step in decide(given_set, by_ordinal, revision, NOW)]
 
 
 def test_pods_are_created_in_order_each_after_its_predecessor_is_ready():
@@ -87,6 +103,47 @@ def test_a_partition_and_on_delete_hold_an_update_back():
     assert steps(stateful_set(update_strategy=on_delete), pod(0), pod(1), pod(2), revision="r2") == []
 
 
+def test_several_at_once_where_so_many_may_be_unavailable():
+    two = UpdateStrategy(rolling_update=RollingUpdate(max_unavailable=2))
+    old = [pod(0), pod(1), pod(2)]
+    assert steps(stateful_set(update_strategy=two), *old, revision="r2") == [(Act.DELETE, 2), (Act.DELETE, 1)]
+    coming = pod(2, revision="r2", ready=False)
+    both = {"update_strategy": two, "pod_management_policy": "Parallel"}
+    assert steps(stateful_set(**both), *old[:2], coming, revision="r2") == [(Act.DELETE, 1)]
+
+
+def test_a_broken_pod_of_the_old_template_does_not_keep_the_new_one_away():
+    """Upstream waits for it for ever (kubernetes issue 67250), until somebody deletes it."""
+    broken = pod(1, "Pending", ready=False, waiting="CrashLoopBackOff")
+    assert steps(stateful_set(2), pod(0), broken, revision="r1") == []
+    assert steps(stateful_set(2), pod(0), broken, revision="r2") == [(Act.DELETE, 1)]
+    starting = pod(1, "Pending", ready=False, waiting="ContainerCreating")
+    assert steps(stateful_set(2), pod(0), starting, revision="r2") == []
+
+
+def test_with_parallel_an_old_pod_that_is_not_ready_is_replaced_by_an_update():
+    assert steps(stateful_set(1, pod_management_policy="Parallel"), pod(0, ready=False), revision="r2") == [
+        (Act.DELETE, 0)
+    ]
+
+
+def test_a_pod_must_have_been_ready_for_long_enough():
+    assert steps(stateful_set(2, min_ready_seconds=30), pod(0)) == [(Act.CREATE, 1)]
+    assert steps(stateful_set(2, min_ready_seconds=31), pod(0)) == []
+
+
+def test_below_the_partition_a_pod_is_made_of_the_revision_before_the_update():
+    held_back = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
+    halfway = StatefulSet(
+        spec=StatefulSetSpec(replicas=3, update_strategy=held_back), status=StatefulSetStatus(current_revision="old")
+    )
+    assert [revision_for(halfway, ordinal, "new") for ordinal in range(3)] == ["old", "old", "new"]
+    on_delete = StatefulSet(
+        spec=StatefulSetSpec(update_strategy=UpdateStrategy(type="OnDelete")), status=halfway.status
+    )
+    assert revision_for(on_delete, 0, "new") == "new"
+
+
 def test_ordinals_may_start_elsewhere():
     assert steps(stateful_set(2, ordinals=Ordinals(start=5)), pod(5)) == [(Act.CREATE, 6)]
 
@@ -119,7 +176,7 @@ POLICIES = st.sampled_from(["OrderedReady", "Parallel"])
 def test_an_identity_is_given_only_where_no_pod_has_it_and_nothing_is_deleted_twice(
     pods: dict[int, Pod], replicas: int, policy: str
 ):
-    for step in decide(stateful_set(replicas, pod_management_policy=policy), pods, "r2"):
+    for step in decide(stateful_set(replicas, pod_management_policy=policy), pods, "r2", NOW):
         if step.act is Act.CREATE:
             assert step.ordinal not in pods
             assert step.ordinal < replicas
@@ -129,11 +186,11 @@ def test_an_identity_is_given_only_where_no_pod_has_it_and_nothing_is_deleted_tw
 
 @given(PODS, st.integers(0, 4))
 def test_ordered_means_one_change_at_a_time(pods: dict[int, Pod], replicas: int):
-    assert len(decide(stateful_set(replicas), pods, "r2")) <= 1
+    assert len(decide(stateful_set(replicas), pods, "r2", NOW)) <= 1
 
 
-def test_a_pod_on_its_way_out_is_not_healthy():
-    assert [healthy(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [True, False, False]
+def test_a_pod_on_its_way_out_is_not_ready():
+    assert [is_ready(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [True, False, False]
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------
@@ -146,7 +203,7 @@ CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]
 
 
 def test_a_pods_body_has_name_labels_owner_and_the_identitys_claim():
-    body = pod_body(stateful_set(template=TEMPLATE, volume_claim_templates=(CLAIM,)), 2, "rev")
+    body = pod_body(stateful_set(template=TEMPLATE, volume_claim_templates=(CLAIM,)), 2, "rev", TEMPLATE)
     assert body["metadata"]["name"] == "app-2"
     assert body["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "2"
     assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
@@ -165,3 +222,35 @@ def test_the_revision_is_named_after_the_templates_content():
     one, same = stateful_set(template=TEMPLATE), stateful_set(5, template=dict(reversed(TEMPLATE.items())))
     assert revision_name(one) == revision_name(same)
     assert revision_name(one) != revision_name(stateful_set(template={}))
+
+
+SET = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="app", uid="u")
+POD = OwnerReference(api_version="v1", kind="Pod", name="app-1", uid="p")
+STRANGER = OwnerReference(api_version="example.com/v1", kind="Backup", name="b", uid="b")
+
+
+@pytest.mark.parametrize(
+    ("when_deleted", "when_scaled", "condemned", "expected"),
+    [
+        ("Retain", "Retain", False, []),
+        ("Retain", "Retain", True, []),
+        ("Delete", "Retain", False, ["u"]),
+        ("Delete", "Retain", True, ["u"]),
+        ("Retain", "Delete", False, []),
+        ("Retain", "Delete", True, ["p"]),
+        ("Delete", "Delete", False, ["u"]),
+        ("Delete", "Delete", True, ["p"]),
+    ],
+)
+@pytest.mark.parametrize("held", [(), (SET,), (POD,), (STRANGER, POD)])
+def test_a_claim_goes_with_whom_the_retention_policy_says(
+    when_deleted: str, when_scaled: str, condemned: bool, expected: list[str], held: tuple[OwnerReference, ...]
+):
+    policy = ClaimRetentionPolicy(when_deleted=when_deleted, when_scaled=when_scaled)
+    of_set = stateful_set(persistent_volume_claim_retention_policy=policy)
+    claim = PersistentVolumeClaim(metadata=ObjectMeta(name="data-app-1", owner_references=held))
+    mine = Pod(metadata=ObjectMeta(name="app-1", uid="p"))
+    owners = claim_owners(of_set, claim, mine, condemned)
+    now = [each.uid for each in held] if owners is None else [each["uid"] for each in owners]
+    assert [uid for uid in now if uid != "b"] == expected
+    assert ("b" in now) == (STRANGER in held), "other owners are left alone"

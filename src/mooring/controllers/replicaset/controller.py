@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from mooring.controllers.replicaset.decide import Owner, Plan, available_at, decide, selector_of
+from mooring.controllers.replicaset.decide import Owner, Plan, decide, selector_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
 from mooring.kube.owners import owner_reference
+from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
 MOST_AT_ONCE = 500

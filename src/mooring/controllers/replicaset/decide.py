@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
+from mooring.kube.readiness import ready_since
 from mooring.kube.selectors import LabelSelector, label_selector_from_object
-from mooring.kube.times import parse_time
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 Owner = ReplicaSet | ReplicationController
@@ -52,18 +51,6 @@ def decide(owner: Owner, pods: Sequence[Pod]) -> Plan:
     held = [pod for pod in ours if pod not in release] + list(adopt)
     surplus = len(held) - owner.spec.replicas
     return Plan(adopt, release, max(-surplus, 0), tuple(_least_needed(held)[: max(surplus, 0)]))
-
-
-def ready_since(pod: Pod) -> datetime | None:
-    """Since when the pod is ready, or None if it is not."""
-    ready = next((each for each in pod.status.conditions if each.type == "Ready" and each.status == "True"), None)
-    return None if ready is None else parse_time(ready.last_transition_time or "1970-01-01T00:00:00Z")
-
-
-def available_at(pod: Pod, min_ready_seconds: int) -> datetime | None:
-    """When the pod counts as available: ready for so long. None while it is not ready."""
-    since = ready_since(pod)
-    return None if since is None else since + timedelta(seconds=min_ready_seconds)
 
 
 def _least_needed(pods: Sequence[Pod]) -> list[Pod]:

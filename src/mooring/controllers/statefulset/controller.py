@@ -8,12 +8,31 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from mooring.controllers.statefulset.decide import REVISION, Act, Step, decide, healthy, ordinal_of
-from mooring.controllers.statefulset.pods import claim_bodies, pod_body, revision_body, revision_name
+from mooring.controllers.statefulset.decide import (
+    REVISION,
+    Act,
+    Step,
+    decide,
+    is_available,
+    is_ready,
+    ordinal_of,
+    ordinals,
+    revision_for,
+)
+from mooring.controllers.statefulset.pods import (
+    claim_bodies,
+    claim_name,
+    claim_owners,
+    pod_body,
+    revision_body,
+    revision_name,
+    template_of,
+)
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
 
@@ -26,7 +45,7 @@ class StatefulSetController(Controller):
         super().__init__(client, now=now, random=random)
         self._sets = self.watch(StatefulSet, lambda stateful_set: [stateful_set.key])
         self._pods = self.watch(Pod, _owners, indexers={"owner": _owner_uids})
-        self._claims = self.watch(PersistentVolumeClaim)
+        self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
         self._revisions = self.watch(ControllerRevision, indexers={"owner": _owner_uids})
 
     async def reconcile(self, key: str) -> None:
@@ -36,26 +55,60 @@ class StatefulSetController(Controller):
             return
         revision = await self._revision(stateful_set)
         pods = self._pods_of(stateful_set)
-        for step in decide(stateful_set, pods, revision):
+        await self._keep_or_give_up_claims(stateful_set, pods)
+        for step in decide(stateful_set, pods, revision, self.now()):
             self.log.info(step.act.value, set=key, ordinal=step.ordinal, reason=step.reason.message)
             await self._take(stateful_set, step, pods, revision)
         await self._update_status(stateful_set, revision)
+        await self._forget_revisions(stateful_set, revision, pods)
 
     def _pods_of(self, stateful_set: StatefulSet) -> dict[int, Pod]:
         pods = {ordinal_of(stateful_set, pod): pod for pod in self._pods.by_index("owner", stateful_set.uid)}
         return {ordinal: pod for ordinal, pod in pods.items() if ordinal is not None}
 
     async def _revision(self, stateful_set: StatefulSet) -> str:
+        """The name of the present template's revision. One that is rolled back to becomes the newest again."""
         name = revision_name(stateful_set)
-        if self._revisions.get(f"{stateful_set.namespace}/{name}") is None and not stateful_set.deleting:
-            held = self._revisions.by_index("owner", stateful_set.uid)
-            number = 1 + max((each.revision for each in held), default=0)
-            try:
-                body = revision_body(stateful_set, number)
-                self._revisions.accept(await self.client.create(ControllerRevision, body, stateful_set.namespace))
-            except AlreadyExists:
-                self.log.debug("revision exists", revision=name)
+        if stateful_set.deleting:
+            return name
+        held = self._revisions.by_index("owner", stateful_set.uid)
+        newest = max((each.revision for each in held), default=0)
+        found = self._revisions.get(f"{stateful_set.namespace}/{name}")
+        if found is None:
+            await self._create_revision(stateful_set, newest + 1)
+        elif found.revision < newest:
+            self._revisions.accept(await self.client.revise(found, {"revision": newest + 1}))
         return name
+
+    async def _create_revision(self, stateful_set: StatefulSet, number: int) -> None:
+        body = revision_body(stateful_set, number)
+        try:
+            self._revisions.accept(await self.client.create(ControllerRevision, body, stateful_set.namespace))
+        except AlreadyExists:
+            self.log.debug("revision exists", revision=body["metadata"]["name"])
+
+    async def _forget_revisions(self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]) -> None:
+        """Revisions that no pod has, beyond `revisionHistoryLimit`, the oldest first."""
+        status = stateful_set.status
+        used = {revision, status.current_revision, status.update_revision}
+        used |= {pod.metadata.labels.get(REVISION, "") for pod in pods.values()}
+        held = self._revisions.by_index("owner", stateful_set.uid)
+        idle = sorted((each for each in held if each.name not in used), key=lambda each: each.revision)
+        for each in idle[: max(len(idle) - stateful_set.spec.revision_history_limit, 0)]:
+            await self.client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)
+
+    async def _keep_or_give_up_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
+        """Who owns a claim decides what it goes with: settled before a pod is scaled away or the set is deleted."""
+        wanted = ordinals(stateful_set)
+        for ordinal in {*wanted, *pods}:
+            for template in stateful_set.spec.volume_claim_templates:
+                claim = self._claims.get(f"{stateful_set.namespace}/{claim_name(stateful_set, template, ordinal)}")
+                if claim is None or claim.deleting:
+                    continue
+                owners = claim_owners(stateful_set, claim, pods.get(ordinal), ordinal not in wanted)
+                if owners is not None:
+                    patch = {"metadata": {"ownerReferences": owners}}
+                    self._claims.accept(await self.client.revise(claim, patch))
 
     async def _take(self, stateful_set: StatefulSet, step: Step, pods: dict[int, Pod], revision: str) -> None:
         try:
@@ -74,9 +127,10 @@ class StatefulSetController(Controller):
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:
         for body in claim_bodies(stateful_set, ordinal):
-            await self._ensure_claim(stateful_set, body)
+            if not await self._ensure_claim(stateful_set, body):
+                return
         try:
-            created = await self.client.create(Pod, pod_body(stateful_set, ordinal, revision), stateful_set.namespace)
+            created = await self.client.create(Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace)
         except AlreadyExists:
             # The cache is late, or somebody else's pod has the name: its change brings us back.
             self.queue.add_after(stateful_set.key, 1.0)
@@ -85,28 +139,42 @@ class StatefulSetController(Controller):
         message = f"create Pod {created.name} in StatefulSet {stateful_set.name} successful"
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
 
-    async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> None:
+    def _body(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
+        kept = self._revisions.get(f"{stateful_set.namespace}/{revision_for(stateful_set, ordinal, revision)}")
+        if kept is None or kept.name == revision:
+            return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
+        return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
+
+    async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> bool:
+        """Whether the claim is there to stay. One that is being deleted is waited for: its end brings us back."""
         name = body["metadata"]["name"]
-        if self._claims.get(f"{stateful_set.namespace}/{name}") is not None:
-            return
+        found = self._claims.get(f"{stateful_set.namespace}/{name}")
+        if found is not None:
+            return not found.deleting
         try:
             created = await self.client.create(PersistentVolumeClaim, body, stateful_set.namespace)
         except AlreadyExists:
-            return
+            return True
         self._claims.accept(created)
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", f"create Claim {name} successful")
+        return True
 
     async def _update_status(self, stateful_set: StatefulSet, revision: str) -> None:
         pods = list(self._pods_of(stateful_set).values())
         updated = sum(pod.metadata.labels.get(REVISION) == revision for pod in pods)
-        ready = sum(healthy(pod) for pod in pods)
+        now, least = self.now(), stateful_set.spec.min_ready_seconds
+        ready = sum(is_ready(pod) for pod in pods)
+        available = sum(is_available(pod, least, now) for pod in pods)
+        waiting = [moment for pod in pods if (moment := available_at(pod, least)) is not None and moment > now]
+        if waiting:
+            self.queue.add_after(stateful_set.key, (min(waiting) - now).total_seconds())
         done = updated == len(pods) == stateful_set.spec.replicas
         current = revision if done or not stateful_set.status.current_revision else stateful_set.status.current_revision
         wanted: dict[str, Any] = {
             "observedGeneration": stateful_set.metadata.generation,
             "replicas": len(pods),
             "readyReplicas": ready,
-            "availableReplicas": ready,
+            "availableReplicas": available,
             "currentReplicas": sum(pod.metadata.labels.get(REVISION) == current for pod in pods),
             "updatedReplicas": updated,
             "currentRevision": current,
@@ -128,6 +196,14 @@ class StatefulSetController(Controller):
         if wanted != held:
             answer = await self.client.revise(stateful_set, {"status": wanted}, subresource="status", any_version=True)
             self._sets.accept(answer)
+
+    def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
+        """A claim has no reference to its set, but its name tells; the set may be waiting for it to be gone."""
+        if not claim.deleting:
+            return []
+        name = claim.name.rpartition("-")[0]
+        sets = (each for each in self._sets.items() if each.namespace == claim.namespace)
+        return [each.key for each in sets if name.endswith(f"-{each.name}")]
 
 
 def _owners(pod: Pod) -> list[str]:

@@ -8,10 +8,12 @@ the API's uniqueness of names keeps two pods of one identity apart. Nothing is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
-from mooring.kube.objects import Pod, StatefulSet
+from mooring.kube.objects import Pod, RollingUpdate, StatefulSet
+from mooring.kube.readiness import available_at, ready_since
 from mooring.kube.reason import Reason
 
 REVISION = "controller-revision-hash"
@@ -38,41 +40,69 @@ def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
     return int(number) if parent == stateful_set.name and number.isdecimal() else None
 
 
-def healthy(pod: Pod) -> bool:
+class Pods(NamedTuple):
+    """The pods of a set by ordinal, and at what time they are looked at."""
+
+    by_ordinal: Mapping[int, Pod]
+    min_ready_seconds: int
+    now: datetime
+
+    def healthy(self, ordinal: int) -> bool:
+        """Running, ready for long enough, and not on its way out."""
+        pod = self.by_ordinal.get(ordinal)
+        return pod is not None and is_available(pod, self.min_ready_seconds, self.now)
+
+
+def is_ready(pod: Pod) -> bool:
     """Running and ready, and not on its way out."""
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-    return pod.status.phase == "Running" and ready and not pod.deleting
+    return pod.status.phase == "Running" and ready_since(pod) is not None and not pod.deleting
 
 
-def decide(stateful_set: StatefulSet, pods: Mapping[int, Pod], revision: str) -> list[Step]:
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Ready for `min_ready_seconds` seconds."""
+    moment = available_at(pod, min_ready_seconds)
+    return is_ready(pod) and moment is not None and moment <= now
+
+
+def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime) -> list[Step]:
     """The next steps: none or one with OrderedReady, possibly several with Parallel."""
     if stateful_set.deleting:
         return []
-    wanted = _ordinals(stateful_set)
+    pods = Pods(by_ordinal, stateful_set.spec.min_ready_seconds, now)
+    wanted = ordinals(stateful_set)
     parallel = stateful_set.spec.pod_management_policy == "Parallel"
     steps = _replace_and_create(wanted, pods, parallel)
-    if steps or (not parallel and not all(o in pods and healthy(pods[o]) for o in wanted)):
-        return steps if parallel else steps[:1]
-    condemned = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+    if steps or (not parallel and not all(pods.healthy(ordinal) for ordinal in wanted)):
+        # A pod of the old template that cannot become ready must not keep the new one away for ever.
+        return (steps if parallel else steps[:1]) or _roll(stateful_set, wanted, pods, revision, broken_only=True)
+    condemned = sorted((ordinal for ordinal in by_ordinal if ordinal not in wanted), reverse=True)
     if condemned:
-        return _scale_down(condemned, pods, parallel)
+        return _scale_down(condemned, by_ordinal, parallel)
     return _roll(stateful_set, wanted, pods, revision)
 
 
-def _ordinals(stateful_set: StatefulSet) -> range:
+def ordinals(stateful_set: StatefulSet) -> range:
+    """The identities that the set should have."""
     start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals else 0
     return range(start, start + stateful_set.spec.replicas)
 
 
-def _replace_and_create(wanted: range, pods: Mapping[int, Pod], parallel: bool) -> list[Step]:
+def revision_for(stateful_set: StatefulSet, ordinal: int, revision: str) -> str:
+    """Of which revision a pod is made: below a rolling update's partition the one before the update."""
+    strategy, wanted = stateful_set.spec.update_strategy, ordinals(stateful_set)
+    kept = strategy.type == "RollingUpdate" and ordinal < wanted.start + strategy.rolling_update.partition
+    return stateful_set.status.current_revision or revision if kept else revision
+
+
+def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[Step]:
     steps: list[Step] = []
     for ordinal in wanted:
-        pod = pods.get(ordinal)
+        pod = pods.by_ordinal.get(ordinal)
         if pod is None:
             steps.append(Step(Act.CREATE, ordinal, Reason("Missing", "has no pod")))
         elif pod.finished and not pod.deleting:
             steps.append(Step(Act.DELETE, ordinal, Reason("Finished", f"its pod is {pod.status.phase}")))
-        if not parallel and (pod is None or not healthy(pod)):
+        if not parallel and not pods.healthy(ordinal):
             return steps  # predecessors first
     return steps
 
@@ -84,16 +114,38 @@ def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod], parallel: boo
     return steps if parallel else steps[:1]
 
 
-def _roll(stateful_set: StatefulSet, wanted: range, pods: Mapping[int, Pod], revision: str) -> list[Step]:
+def _roll(
+    stateful_set: StatefulSet, wanted: range, pods: Pods, revision: str, *, broken_only: bool = False
+) -> list[Step]:
+    """From the top, pods of an older revision: each after those above it are ready, or as many at once as may be
+    unavailable. What is not healthy anyway costs nothing."""
     strategy = stateful_set.spec.update_strategy
-    if strategy.type != "RollingUpdate" or any(o not in pods for o in wanted):
+    if strategy.type != "RollingUpdate" or any(ordinal not in pods.by_ordinal for ordinal in wanted):
         return []
+    first = wanted.start + strategy.rolling_update.partition
+    budget = _most_unavailable(strategy.rolling_update, len(wanted))
+    steps: list[Step] = []
     for ordinal in reversed(wanted):
-        pod = pods[ordinal]
-        if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION) != revision:
-            if pod.deleting:
-                return []
-            return [Step(Act.DELETE, ordinal, Reason("Outdated", "is of an older revision"))]
-        if not healthy(pod):
-            return []
-    return []
+        pod, healthy = pods.by_ordinal[ordinal], pods.healthy(ordinal)
+        outdated = ordinal >= first and pod.metadata.labels.get(REVISION) != revision and not pod.deleting
+        if outdated and (_is_broken(pod) or not broken_only):
+            steps.append(Step(Act.DELETE, ordinal, Reason("Outdated", "is of an older revision")))
+            budget -= 1
+        elif not healthy:
+            budget -= 1
+        if budget <= 0:
+            break
+    return steps
+
+
+def _most_unavailable(rolling: RollingUpdate, replicas: int) -> int:
+    given = rolling.max_unavailable
+    if given is None:
+        return 1
+    return max(given if isinstance(given, int) else int(given.rstrip("%")) * replicas // 100, 1)
+
+
+def _is_broken(pod: Pod) -> bool:
+    """Its containers cannot start, or start again and again."""
+    waiting = (each.state.waiting for each in pod.status.container_statuses)
+    return any(each is not None and each.reason not in ("", "ContainerCreating", "PodInitializing") for each in waiting)

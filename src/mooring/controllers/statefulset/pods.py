@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
+
 from mooring.controllers.statefulset.decide import POD_INDEX, POD_NAME, REVISION
-from mooring.kube.objects import StatefulSet
+from mooring.kube.objects import ControllerRevision, Object, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.owners import owner_reference, template_hash
 
 
@@ -55,9 +57,15 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
     return bodies
 
 
-def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
-    """The pod of one identity."""
-    template = copy.deepcopy(stateful_set.spec.template)
+def template_of(revision: ControllerRevision) -> dict[str, Any]:
+    """The template that a ControllerRevision keeps."""
+    template: dict[str, Any] = revision.data["spec"]["template"]
+    return {key: value for key, value in template.items() if key != "$patch"}
+
+
+def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str, template: dict[str, Any]) -> dict[str, Any]:
+    """The pod of one identity, made from the template of `revision`."""
+    template = copy.deepcopy(template)
     metadata: dict[str, Any] = template.get("metadata") or {}
     spec: dict[str, Any] = template.get("spec") or {}
     name = f"{stateful_set.name}-{ordinal}"
@@ -83,3 +91,26 @@ def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str
         },
         "spec": {**spec, "hostname": name, "subdomain": stateful_set.spec.service_name, "volumes": volumes},
     }
+
+
+def claim_owners(
+    stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod | None, condemned: bool
+) -> list[dict[str, Any]] | None:
+    """The claim's owner references as the retention policy wants them, or None if they are so.
+
+    A claim owned by the set goes with it; one owned by a condemned pod goes with that. Upstream's table:
+    with whenDeleted=Delete the set owns the claims of identities that stay; with whenScaled=Delete a pod that is scaled
+    away owns its claims. Other owners are left alone.
+    """
+    policy = stateful_set.spec.persistent_volume_claim_retention_policy
+    wanted: list[Object] = []
+    if policy.when_deleted == "Delete" and not (condemned and policy.when_scaled == "Delete"):
+        wanted.append(stateful_set)
+    if policy.when_scaled == "Delete" and condemned and pod is not None:
+        wanted.append(pod)
+    held = claim.metadata.owner_references
+    managed = [each for each in held if each.uid == stateful_set.uid or each.kind == "Pod"]
+    if {each.uid for each in managed} == {each.uid for each in wanted}:
+        return None
+    others = [msgspec.to_builtins(each) for each in held if each not in managed]
+    return [*others, *({**owner_reference(each), "controller": False} for each in wanted)]

@@ -11,6 +11,7 @@ is opaque to Mooring it is plain JSON (`dict[str, Any]`).
 from __future__ import annotations
 
 from mooring.kube.objects.apps import (
+    ClaimRetentionPolicy,
     ControllerRevision,
     Deployment,
     DeploymentSpec,
@@ -123,6 +124,7 @@ __all__ = [
     "CSINodeDriver",
     "CSINodeSpec",
     "CSIPersistentVolumeSource",
+    "ClaimRetentionPolicy",
     "Condition",
     "ConfigMap",
     "ConfigMapVolumeSource",

@@ -13,7 +13,10 @@ class PodTemplateSpec(Struct, frozen=True):
 
 
 class RollingUpdate(Struct, frozen=True):
+    """`max_unavailable`: a number of pods or a percentage of the replicas."""
+
     partition: int = 0
+    max_unavailable: int | str | None = None
 
 
 class UpdateStrategy(Struct, frozen=True):
@@ -23,6 +26,13 @@ class UpdateStrategy(Struct, frozen=True):
 
 class Ordinals(Struct, frozen=True):
     start: int = 0
+
+
+class ClaimRetentionPolicy(Struct, frozen=True):
+    """Retain or Delete, for the claims of a set that is deleted, and of identities that are scaled away."""
+
+    when_deleted: str = "Retain"
+    when_scaled: str = "Retain"
 
 
 class StatefulSetSpec(Struct, frozen=True):
@@ -36,6 +46,7 @@ class StatefulSetSpec(Struct, frozen=True):
     min_ready_seconds: int = 0
     ordinals: Ordinals | None = None
     revision_history_limit: int = 10
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
 
 
 class StatefulSetStatus(Struct, frozen=True):

@@ -16,6 +16,53 @@ class EnvVar(Struct, frozen=True):
     value_from: dict[str, Any] | None = None
 
 
+class EnvFromSource(Struct, frozen=True):
+    prefix: str = ""
+    config_map_ref: dict[str, Any] | None = None
+    secret_ref: dict[str, Any] | None = None
+
+
+class Handler(Struct, frozen=True):
+    """What a hook or a probe does. Exactly one is set."""
+
+    exec: dict[str, Any] | None = None
+    http_get: dict[str, Any] | None = None
+    tcp_socket: dict[str, Any] | None = None
+    grpc: dict[str, Any] | None = None
+    sleep: dict[str, Any] | None = None
+
+
+class Probe(Handler, frozen=True):
+    """Times in seconds; the defaults are those of the API."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    timeout_seconds: int = 1
+    success_threshold: int = 1
+    failure_threshold: int = 3
+    termination_grace_period_seconds: int | None = None
+
+
+class Lifecycle(Struct, frozen=True):
+    post_start: Handler | None = None
+    pre_stop: Handler | None = None
+
+
+class SecurityContext(Struct, frozen=True):
+    """Of a container; what is None is the pod's."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    read_only_root_filesystem: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    privileged: bool | None = None
+    capabilities: dict[str, Any] | None = None
+    seccomp_profile: dict[str, Any] | None = None
+    app_armor_profile: dict[str, Any] | None = None
+    se_linux_options: dict[str, Any] | None = None
+
+
 class Container(Struct, frozen=True):
     name: str = ""
     image: str = ""
@@ -23,10 +70,26 @@ class Container(Struct, frozen=True):
     args: tuple[str, ...] = ()
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
     volume_devices: tuple[VolumeDevice, ...] = ()
     resources: dict[str, Any] = {}
     ports: tuple[dict[str, Any], ...] = ()
+    restart_policy: str = ""
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    lifecycle: Lifecycle | None = None
+    termination_message_path: str = "/dev/termination-log"
+    termination_message_policy: str = "File"
+    security_context: SecurityContext | None = None
+    stdin: bool = False
+    tty: bool = False
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Of an init container: it is kept running beside the containers that come after it."""
+        return self.restart_policy == "Always"
 
 
 class Toleration(Struct, frozen=True):
@@ -43,6 +106,23 @@ class Affinity(Struct, frozen=True):
 
 class PodSecurityContext(Struct, frozen=True):
     fs_group: int | None = None
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    supplemental_groups: tuple[int, ...] = ()
+    seccomp_profile: dict[str, Any] | None = None
+    sysctls: tuple[dict[str, Any], ...] = ()
+
+
+class HostAlias(Struct, frozen=True):
+    ip: str = ""
+    hostnames: tuple[str, ...] = ()
+
+
+class PodDNSConfig(Struct, frozen=True):
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[dict[str, Any], ...] = ()
 
 
 class PodSpec(Struct, frozen=True):
@@ -60,6 +140,13 @@ class PodSpec(Struct, frozen=True):
     scheduler_name: str = "default-scheduler"
     service_account_name: str = ""
     security_context: PodSecurityContext | None = None
+    active_deadline_seconds: int | None = None
+    host_network: bool = False
+    host_pid: bool = msgspec.field(default=False, name="hostPID")
+    host_ipc: bool = msgspec.field(default=False, name="hostIPC")
+    host_aliases: tuple[HostAlias, ...] = ()
+    dns_policy: str = "ClusterFirst"
+    dns_config: PodDNSConfig | None = None
 
 
 class ContainerStateWaiting(Struct, frozen=True):

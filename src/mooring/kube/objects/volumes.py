@@ -88,6 +88,8 @@ class VolumeMount(Struct, frozen=True):
     mount_path: str = ""
     read_only: bool = False
     sub_path: str = ""
+    sub_path_expr: str = ""
+    mount_propagation: str = ""
 
 
 class VolumeDevice(Struct, frozen=True):
