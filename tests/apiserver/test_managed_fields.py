@@ -80,9 +80,9 @@ def test_a_field_of_another_manager_is_a_conflict_unless_forced(serve):
     async def story(api):
         await apply(api, f"{CONFIGMAPS}/a", configmap({"k": "1", "l": "1"}), "you")
         refusal = await api.refused(409, apply(api, f"{CONFIGMAPS}/a", configmap({"k": "2", "l": "1"})))
-        assert refusal.message == 'Apply failed with 1 conflict: conflict with "you" using v1: .data.k'
+        assert refusal.message == 'Apply failed with 1 conflict: conflict with "you": .data.k'
         assert refusal.status["details"]["causes"] == [
-            {"reason": "FieldManagerConflict", "message": 'conflict with "you" using v1', "field": ".data.k"}
+            {"reason": "FieldManagerConflict", "message": 'conflict with "you"', "field": ".data.k"}
         ]
         made = await apply(api, f"{CONFIGMAPS}/a", configmap({"k": "2", "l": "1"}), force=True)
         assert made["data"] == {"k": "2", "l": "1"}

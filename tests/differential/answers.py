@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 Obj = dict[str, Any]
 RECORDED = Path(__file__).parent / "real-1.36.json"
@@ -22,17 +22,22 @@ def recorded() -> Obj:
     return json.loads(RECORDED.read_text())
 
 
-def _shown(body: Any) -> str:
-    """An answer in short: the message of a failure, else the object."""
-    failed = isinstance(body, dict) and "message" in body
-    return json.dumps(cast(Obj, body)["message"] if failed else body)
+class Difference(NamedTuple):
+    """Where two answers differ, and what each has there."""
+
+    path: str
+    real: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: real {json.dumps(self.real)} ours {json.dumps(self.ours)}"
 
 
-def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Where two answers differ: the path, and both values."""
+def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
+    """Where two answers differ. Of answers with different status codes, only that."""
     if not path and expected["status"] != actual["status"]:
         told = [f"{each['status']} {_shown(each['body'])}" for each in (expected, actual)]
-        yield "status", f"real {told[0]} ours {told[1]}"
+        yield Difference("status", *told)
     elif isinstance(expected, dict) and isinstance(actual, dict):
         ours, theirs = cast(Obj, actual), cast(Obj, expected)
         for key in sorted(ours.keys() | theirs.keys()):
@@ -41,4 +46,10 @@ def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[st
         for index, (theirs, ours) in enumerate(zip(cast(Any, expected), cast(Any, actual), strict=True)):
             yield from differences(theirs, ours, f"{path}[{index}]")
     elif expected != actual:
-        yield path, f"real {json.dumps(expected)} ours {json.dumps(actual)}"
+        yield Difference(path, expected, actual)
+
+
+def _shown(body: Any) -> str:
+    """An answer in short: the message of a failure, else the object."""
+    failed = isinstance(body, dict) and "message" in body
+    return json.dumps(cast(Obj, body)["message"] if failed else body)

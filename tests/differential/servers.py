@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from itertools import count
 from random import Random
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import aiohttp
 from tests.differential.player import Send
@@ -29,7 +29,7 @@ def to_embedded(server: Server) -> Send:
     async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         parts = urlsplit(target)
         query = parse_qsl(parts.query, keep_blank_values=True)
-        answer = await server.handle(Request(method, parts.path, query, headers, body, ADMIN))
+        answer = await server.handle(Request(method, unquote(parts.path), query, headers, body, ADMIN))
         if answer.stream is None:
             return answer.status, answer.body
         return answer.status, b"".join([chunk async for chunk in answer.stream])

@@ -13,8 +13,8 @@ def test_the_real_server_answers_as_recorded(real: RealServer) -> None:
     found, kept = asyncio.run(play_to_real(real)), recorded()
     assert found.keys() == kept.keys(), "the script has changed: record it again"
     told = [
-        f"{name} {kept[name]['request']}\n    {path}: {told}"
+        f"{name} {kept[name]['request']}\n    {difference}"
         for name in kept
-        for path, told in differences(kept[name], found[name])
+        for difference in differences(kept[name], found[name])
     ]
     assert not told, "\n".join(told)

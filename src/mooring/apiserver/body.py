@@ -13,7 +13,7 @@ from mooring.apiserver.errors import BadRequest, Obj, TooLarge, UnsupportedMedia
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _MAX_DEPTH = 200
 _YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-OBJECT_TYPES = ("application/json", "application/yaml")
+OBJECT_TYPES = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 
 
 def media_type(content_type: str) -> str:

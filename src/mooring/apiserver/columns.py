@@ -219,7 +219,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Revision", cells.number("revision"), type="integer"),
         _AGE,
     ),
-    "configmaps": (_NAME, Column("Data", cells.configuration_size, type="integer"), _AGE),
+    "configmaps": (_NAME, Column("Data", cells.configuration_size), _AGE),
     "secrets": (_NAME, Column("Type", cells.at("type")), Column("Data", cells.count("data"), type="integer"), _AGE),
     "services": (
         _NAME,

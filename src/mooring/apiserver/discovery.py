@@ -12,6 +12,7 @@ from mooring.apiserver.reviews import REVIEWS
 from mooring.apiserver.store import encode
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_CREATED_ONLY = (*REVIEWS, Kind("", "v1", "Binding", "bindings"))
 _SUBRESOURCES: Mapping[str, tuple[str, str, str, Sequence[str]]] = {
     "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
     "binding": ("", "v1", "Binding", ("create",)),
@@ -49,7 +50,7 @@ def _wants_aggregated(accept: str) -> bool:
 def _groups(kinds: Kinds) -> Mapping[str, Mapping[str, list[Kind]]]:
     """Kinds by group and version, the preferred version first."""
     groups: dict[str, dict[str, list[Kind]]] = {}
-    for kind in (*kinds.all, *REVIEWS):
+    for kind in (*kinds.all, *_CREATED_ONLY):
         groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
     return {
         group: {name: versions[name] for name in sorted(versions, key=_precedence)}
@@ -83,7 +84,7 @@ def _aggregated_group(group: str, versions: Mapping[str, Iterable[Kind]]) -> Obj
 
 
 def _verbs(kind: Kind) -> Sequence[str]:
-    return ("create",) if kind in REVIEWS else _VERBS
+    return ("create",) if kind in _CREATED_ONLY else _VERBS
 
 
 def _aggregated_resource(kind: Kind) -> Obj:

@@ -3,10 +3,10 @@
     StoreFailed                    the log lost its word: nothing more is written (see `store`)
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
-      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it NoSuchPath),
-      MethodNotAllowed 405, NotAcceptable 406, AlreadyExists 409, Conflict 409, Expired 410, TooLarge 413,
-      UnsupportedMediaType 415, Invalid 422, TooManyRequests 429, Internal 500, Unclassified 500,
-      NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
+      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it UnknownPath, NoSuchPath),
+      MethodNotAllowed 405, NotAcceptable 406 (of it NoRepresentation), AlreadyExists 409, Conflict 409, Expired 410,
+      TooLarge 413, UnsupportedMediaType 415 (of it UnknownPatch), Invalid 422 (of it Rejected), TooManyRequests 429,
+      Internal 500, Unclassified 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
 
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
@@ -35,6 +35,8 @@ class ApiError(Exception):
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
+    generic: ClassVar[bool] = False
+    """Whether it is about the request rather than an object: the details are then there, and empty."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -52,7 +54,7 @@ class ApiError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details or self.generic:
             status["details"] = self.details
         return status | {"code": self.code}
 
@@ -80,6 +82,15 @@ class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
 
+class UnknownPath(NotFound):
+    """A path that names no resource."""
+
+    generic = True
+
+    def __init__(self) -> None:
+        super().__init__("the server could not find the requested resource")
+
+
 class NoSuchPath(NotFound):
     """A path below no group and version that is served: answered in plain text, as upstream's router does."""
 
@@ -88,11 +99,17 @@ class NoSuchPath(NotFound):
 
 
 class MethodNotAllowed(ApiError):
-    code, reason = 405, "MethodNotAllowed"
+    code, reason, generic = 405, "MethodNotAllowed", True
 
 
 class NotAcceptable(ApiError):
     code, reason = 406, "NotAcceptable"
+
+
+class NoRepresentation(NotAcceptable):
+    """Nothing that is accepted is a media type of this server."""
+
+    generic = True
 
 
 class AlreadyExists(ApiError):
@@ -115,8 +132,20 @@ class UnsupportedMediaType(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 
 
+class UnknownPatch(UnsupportedMediaType):
+    """A patch of a type that is none."""
+
+    generic = True
+
+
 class Invalid(ApiError):
     code, reason = 422, "Invalid"
+
+
+class Rejected(Invalid):
+    """A JSON patch that does not fit the object."""
+
+    generic = True
 
 
 class TooManyRequests(ApiError):
@@ -194,21 +223,25 @@ class FieldError:
         return f"{self.field}: {self.body}"
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def required(field: str, detail: str = "") -> FieldError:
     return FieldError("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
 
 
 def invalid_value(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {json.dumps(value)}: {detail}")
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {_json(value)}: {detail}")
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {json.dumps(value)}")
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_json(value)}")
 
 
 def not_among(field: str, value: Any) -> FieldError:
     """The field names something that is not there."""
-    return FieldError("FieldValueNotFound", field, f"Not found: {json.dumps(value)}")
+    return FieldError("FieldValueNotFound", field, f"Not found: {_json(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
@@ -219,9 +252,7 @@ def unsupported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
     """`allowed` is printed in the order of a sequence; sorted, if it has no order."""
     ordered = allowed if isinstance(allowed, Sequence) else sorted(allowed)
     names = ", ".join(f'"{name}"' for name in ordered)
-    return FieldError(
-        "FieldValueNotSupported", field, f"Unsupported value: {json.dumps(value)}: supported values: {names}"
-    )
+    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {_json(value)}: supported values: {names}")
 
 
 def invalid_options(options: str, *errors: FieldError) -> Invalid:

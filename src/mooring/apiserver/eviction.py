@@ -68,7 +68,10 @@ def spent(budget: Obj, pod: Obj, health: Health, now: str) -> Obj | None:
         raise forbidden(_RESOURCE, _name(budget), why)
     if health.allowed == 0:
         needed, current = health.desired, health.current
-        raise _refused(f"The disruption budget {_name(budget)} needs {needed} healthy pods and has {current} currently")
+        told = f"needs {needed} healthy pods and has {current} currently"
+        if current > needed:
+            told = "does not allow evicting pods currently"
+        raise _refused(f"The disruption budget {_name(budget)} {told}")
     return _with_disruption(budget, pod, now) if counted else None
 
 

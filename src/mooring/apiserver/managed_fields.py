@@ -137,14 +137,26 @@ def _released(
 
 
 def _conflict(found: Sequence[tuple[Entry, Path]], kind: Kind) -> Conflict:
+    by_manager: dict[str, list[str]] = {}
+    for entry, path in found:
+        by_manager.setdefault(_told(entry.manager, kind), []).append(printed(path))
     causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f'conflict with "{entry.manager.name}" using {kind.api_version}',
-            "field": printed(path),
-        }
-        for entry, path in found
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}
+        for manager, fields in by_manager.items()
+        for field in fields
     ]
-    told = ", ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    plural = "conflict" if len(found) == 1 else "conflicts"
-    return Conflict(f"Apply failed with {len(found)} {plural}: {told}", causes=causes)
+    if len(causes) == 1:
+        told = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = [line for who, fields in by_manager.items() for line in (f"conflicts with {who}:", *_listed(fields))]
+        told = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {told}", causes=causes)
+
+
+def _listed(fields: Iterable[str]) -> list[str]:
+    return [f"- {field}" for field in fields]
+
+
+def _told(manager: Manager, kind: Kind) -> str:
+    through = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+    return f'"{manager.name}"{through}' + (f" using {kind.api_version}" if manager.operation == "Update" else "")

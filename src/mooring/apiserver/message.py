@@ -63,8 +63,8 @@ class Request:
         return next((value for key, value in self.query if key == name), "")
 
     def flag(self, name: str) -> bool:
-        """A boolean query parameter, read as Go's `strconv.ParseBool` reads it (a bare name counts as true)."""
-        return any(key == name and value.lower() in ("", "1", "t", "true") for key, value in self.query)
+        """A boolean query parameter, read as upstream reads it: anything but `false` and `0` is true."""
+        return any(key == name and value.lower() not in ("false", "0") for key, value in self.query)
 
 
 @dataclass(frozen=True, slots=True)

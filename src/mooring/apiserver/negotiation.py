@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mooring.apiserver.errors import NotAcceptable
+from mooring.apiserver.errors import NoRepresentation, NotAcceptable
 from mooring.apiserver.protobuf import MEDIA_TYPE
 
 Form = Literal["object", "table", "metadata"]
@@ -25,6 +25,9 @@ class Accepted:
     encoding: Encoding = "json"
 
 
+_MEDIA = ("*/*", "application/*", "application/json", "application/yaml", MEDIA_TYPE)
+
+
 def negotiate(accept: str, *, protobuf: bool = False) -> Accepted:
     """The first alternative that the server can give. Raises NotAcceptable if there is none.
 
@@ -43,4 +46,5 @@ def negotiate(accept: str, *, protobuf: bool = False) -> Accepted:
         if media == MEDIA_TYPE and form != "table" and (protobuf or form == "metadata"):
             return Accepted(form, "protobuf")
     told = "application/json, application/yaml" + (f", {MEDIA_TYPE}" if protobuf else "")
-    raise NotAcceptable(f"only the following media types are accepted: {told}")
+    failure = NotAcceptable if any(media in accept for media in _MEDIA) else NoRepresentation
+    raise failure(f"only the following media types are accepted: {told}")

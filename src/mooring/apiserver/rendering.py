@@ -37,7 +37,10 @@ def metadata_only(obj: Obj) -> Obj:
 def render_list(
     kind: Kind, items: Sequence[Item], meta: Obj, accepted: Accepted, now: datetime, rows_hold: str
 ) -> bytes:
-    """A list with its metadata (resourceVersion, continue), as JSON or protobuf."""
+    """A list with its metadata (resourceVersion, continue), as JSON or protobuf.
+
+    Without items a list of metadata has null for them, as upstream's.
+    """
     form = accepted.form
     if form == "table":
         rows = [served(kind, item) for item in items]
@@ -50,6 +53,8 @@ def render_list(
     if accepted.encoding == "protobuf":
         return protobuf.encode_list(version, name, meta, bodies)
     head = encode({"kind": name, "apiVersion": version, "metadata": meta})
+    if form == "metadata" and not bodies:
+        return head[:-1] + b',"items":null}'
     return b"".join((head[:-1], b',"items":[', b",".join(bodies), b"]}"))
 
 

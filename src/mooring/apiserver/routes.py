@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, NotFound
+from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, UnknownPath
 from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request
 
@@ -22,10 +22,6 @@ class Route:
     subresource: str = ""
 
 
-def unknown_path() -> NotFound:
-    return NotFound("the server could not find the requested resource")
-
-
 def resolve(request: Request, kinds: Kinds) -> Route:
     """The resource that a request is about, one of `kinds`.
 
@@ -40,23 +36,32 @@ def resolve(request: Request, kinds: Kinds) -> Route:
         raise NoSuchPath
     if group and all((group, version) != (kind.group, kind.version) for kind in kinds.all):
         raise NoSuchPath
+    if (parts[0], rest[0], rest[2:]) == ("api", "namespaces", ["bindings"]):
+        return _binding(request, kinds.by_path["", "v1", "pods"], rest[1])
     watched = rest[0] == "watch" and len(rest) > 1 and request.method == "GET"
     namespace, rest = "", rest[1:] if watched else rest
     if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in kinds.by_path:
         namespace, rest = rest[1], rest[2:]
     kind = kinds.by_path.get((group, version, rest[0]))
     if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
-        raise unknown_path()
+        raise UnknownPath
     route = _route(request, kind, namespace, [*rest[1:], "", ""])
     return replace(route, verb="watch") if watched and not route.name else route
+
+
+def _binding(request: Request, pods: Kind, namespace: str) -> Route:
+    """The binding of a pod that is named in the body."""
+    if request.method != "POST":
+        raise MethodNotAllowed(_NOT_ALLOWED)
+    return Route(pods, "create", namespace, subresource="binding")
 
 
 def _route(request: Request, kind: Kind, namespace: str, rest: list[str]) -> Route:
     name, subresource = rest[0], rest[1]
     if subresource and subresource not in kind.subresources:
-        raise unknown_path()
+        raise UnknownPath
     if kind.namespaced and name and not namespace:
-        raise unknown_path()
+        raise UnknownPath
     return Route(kind, _verb(request, kind, namespace, name, subresource), namespace, name, subresource)
 
 

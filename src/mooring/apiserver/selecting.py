@@ -1,14 +1,16 @@
 """What a reading request selects: namespace, labels and fields, and its numbers. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbidden_field, invalid_options, unsupported
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request
 from mooring.apiserver.routes import Route
+from mooring.apiserver.strategy import qualified_name_errors
 from mooring.kube.selectors import (
     FieldSelector,
+    InvalidKey,
     InvalidSelector,
     LabelSelector,
     parse_field_selector,
@@ -47,13 +49,24 @@ def selection(request: Request, route: Route) -> Selection:
     try:
         labels = parse_label_selector(request.parameter("labelSelector"))
         fields = parse_field_selector(request.parameter("fieldSelector"))
+    except InvalidKey as error:
+        told = "; ".join(qualified_name_errors(error.key))
+        raise BadRequest(f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {told}') from error
     except InvalidSelector as error:
         raise BadRequest(str(error)) from error
-    known = {"metadata.name", "metadata.namespace", *route.kind.strategy.fields({"metadata": {}})}
+    special = route.kind.strategy.fields({"metadata": {}})
+    known = {"metadata.name", "metadata.namespace", *special}
     for field, _, _ in fields.terms:
         if field not in known:
-            raise BadRequest(f"field label not supported: {field}")
+            raise _unknown_field(field, special)
     return Selection(route.namespace, labels, fields)
+
+
+def _unknown_field(field: str, special: Collection[str]) -> BadRequest:
+    if special:
+        return BadRequest(f"field label not supported: {field}")
+    told = 'only "metadata.name", "metadata.namespace"'
+    return BadRequest(f'"{field}" is not a known field selector: {told}')
 
 
 def check_list_options(request: Request, *, watch: bool) -> None:
@@ -108,9 +121,8 @@ def version_of(text: str, parameter: str = "resourceVersion") -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-        raise BadRequest(
-            f'invalid resource version: {parameter} must be a number that the server has returned, not "{text}"'
-        )
+        told = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadRequest(f'invalid resource version: {parameter}: Invalid value: "{text}": {told}')
     return int(text)
 
 

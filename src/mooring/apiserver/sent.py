@@ -11,6 +11,7 @@ from mooring.apiserver.errors import (
     FieldError,
     Obj,
     Unclassified,
+    UnknownPatch,
     Unreadable,
     UnsupportedMediaType,
     conflict,
@@ -55,6 +56,21 @@ def read_sent(request: Request, kind: Kind) -> Obj:
     if request.parameter("fieldValidation") in ("Strict", "Warn") and body_type.endswith("json"):
         unknown_fields(request)(kind, repeated_fields(request.body), "duplicate")
     return sent
+
+
+def read_applied(request: Request, kind: Kind) -> Obj:
+    """The object in the body of an apply, which must say that it is of `kind`. Raises BadRequest."""
+    sent = read_object(request.body, media_type(request.headers.get("content-type", "")))
+    if not sent.get("apiVersion") or sent.get("kind") != kind.name:
+        raise BadRequest(f"invalid object type: {type_of(sent)}")
+    check_kind(sent, kind)
+    return sent
+
+
+def type_of(sent: Obj) -> str:
+    """The type that an object says to be of, as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`."""
+    group, _, version = str(sent.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={sent.get('kind') or ''}"
 
 
 def unknown_fields(request: Request) -> TellFields:
@@ -156,9 +172,7 @@ def patch_of(request: Request) -> Patch:
     content_type = media_type(request.headers.get("content-type", ""))
     if content_type not in _PATCHES:
         told = ", ".join(sorted([*_PATCHES, APPLY]))
-        raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format - accepted media types include: {told}"
-        )
+        raise UnknownPatch(f"the body of the request was in an unknown format - accepted media types include: {told}")
     body = read(request.body, "application/yaml" if content_type.endswith("yaml") else "application/json")
     apply = _PATCHES[content_type]
     return lambda kind, obj: apply(kind, obj, body)

@@ -15,7 +15,6 @@ from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_v
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 IMMUTABLE = "field is immutable"
 
@@ -57,19 +56,6 @@ def label_error(name: str) -> str | None:
     )
 
 
-def label_1035_error(name: str) -> str | None:
-    """Why `name` is not an RFC 1035 label, in upstream's words, or None."""
-    if len(name) > 63:
-        return "must be no more than 63 characters"
-    if _LABEL_1035.fullmatch(name):
-        return None
-    return (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
-        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-    )
-
-
 def path_segment_error(name: str) -> str | None:
     """Why `name` cannot be a part of a URL path (RBAC names), or None."""
     if name in (".", ".."):
@@ -78,15 +64,19 @@ def path_segment_error(name: str) -> str | None:
 
 
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_QUALIFIED_NAME = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+_NAME_FORM = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_QUALIFIED_NAME = f"name part {_NAME_FORM}"
+_LABEL_KEY = f"a valid label key {_NAME_FORM} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
 def qualified_name_errors(key: str) -> list[str]:
     """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
+    if key.count("/") > 1:
+        return [_LABEL_KEY]
     prefix, slash, name = key.rpartition("/")
     found: list[str] = []
     if slash and not prefix:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mooring.apiserver import eviction, metadata
 from mooring.apiserver.body import read_object
@@ -15,6 +15,8 @@ from mooring.apiserver.errors import (
     Resource,
     Unclassified,
     conflict,
+    invalid,
+    invalid_value,
     not_found,
     required,
     unsupported,
@@ -25,7 +27,7 @@ from mooring.apiserver.message import Request, Response
 from mooring.apiserver.negotiation import negotiate
 from mooring.apiserver.reading import respond
 from mooring.apiserver.routes import Route
-from mooring.apiserver.sent import is_dry_run, patch_of, read_sent
+from mooring.apiserver.sent import is_dry_run, patch_of, read_sent, settle_namespace
 from mooring.apiserver.store import decode, encode
 from mooring.apiserver.strategies.cluster import with_finalizers
 from mooring.apiserver.times import stamp
@@ -53,8 +55,12 @@ class Subresources:
     pod_logs: PodLogs
 
     async def bind(self, request: Request, route: Route) -> Response:
-        """Bind a pod to a node, once: 409 if it is bound or being deleted."""
+        """Bind the pod of the path, or of the body, to a node, once: 409 if it is bound or being deleted."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
+        settle_namespace(metadata.of(sent), route)
+        route = replace(route, name=route.name or text_at(sent, "metadata.name"))
+        if not route.name:
+            raise BadRequest("Name parameter required.")
         _check_binding(route, sent)
         node = text_at(sent, "target.name")
         head = self._head(route)
@@ -117,6 +123,9 @@ class Subresources:
         if version and version != str(head.version):
             raise conflict(route.kind.resource, route.name)
         replicas = value_at(sent, "spec.replicas")
+        if isinstance(replicas, int) and replicas < 0:
+            error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", route.name, [error])
         wanted = _scaled(route.kind, old, 0 if replicas is None else replicas)
         item = await self.writer.revise(request, route, head, lambda _: wanted)
         return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))

@@ -7,7 +7,7 @@ reader that is too slow is told 410 and ends, and never makes the server wait.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mooring.apiserver.broadcast import ANY, Broadcaster
@@ -18,7 +18,7 @@ from mooring.apiserver.message import Request
 from mooring.apiserver.negotiation import Accepted, Encoding
 from mooring.apiserver.rendering import bookmark, event_line, render
 from mooring.apiserver.selecting import Selection, version_of
-from mooring.apiserver.store import Store, encode
+from mooring.apiserver.store import Store, decode, encode
 
 BOOKMARK_SECONDS = 60.0
 _CHUNK_CHANGES = 1000
@@ -40,14 +40,17 @@ class View:
         return next(self.selected.values(), ANY)
 
     def told(self, change: Change) -> bytes:
-        """The line for a change as the selection sees it: an object that leaves the selection is DELETED for it."""
+        """The line for a change as the selection sees it.
+
+        An object that leaves the selection is DELETED for it, as it was before.
+        """
         if not self.selected.is_narrow:
             return self.line(change.type, change.item) if self.selected.includes(change.item) else b""
         before = change.previous is not None and self.selected.includes(change.previous)
         after = change.type != "DELETED" and self.selected.includes(change.item)
         if after:
             return self.line("MODIFIED" if before else "ADDED", change.item)
-        return self.line("DELETED", change.item) if before else b""
+        return self.line("DELETED", _last_seen(change)) if before else b""
 
     def line(self, event: ChangeType, item: Item) -> bytes:
         """The line for an object."""
@@ -57,6 +60,15 @@ class View:
     def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
         """The line that says how far the watch has seen."""
         return bookmark(self.kind, version, self.accepted, initial_end=initial_end)
+
+
+def _last_seen(change: Change) -> Item:
+    """What a selection that the object has left saw of it last, under the version of the change."""
+    if change.type == "DELETED" or change.previous is None:
+        return change.item
+    obj = decode(change.previous.body)
+    obj["metadata"]["resourceVersion"] = str(change.item.version)
+    return replace(change.previous, version=change.item.version, body=encode(obj))
 
 
 class Watch:

@@ -5,6 +5,7 @@ between reading and writing, so no write is computed from a state that has been 
 the write is durable.
 """
 
+from asyncio import gather
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,9 +57,11 @@ from mooring.apiserver.sent import (
     is_dry_run,
     manager_of,
     patch_of,
+    read_applied,
     read_sent,
     settle_name,
     settle_namespace,
+    type_of,
     unknown_fields,
 )
 from mooring.apiserver.store import Store, decode, encode
@@ -166,16 +169,15 @@ class Writer:
 
     async def _apply(self, request: Request, route: Route) -> Response:
         """Server-side apply: create the object, or merge what is sent into it by the ownership of its fields."""
-        kind, sent = route.kind, read_sent(request, route.kind)
-        if not (sent.get("apiVersion") and sent.get("kind")):
-            raise BadRequest(f"invalid object type: {sent.get('apiVersion') or '/'}, Kind={sent.get('kind') or ''}")
+        kind, sent = route.kind, read_applied(request, route.kind)
         manager = manager_of(request, route, "Apply")
         meta = metadata.of(sent)
+        told = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {type_of(sent)}"
         settle_name(meta, route, needed=False)
         settle_namespace(meta, route)
         if "managedFields" in meta:
             raise BadRequest("metadata.managedFields must be nil")
-        sent = self._declared(kind, sent)
+        sent = _declared(kind, sent, told)
         force, now = request.flag("force"), stamp(self.now())
         head = self.store.head(kind.storage, (route.namespace, route.name))
         if head is None and route.subresource:
@@ -192,16 +194,6 @@ class Writer:
             return applied(kind, old, sent, manager, force=force, now=now)
 
         return self.answer(request, kind, await self.revise(request, route, head, change))
-
-    def _declared(self, kind: Kind, sent: Obj) -> Obj:
-        """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
-        unknown: list[str] = []
-        tidy = tidied(kind, sent, unknown, zeroes=False)
-        if unknown:
-            told = f"failed to create typed patch object ({sent['metadata'].get('namespace') or ''}/"
-            told += f"{sent['metadata'].get('name')}; {kind.api_version}, Kind={kind.name})"
-            raise Unclassified(f"{told}: .{unknown[0]}: field not declared in schema")
-        return tidy
 
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
         """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
@@ -265,9 +257,12 @@ class Writer:
             case Remove(last) if options.dry_run:
                 return self.imagined(head.key, last), True
             case Remove(last):
-                removed = await self.store.remove(kind.storage, head.key, old)
-                last["metadata"]["resourceVersion"] = str(removed.version)
-                return self.imagined(head.key, last), True
+                return await self._removed(kind, head.key, old, last), True
+
+    async def _removed(self, kind: Kind, key: Key, old: Obj, last: Obj) -> Item:
+        """Remove an object; a last state that nobody has seen, with the end of its grace period, is told before."""
+        writes = [self.store.write(kind.storage, key, last)] if last != old else []
+        return (await gather(*writes, self.store.remove(kind.storage, key, last)))[-1]
 
     async def delete_collection(self, request: Request, route: Route) -> Response:
         """Delete every object that the request selects; one that changes meanwhile is decided anew.
@@ -332,6 +327,15 @@ def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:
     if kind.conversion is None:
         return kind, sent
     return kind.conversion.stored, kind.conversion.to_stored(sent)
+
+
+def _declared(kind: Kind, sent: Obj, told: str) -> Obj:
+    """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
+    unknown: list[str] = []
+    tidy = tidied(kind, sent, unknown, zeroes=False)
+    if unknown:
+        raise Unclassified(f"failed to create typed patch object ({told}): .{unknown[0]}: field not declared in schema")
+    return tidy
 
 
 def _success(kind: Kind, item: Item) -> Obj:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.differential.steps import Step, delete, get, named, patch, post, put
+from tests.differential.steps import Step, delete, get, named, patch, post, put, watch
 
 NS = "/api/v1/namespaces/pods"
 PODS = f"{NS}/pods"
+BINDINGS = f"{NS}/bindings"
 BUDGETS = "/apis/policy/v1/namespaces/pods/poddisruptionbudgets"
 
 
@@ -197,4 +198,20 @@ STEPS: list[Step] = [
     delete(f"{BUDGETS}/c"),
     delete(PODS, {"gracePeriodSeconds": 0}),
     get(PODS),
+    # bindings without a pod in their path, and what a watch is told of deletions
+    post(PODS, pod("loose", labels={"x": "1"})),
+    post(BINDINGS, binding("loose", "n1")),
+    post(BINDINGS, binding("loose", "n1")),
+    post(BINDINGS, binding("nobody", "n1")),
+    post(BINDINGS, binding("", "n1")),
+    get(BINDINGS),
+    get(f"{PODS}/loose"),
+    post(PODS, pod("short", labels={"x": "1"}), keep="short"),
+    patch("merge", f"{PODS}/loose", {"metadata": {"labels": {"x": "2"}}}),
+    delete(f"{PODS}/short"),
+    delete(f"{PODS}/loose", {"gracePeriodSeconds": 5}),
+    delete(f"{PODS}/loose", {"gracePeriodSeconds": 0}),
+    watch(PODS, resourceVersion="<<short.metadata.resourceVersion>>"),
+    watch(PODS, resourceVersion="<<short.metadata.resourceVersion>>", labelSelector="x=1"),
+    watch(PODS, resourceVersion="<<short.metadata.resourceVersion>>", fieldSelector="spec.nodeName=n1"),
 ]  # fmt: skip

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, cast
 
-from mooring.apiserver.errors import BadRequest, Invalid, Obj
+from mooring.apiserver.errors import BadRequest, Obj, Rejected
 
 _MAX_OPERATIONS = 10_000
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """`target` with every operation applied in order, or none: raises BadRequest or Invalid."""
+    """`target` with every operation applied in order, or none: raises BadRequest or Rejected."""
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch must be a list of operations")
     steps = cast(list[Any], operations)
@@ -46,12 +46,12 @@ def _value(operation: Obj) -> Any:
     return operation["value"]
 
 
-def _missing(path: list[str]) -> Invalid:
+def _missing(path: list[str]) -> Rejected:
     return _rejected(f"/{'/'.join(path)} does not exist")
 
 
-def _rejected(why: str) -> Invalid:
-    return Invalid(f"the server rejected our request due to an error in our request: {why}")
+def _rejected(why: str) -> Rejected:
+    return Rejected(f"the server rejected our request due to an error in our request: {why}")
 
 
 def _child(parent: Any, step: str, path: list[str]) -> Any:

@@ -100,7 +100,7 @@ def _zero(field: Field) -> Callable[[], Any] | None:
 
 
 def _shaper(field: Field, owner: str, zeroes: bool) -> Shaper:
-    one, kind = _value(field.type, owner, zeroes), _go_type(field)
+    one, kind, plain = _value(field.type, owner, zeroes), _go_type(field), "." not in field.type
 
     def listed(value: Any, path: str, unknown: list[str]) -> Any:
         if not isinstance(value, list):
@@ -112,6 +112,8 @@ def _shaper(field: Field, owner: str, zeroes: bool) -> Shaper:
         if not isinstance(value, dict):
             raise _mismatch(value, owner, path, f"map[string]{kind}")
         entries = cast(Obj, value)
+        if plain:
+            return {key: one(each, path, unknown) for key, each in entries.items() if each is not None}
         return {key: one(each, f"{path}.{key}", unknown) for key, each in entries.items() if each is not None}
 
     return {"one": one, "list": listed, "map": mapped}[field.shape]
@@ -174,9 +176,10 @@ def _is_whole(value: Any) -> bool:
 
 def _scalar(kind: str, owner: str) -> Shaper:
     go_type, fits = _TYPES[kind]
+    plain = {"string": str, "bool": bool}.get(kind)
 
     def shape(value: Any, path: str, unknown: list[str]) -> Any:
-        if not fits(value):
+        if type(value) is not plain and not fits(value):
             raise _mismatch(value, owner, path, go_type)
         return value
 

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules, fill, under
-from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
+from mooring.apiserver.dotted import object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import (
     FieldError,
     Obj,
@@ -238,12 +238,12 @@ class Pods(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = object_at(old, "spec"), object_at(obj, "spec")
-        deadline, wanted = before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds")
-        if deadline is not None and (wanted is None or wanted > deadline):
-            told = "must be less than or equal to previous value"
-            return [invalid_value("spec.activeDeadlineSeconds", wanted, told)]
+        for group in ("containers", "initContainers"):
+            if len(objects_at(after, group)) != len(objects_at(before, group)):
+                return [forbidden_field(f"spec.{group}", "pod updates may not add or remove containers")]
+        found = [*_deadline_errors(after, before), *_toleration_errors(after, before)]
         changed = _fixed_part(after, before) != _fixed_part(before, before)
-        return [forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else []
+        return found + ([forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else [])
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         named = ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName")
@@ -268,6 +268,29 @@ def _default_container(container: Obj, *, host_network: bool) -> None:
         port.setdefault("hostPort", port.get("containerPort"))
 
 
+def _deadline_errors(spec: Obj, old: Obj) -> list[FieldError]:
+    """A deadline that is set may only come nearer."""
+    before, after = old.get("activeDeadlineSeconds"), spec.get("activeDeadlineSeconds")
+    if before is None or (after is not None and after <= before):
+        return []
+    told = "must be less than or equal to previous value"
+    if after is None:
+        told = "must not update from a positive integer to nil value"
+    return [invalid_value("spec.activeDeadlineSeconds", after, told)]
+
+
+def _toleration_errors(spec: Obj, old: Obj) -> list[FieldError]:
+    """Tolerations may be added, and tolerate longer or shorter."""
+    kept = [_but_seconds(each) for each in objects_at(spec, "tolerations")]
+    if all(_but_seconds(each) in kept for each in objects_at(old, "tolerations")):
+        return []
+    return [forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+
+
+def _but_seconds(toleration: Obj) -> Obj:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+
 def _fixed_part(spec: Obj, old: Obj) -> Obj:
     """What of a pod's spec may not change, with the rest taken from `old`."""
     fixed = deepcopy(spec)
@@ -275,8 +298,7 @@ def _fixed_part(spec: Obj, old: Obj) -> Obj:
         for container, before in zip(objects_at(fixed, group), objects_at(old, group), strict=False):
             container["image"] = before.get("image")
     fixed["activeDeadlineSeconds"] = old.get("activeDeadlineSeconds")
-    if all(toleration in list_at(fixed, "tolerations") for toleration in list_at(old, "tolerations")):
-        fixed["tolerations"] = old.get("tolerations")
+    fixed["tolerations"] = old.get("tolerations")
     if (value_at(old, "terminationGracePeriodSeconds") or 0) < 0:
         fixed["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
     gates = {gate.get("name") for gate in objects_at(old, "schedulingGates")}
@@ -338,14 +360,15 @@ class PodTemplates(Strategy):
 
     def validate(self, obj: Obj) -> list[FieldError]:
         claims = [text_at(claim, "metadata.name") for claim in objects_at(obj, "spec.volumeClaimTemplates")]
-        found = validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec", claims)
+        found: list[FieldError] = []
         replicas = value_at(obj, "spec.replicas")
         if replicas is not None and replicas < 0:
             found.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))
-        if not object_at(obj, "spec.selector"):
-            return [*found, required("spec.selector")]
-        labels = strings_at(obj, "spec.template.metadata.labels")
-        if any(labels.get(key) != value for key, value in strings_at(obj, "spec.selector.matchLabels").items()):
+        selector, labels = object_at(obj, "spec.selector"), strings_at(obj, "spec.template.metadata.labels")
+        if not selector:
+            found.append(required("spec.selector"))
+        wanted = strings_at(selector, "matchLabels")
+        if not selector or any(labels.get(key) != value for key, value in wanted.items()):
             detail = "`selector` does not match template `labels`"
-            found.append(invalid_value("spec.template.metadata.labels", labels, detail))
-        return found
+            found.append(invalid_value("spec.template.metadata.labels", labels or None, detail))
+        return found + validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec", claims)

@@ -12,9 +12,9 @@ from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_v
 from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy, subdomain_error
 from mooring.kube.quantity import InvalidQuantity, parse_quantity
 
-ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
-VOLUME_MODES = ("Filesystem", "Block")
+ACCESS_MODES = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
+RECLAIM_POLICIES = frozenset({"Retain", "Delete", "Recycle"})
+VOLUME_MODES = frozenset({"Filesystem", "Block"})
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 
@@ -23,10 +23,11 @@ _CLAIM_FORBIDDEN = (
 )
 
 
-def _modes(spec: Obj) -> list[FieldError]:
+def _modes(spec: Obj, none: str = "") -> list[FieldError]:
+    """What is wrong with the access modes and the volume mode; `none` is said of a spec without the former."""
     modes = list_at(spec, "accessModes")
     if not modes:
-        return [required("spec.accessModes", "at least 1 access mode is required")]
+        return [required("spec.accessModes", none)]
     found = [unsupported("spec.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         found.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
@@ -67,7 +68,7 @@ class Claims(Strategy):
                 obj["spec"]["storageClassName"] = name
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        found = _modes(object_at(obj, "spec"))
+        found = _modes(object_at(obj, "spec"), "at least 1 access mode is required")
         name = text_at(obj, "spec.storageClassName")
         if name and (why := subdomain_error(name)) is not None:
             found.append(invalid_value("spec.storageClassName", name, why))
@@ -150,7 +151,10 @@ class Volumes(Strategy):
         spec = object_at(obj, "spec")
         found = _modes(spec)
         storage = value_at(spec, "capacity.storage")
-        found += [required("spec.capacity")] if storage is None else _amount(storage, "spec.capacity[storage]")[1]
+        if storage is None:
+            found += [required("spec.capacity"), unsupported("spec.capacity", None, ["storage"])]
+        else:
+            found += _amount(storage, "spec.capacity[storage]")[1]
         policy = spec["persistentVolumeReclaimPolicy"]
         if policy not in RECLAIM_POLICIES:
             found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
@@ -162,7 +166,7 @@ class Volumes(Strategy):
             detail = "spec.persistentvolumesource is immutable after creation"
             found.append(forbidden_field("spec.persistentvolumesource", detail))
         if value_at(obj, "spec.volumeMode") != value_at(old, "spec.volumeMode"):
-            found.append(invalid_value("spec.volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
+            found.append(invalid_value("volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
         return found
 
 
@@ -186,9 +190,9 @@ class StorageClasses(Strategy):
     returns_deleted = True
     defaults: ClassVar[Rules] = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
     immutable: ClassVar[Mapping[str, str]] = {
-        "parameters": "updates to parameters are forbidden.",
-        "provisioner": "updates to provisioner are forbidden.",
-        "reclaimPolicy": "updates to reclaimPolicy are forbidden.",
+        "parameters": IMMUTABLE,
+        "provisioner": IMMUTABLE,
+        "reclaimPolicy": IMMUTABLE,
         "volumeBindingMode": IMMUTABLE,
     }
     _ALLOWED: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -213,8 +217,10 @@ class VolumeAttachments(Strategy):
     _ONE_SOURCE: ClassVar[str] = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        names = ("attacher", "nodeName")
-        found = [required(f"spec.{name}") for name in names if not text_at(obj, f"spec.{name}")]
+        node = text_at(obj, "spec.nodeName")
+        found = [] if text_at(obj, "spec.attacher") else [required("spec.attacher")]
+        if (why := subdomain_error(node)) is not None:
+            found.append(invalid_value("spec.nodeName", node, why))
         source = object_at(obj, "spec.source")
         given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name)]
         if not given:
