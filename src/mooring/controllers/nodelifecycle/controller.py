@@ -16,6 +16,7 @@ from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, sil
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.readiness import ready_since
 from mooring.kube.times import Now, format_time, parse_time
 
 LEASES = "kube-node-lease"
@@ -54,7 +55,7 @@ class NodeLifecycleController(Controller):
         """One node or one pod."""
         kind, _, name = key.partition(":")
         if kind == "pod":
-            await self._evict(self._pods.get(name))
+            await self._look_at_pod(self._pods.get(name))
         elif (node := self._nodes.get(name)) is None:
             self._heartbeats.pop(name, None)
         else:
@@ -99,13 +100,8 @@ class NodeLifecycleController(Controller):
         self.log.warning("NodeNotReady", node=node.name, reason=message)
         self.recorder.event(node, "Warning", "NodeNotReady", message)
         for pod in self._pods.by_index("node", node.name):
-            await self._mark_not_ready(pod, stamp)
+            self.queue.add(f"pod:{pod.key}")
         return answer
-
-    async def _mark_not_ready(self, pod: Pod, stamp: str) -> None:
-        if any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions):
-            condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": stamp}
-            await self._patch_pod_status(pod, {"conditions": [condition]})
 
     async def _set_taints(self, node: Node) -> None:
         wanted = taints_after(node, format_time(self.now()))
@@ -118,10 +114,19 @@ class NodeLifecycleController(Controller):
 
     # --- pods ----------------------------------------------------------------------------------------------------
 
-    async def _evict(self, pod: Pod | None) -> None:
+    async def _look_at_pod(self, pod: Pod | None) -> None:
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
-        if pod is None or node is None or pod.deleting or pod.finished:
+        if pod is None or node is None or pod.finished:
             return
+        if node.ready == "Unknown" and ready_since(pod) is not None:
+            stamp = format_time(self.now())
+            condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": stamp}
+            await self._patch_pod_status(pod, {"conditions": [condition]})
+        if not pod.deleting:
+            await self._evict(pod, node)
+
+    async def _evict(self, pod: Pod, node: Node) -> None:
+        """When its tolerations of the node's taints run out."""
         after = evict_after(pod, node.spec.taints)
         if after is None:
             return
