@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mooring.controllers.scheduling.decide import PodVolume, choose
+from mooring.controllers.scheduling.decide import Load, PodVolume, choose
 from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.volumes.errors import ClaimError, VolumeError
+from mooring.volumes.limits import attachable
 from mooring.why.cause import Cause, about, fine
 from mooring.why.claims import explain_claim
 from mooring.why.nodes import explain_node
@@ -64,7 +65,7 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
         what = Cause(f"pvc/{missing[0]}", Reason("ClaimNotFound", f"claim {missing[0]} does not exist"))
         return Cause(about(pod), reason, since=since, next_step=f"create claim {missing[0]}").because(what)
     volumes = [_pod_volume(key, pod, known) for key in claims_of(pod)]
-    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _pods_on(node, known))
+    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _load(node, known))
     unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
     if choice.node is None:
         step = _room(choice.reason.message)
@@ -99,8 +100,12 @@ def _pod_volume(key: str, pod: Pod, known: Snapshot) -> PodVolume:
     return PodVolume(claim, known.volumes.get(claim.spec.volume_name or ""), storage_class, others)
 
 
-def _pods_on(node: str, known: Snapshot) -> int:
-    return sum(pod.spec.node_name == node and not pod.finished for pod in known.pods.values())
+def _load(node: str, known: Snapshot) -> Load:
+    pods = [pod for pod in known.pods.values() if pod.spec.node_name == node and not pod.finished]
+    claims = (known.claims.get(key) for pod in pods for key in claims_of(pod))
+    volumes = (known.volumes.get(claim.spec.volume_name or "") for claim in claims if claim is not None)
+    places = {place for pv in volumes if pv is not None and (place := attachable(pv)) is not None}
+    return Load(len(pods), lambda: places, known.csi_nodes.get(node))
 
 
 def _on_bad_node(pod: Pod, known: Snapshot) -> Cause:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from mooring.kube.client import Client, Listing
 from mooring.kube.objects import (
     CSIDriver,
+    CSINode,
     Event,
     Node,
     Object,
@@ -43,6 +44,7 @@ class Snapshot:
     nodes: Mapping[str, Node]
     attachments: Mapping[str, VolumeAttachment]
     drivers: Mapping[str, CSIDriver]
+    csi_nodes: Mapping[str, CSINode]
     events: Mapping[str, tuple[Event, ...]]
     """By the uid of the object that they are about, the latest last."""
 
@@ -109,8 +111,8 @@ async def read(client: Client, plugins: PluginManager) -> Snapshot:
     pods, pvcs, pvs, classes = await asyncio.gather(
         list_of(Pod), list_of(PersistentVolumeClaim), list_of(PersistentVolume), list_of(StorageClass)
     )
-    nodes, records, drivers, events = await asyncio.gather(
-        list_of(Node), list_of(VolumeAttachment), list_of(CSIDriver), list_of(Event)
+    nodes, records, drivers, csi_nodes, events = await asyncio.gather(
+        list_of(Node), list_of(VolumeAttachment), list_of(CSIDriver), list_of(CSINode), list_of(Event)
     )
     return Snapshot(
         plugins,
@@ -121,6 +123,7 @@ async def read(client: Client, plugins: PluginManager) -> Snapshot:
         nodes=_by_key(nodes),
         attachments=_by_key(records),
         drivers=_by_key(drivers),
+        csi_nodes=_by_key(csi_nodes),
         events=_by_subject(events.items),
     )
 

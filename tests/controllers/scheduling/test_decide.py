@@ -8,10 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from mooring.controllers.scheduling.decide import PodVolume, choose
+from mooring.controllers.scheduling.decide import Load, PodVolume, choose
 from mooring.kube.objects import (
     Affinity,
     Condition,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    FlexVolumeSource,
     LabelSelectorRequirement,
     Node,
     NodeSelector,
@@ -31,8 +35,10 @@ from mooring.kube.objects import (
     Taint,
     Toleration,
     VolumeNodeAffinity,
+    VolumeNodeResources,
 )
 from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.limits import Attachable, limit_resource
 
 
 def node(name: str = "n", *, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Node:
@@ -49,9 +55,15 @@ def pod(**spec: Any) -> Pod:
 
 def decide(
     given_pod: Pod, *nodes: Node, volumes: tuple[PodVolume, ...] = (), free: tuple[PersistentVolume, ...] = (),
-    load: dict[str, int] | None = None,
+    load: dict[str, int] | None = None, has: frozenset[Attachable] = frozenset(), csi_node: CSINode | None = None,
 ) -> tuple[str | None, str]:  # fmt: skip
-    choice = choose(given_pod, volumes, nodes, FreeVolumes(free), lambda name: (load or {}).get(name, 0))
+    choice = choose(
+        given_pod,
+        volumes,
+        nodes,
+        FreeVolumes(free),
+        lambda name: Load((load or {}).get(name, 0), lambda: has, csi_node),
+    )
     return (choice.node.name if choice.node else None), choice.reason.message
 
 
@@ -163,6 +175,38 @@ def test_where_nothing_is_made_a_volume_must_be_there_already():
         metadata=ObjectMeta(name="local"), spec=pv(hostname="b").spec, status=PersistentVolumeStatus(phase="Available")
     )
     assert decide(pod(), A, B, volumes=(waits,), free=(there,))[0] == "b"
+
+
+def limited(count: int) -> CSINode:
+    drivers = (CSINodeDriver(name="example.com/disk", allocatable=VolumeNodeResources(count=count)),)
+    return CSINode(spec=CSINodeSpec(drivers=drivers))
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(1, False), (2, True)])
+def test_a_node_takes_no_more_volumes_of_a_driver_than_it_says(limit: int, fits: bool):
+    has = frozenset({Attachable("example.com/disk", "other"), Attachable("another", "x")})
+    ours = pod_volume(bound=pv("mine", flex_volume=FlexVolumeSource(driver="example.com/disk")))
+    to_be_made = pod_volume(mode=LATE)
+    for volume in (ours, to_be_made):
+        found, message = decide(pod(), A, volumes=(volume,), has=has, csi_node=limited(limit))
+        assert (found == "a") == fits
+        assert fits or "node(s) exceed max volume count" in message
+
+
+def test_a_volume_that_the_node_has_already_takes_no_further_place():
+    mine = pv("mine", flex_volume=FlexVolumeSource(driver="example.com/disk"))
+    has = frozenset({Attachable("example.com/disk", "mine")})
+    assert decide(pod(), A, volumes=(pod_volume(bound=mine),), has=has, csi_node=limited(1))[0] == "a"
+
+
+def test_a_plugins_limit_is_a_resource_of_the_node():
+    status = NodeStatus(
+        conditions=(Condition(type="Ready", status="True"),), allocatable={limit_resource("example.com/disk"): "0"}
+    )
+    assert limit_resource("example.com/disk") == "attachable-volumes-example.com-disk"
+    full = Node(metadata=ObjectMeta(name="full"), status=status)
+    volume = pod_volume(bound=pv("mine", flex_volume=FlexVolumeSource(driver="example.com/disk")))
+    assert decide(pod(), full, A, volumes=(volume,))[0] == "a"
 
 
 def test_a_choice_once_written_is_kept():

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from mooring.controllers.scheduling.decide import PodVolume, choose
+from mooring.controllers.scheduling.decide import Load, PodVolume, choose
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.claims import claim_name
 from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.limits import Attachable, attachable
 from mooring.volumes.matching import SELECTED_NODE
 
 SCHEDULER_NAME = "default-scheduler"
@@ -40,8 +41,11 @@ class SchedulingController(Controller):
             },
         )
         self._nodes = self.watch(
-            Node, lambda _: self._waiting(), matters=lambda node: (node.ready, node.spec, node.metadata.labels)
+            Node,
+            lambda _: self._waiting(),
+            matters=lambda node: (node.ready, node.spec, node.metadata.labels, node.status.allocatable),
         )
+        self._csi_nodes = self.watch(CSINode, lambda _: self._waiting())
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
         self._free = FreeVolumes()
@@ -55,9 +59,8 @@ class SchedulingController(Controller):
     def _touched_by_pod(self, pod: Pod) -> Iterable[str]:
         if _waits(pod):
             yield pod.key
-        if pod.deleting or pod.finished:  # a ReadWriteOncePod claim may have become free
-            for claim in _claims_of(pod):
-                yield from (user.key for user in self._pods.by_index("claim", claim) if _waits(user))
+        if pod.deleting or pod.finished:  # a ReadWriteOncePod claim, or a place for a volume, may have become free
+            yield from self._waiting()
 
     def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
         return [pod.key for pod in self._pods.by_index("claim", claim.key) if _waits(pod)]
@@ -73,7 +76,7 @@ class SchedulingController(Controller):
             message = f'persistentvolumeclaim "{missing}" not found'
             await self._unschedulable(pod, Reason("FailedScheduling", message))
             return
-        choice = choose(pod, volumes, self._nodes.items(), self._free, self._pods_on)
+        choice = choose(pod, volumes, self._nodes.items(), self._free, self._load)
         if choice.node is None:
             await self._unschedulable(pod, choice.reason)
         elif all(each.bound for each in volumes):
@@ -81,8 +84,18 @@ class SchedulingController(Controller):
         else:
             await self._choose_for_claims(volumes, choice.node, choice.matches)
 
-    def _pods_on(self, node: str) -> int:
-        return len(self._pods.by_index("node", node))
+    def _load(self, node: str) -> Load:
+        pods = self._pods.by_index("node", node)
+
+        def volumes() -> set[Attachable]:
+            bound = (self._bound_volume(key) for pod in pods for key in _claims_of(pod))
+            return {place for pv in bound if pv is not None and (place := attachable(pv)) is not None}
+
+        return Load(len(pods), volumes, self._csi_nodes.get(node))
+
+    def _bound_volume(self, claim_key: str) -> PersistentVolume | None:
+        claim = self._claims.get(claim_key)
+        return self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 
     def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
         """The first claim that does not exist (or ""), and the others."""

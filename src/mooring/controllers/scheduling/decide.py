@@ -1,19 +1,21 @@
 """Which node a pod goes to, or why none will do. Pure.
 
 Filters: the node is Ready and schedulable, tolerated taints, nodeSelector and required node affinity, volumes that can
-be used there, ReadWriteOncePod. Among the rest: the fewest pods, then the name. Resource requests are not counted.
+be used there and attached beside those that it has, ReadWriteOncePod. Among the rest: the fewest pods, then the name.
+Resource requests are not counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mooring.kube.objects import (
+    CSINode,
     Node,
     NodeSelector,
     PersistentVolume,
@@ -24,6 +26,7 @@ from mooring.kube.objects import (
 from mooring.kube.reason import Reason
 from mooring.kube.taints import matching
 from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.limits import Attachable, attachable, exceeds_limit
 from mooring.volumes.matching import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -33,6 +36,14 @@ from mooring.volumes.matching import (
 from mooring.volumes.topology import fits, selector_matches
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
+
+
+class Load(NamedTuple):
+    """What a node has already: how many pods, and (asked only if it matters) which attachable volumes they use."""
+
+    pods: int
+    volumes: Callable[[], Set[Attachable]] = frozenset
+    csi_node: CSINode | None = None
 
 
 class Choice(NamedTuple):
@@ -72,17 +83,17 @@ def choose(
     volumes: Sequence[PodVolume],
     nodes: Iterable[Node],
     free: FreeVolumes,
-    pods_on: Callable[[str], int],
+    load: Callable[[str], Load],
 ) -> Choice:
     """The node for a pod whose claims all exist. `free` are volumes that an unbound claim could get."""
     obstacle = _obstacle(volumes)
     if obstacle is not None:
         return Choice(None, obstacle)
     considered = list(nodes)
-    problems = {node.name: _problem(pod, volumes, node, free) for node in considered}
+    problems = {node.name: _problem(pod, volumes, node, free, load(node.name)) for node in considered}
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
-        best = min(fitting, key=lambda node: (pods_on(node.name), node.name))
+        best = min(fitting, key=lambda node: (load(node.name).pods, node.name))
         reason = Reason("Scheduled", f"Successfully assigned {pod.key} to {best.name}")
         return Choice(best, reason, matches(volumes, best, free))
     counts = Counter(problem for problem in problems.values() if problem)
@@ -105,7 +116,7 @@ def _obstacle(volumes: Sequence[PodVolume]) -> Reason | None:
     return None
 
 
-def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> str | None:
+def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> str | None:
     """Why the pod cannot go to the node, in upstream's words; None if it can."""
     if node.spec.unschedulable:
         return "node(s) were unschedulable"
@@ -116,7 +127,23 @@ def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolum
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     if not _wanted_here(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    return _volume_problem(volumes, node, free)
+    return _volume_problem(volumes, node, free) or _limit_problem(volumes, node, free, load)
+
+
+def _limit_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> str | None:
+    found = matches(volumes, node, free)
+    places = (_place(each, found.get(each.claim.key)) for each in volumes)
+    wanted = {each for each in places if each is not None}
+    over = exceeds_limit(wanted, load.volumes, node, load.csi_node)
+    return "node(s) exceed max volume count" if over else None
+
+
+def _place(each: PodVolume, match: PersistentVolume | None) -> Attachable | None:
+    """What the claim's volume, or the one that will be, takes of a node's places."""
+    volume = each.volume if each.bound else match
+    if volume is not None:
+        return attachable(volume)
+    return Attachable(each.storage_class.provisioner, each.claim.key) if each.storage_class is not None else None
 
 
 def _wanted_here(pod: Pod, node: Node) -> bool:

@@ -98,6 +98,7 @@ from mooring.kube.objects.storage import (
     VolumeAttachmentStatus,
     VolumeAttributesClass,
     VolumeError,
+    VolumeNodeResources,
 )
 from mooring.kube.objects.volumes import (
     ConfigMapVolumeSource,
@@ -214,5 +215,6 @@ __all__ = [
     "VolumeError",
     "VolumeMount",
     "VolumeNodeAffinity",
+    "VolumeNodeResources",
     "VolumeResourceRequirements",
 ]

@@ -69,10 +69,15 @@ class CSIDriver(Object, frozen=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
+class VolumeNodeResources(Struct, frozen=True):
+    count: int | None = None
+
+
 class CSINodeDriver(Struct, frozen=True):
     name: str = ""
     node_id: str = msgspec.field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeNodeResources | None = None
 
 
 class CSINodeSpec(Struct, frozen=True):
