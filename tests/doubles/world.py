@@ -18,6 +18,7 @@ from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -33,7 +34,7 @@ from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.plugin_manager import PluginManager
 
 ATTACHING = ("attachdetach", "attacher")
-PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment")
+PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral")
 WATCHING = ("nodelifecycle", "podgc")
 GRACE_S = 10.0
 BY_NAME: dict[str, type[Any]] = {
@@ -42,6 +43,7 @@ BY_NAME: dict[str, type[Any]] = {
     "binding": BindingController,
     "cleanup": CleanupController,
     "deployment": DeploymentController,
+    "ephemeral": EphemeralController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
     "provisioning": ProvisioningController,

@@ -15,6 +15,7 @@ from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -71,6 +72,7 @@ FACTORIES: dict[str, Factory] = {
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),
+    "ephemeral": _plain(EphemeralController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),

@@ -39,7 +39,7 @@ log = structlog.get_logger(component="cluster")
 READY_S = 30.0
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,scheduling,statefulset,"
-    "deployment,replicaset,replicationcontroller,nodelifecycle,podgc,cleanup"
+    "deployment,replicaset,replicationcontroller,ephemeral,nodelifecycle,podgc,cleanup"
 )
 
 

@@ -160,9 +160,9 @@ class Stage:
         return Path(f"/proc/{init.pid}/root{mounts}")
 
     def log_of(self, node: str, pod_uid: str, container: str) -> str:
-        """A container's output so far."""
-        path = self.layout.node(node) / "pods" / pod_uid / "logs" / f"{container}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        """A container's output so far, of the attempts that are kept."""
+        logs = (self.layout.node(node) / "pods" / pod_uid / "logs").glob(f"{container}.*.log")
+        return "".join(path.read_text(errors="replace") for path in sorted(logs, key=lambda path: path.stat().st_mtime))
 
     async def down(self) -> tuple[int, str]:
         """`mooring down`; and waits for `mooring up` to end."""

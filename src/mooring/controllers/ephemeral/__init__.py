@@ -1,0 +1,1 @@
+"""Claims of generic ephemeral volumes: made for a pod, and gone with it."""
