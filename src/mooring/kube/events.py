@@ -25,6 +25,7 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, Throttled
 from mooring.kube.objects import Event, Object
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
 
 K = TypeVar("K")
@@ -43,6 +44,7 @@ _NONE: frozenset[str] = frozenset()
 COMBINED = "(combined from similar events): "
 
 Key = tuple[str, str, str, str]
+EventType = Literal["Normal", "Warning"]
 
 
 class _Wish(NamedTuple):
@@ -61,9 +63,18 @@ class Recorder:
         self._random = random
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
         self._written: OrderedDict[Key, Event] = OrderedDict()
+        self._said: OrderedDict[str, Reason] = OrderedDict()
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
-    def event(self, about: Object, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def once(self, about: Object, type_: EventType, reason: Reason) -> bool:
+        """An event about the object, unless the last one of this method about it said the same. Whether it is new."""
+        if self._said.get(about.uid) == reason:
+            return False
+        _keep(self._said, about.uid, reason)
+        self.event(about, type_, *reason)
+        return True
+
+    def event(self, about: Object, type_: EventType, reason: str, message: str) -> None:
         """Records one event about an object; the message is cut at 1024 characters."""
         key, message = self._combined((about.uid or about.key, type_, reason, message[:MESSAGE_LENGTH]))
         stamp = format_time(self._now())

@@ -39,7 +39,6 @@ class BindingController(Controller):
         self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
         self._pods = self.watch(Pod, _claims_of_pod, indexers={"claim": _claims_of_pod})
-        self._told: dict[str, str] = {}
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[str]:
         yield f"claim:{claim.key}"
@@ -64,11 +63,9 @@ class BindingController(Controller):
         kind, _, name = key.partition(":")
         if kind == "claim":
             claim = self._claims.get(name)
-            if claim is None:
-                self._told.pop(name, None)
-            elif claim.deleting:
+            if claim is not None and claim.deleting:
                 await self._let_claim_go(claim)
-            else:
+            elif claim is not None:
                 await self._reconcile_claim(claim)
         elif (pv := self._volumes.get(name)) is not None:
             await self._reconcile_volume(pv)
@@ -86,14 +83,14 @@ class BindingController(Controller):
             case Claim.PROVISION:
                 assert storage_class is not None
                 await self._ask_provisioner(claim, storage_class.provisioner)
-                self._tell(claim, "Normal", *decision.reason)
+                self.recorder.once(claim, "Normal", decision.reason)
             case Claim.WAIT:
                 waiting = decision.reason.code == "WaitForFirstConsumer"
-                self._tell(claim, "Normal" if waiting else "Warning", *decision.reason)
+                self.recorder.once(claim, "Normal" if waiting else "Warning", decision.reason)
             case Claim.LOST:
                 if claim.status.phase != "Lost":
                     await self._patch_claim(claim, {"status": {"phase": "Lost"}}, "status")
-                self._tell(claim, "Warning", *decision.reason)
+                self.recorder.once(claim, "Warning", decision.reason)
 
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         reference = pv.spec.claim_ref
@@ -176,11 +173,6 @@ class BindingController(Controller):
         answer = await self.client.revise(pv, patch, subresource=subresource)
         self._volumes.accept(answer)
         return answer
-
-    def _tell(self, claim: PersistentVolumeClaim, type_: Any, code: str, message: str) -> None:
-        if self._told.get(claim.key) != message:
-            self._told[claim.key] = message
-            self.recorder.event(claim, type_, code, message)
 
 
 def _class_of(claim: PersistentVolumeClaim) -> list[str]:

@@ -15,6 +15,7 @@ import msgspec
 from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, silent_for, taints_after
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.disruption import disruption
 from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.readiness import ready_since
 from mooring.kube.times import Now, format_time, parse_time
@@ -137,13 +138,7 @@ class NodeLifecycleController(Controller):
             return
         keys = ", ".join(t.key for t in node.spec.taints if t.effect == "NoExecute")
         message = f"node {node.name} has taint {keys}"
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": f"Taint manager: {message}",
-            "lastTransitionTime": format_time(self.now()),
-        }
+        condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
         await self._patch_pod_status(pod, {"conditions": [condition]})
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
         self.log.info("Evicted", pod=pod.key, reason=message)

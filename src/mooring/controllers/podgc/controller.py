@@ -12,8 +12,9 @@ from random import Random
 from mooring.controllers.podgc.decide import QUARANTINE_S, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.disruption import disruption
 from mooring.kube.objects import Node, Pod
-from mooring.kube.times import Now, format_time
+from mooring.kube.times import Now
 
 
 class PodGCController(Controller):
@@ -53,12 +54,6 @@ class PodGCController(Controller):
     async def _mark_failed(self, pod: Pod, message: str) -> None:
         if pod.finished:
             return
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": f"PodGC: {message}",
-            "lastTransitionTime": format_time(self.now()),
-        }
+        condition = disruption("DeletionByPodGC", f"PodGC: {message}", self.now())
         status = {"phase": "Failed", "conditions": [condition]}
         await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")

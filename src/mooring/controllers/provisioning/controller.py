@@ -18,6 +18,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.errors import DeletedVolumeInUse
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
@@ -41,7 +42,6 @@ class ProvisioningController(Controller):
         self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         self._attachments = self.watch(VolumeAttachment, self._volume_of_attachment)
-        self._told: dict[str, str] = {}
 
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
         name = storage_class.name
@@ -80,7 +80,7 @@ class ProvisioningController(Controller):
         except KubeError:
             raise
         except Exception as error:
-            self._tell(claim, "Warning", "ProvisioningFailed", f"failed to provision volume: {error}")
+            self.recorder.once(claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}"))
             raise
         await self._create(claim, made)
 
@@ -108,7 +108,7 @@ class ProvisioningController(Controller):
             plugin = self._plugins.find_deletable_plugin_by_name(pv.metadata.annotations[PROVISIONED_BY])
             await plugin.new_deleter(spec).delete()
         except DeletedVolumeInUse as error:
-            self._tell(pv, "Normal", "VolumeDelete", str(error))
+            self.recorder.once(pv, "Normal", Reason("VolumeDelete", str(error)))
             self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
             return
         except KubeError:
@@ -132,11 +132,6 @@ class ProvisioningController(Controller):
         return [r.spec.node_name for r in live.items if r.spec.source.persistent_volume_name == pv.name]
 
     async def _failed(self, pv: PersistentVolume, error: Exception) -> None:
-        self._tell(pv, "Warning", "VolumeFailedDelete", str(error))
+        self.recorder.once(pv, "Warning", Reason("VolumeFailedDelete", str(error)))
         status = {"phase": "Failed", "message": str(error)}
         self._volumes.accept(await self.client.revise(pv, {"status": status}, subresource="status", any_version=True))
-
-    def _tell(self, about: PersistentVolumeClaim | PersistentVolume, type_: Any, code: str, message: str) -> None:
-        if self._told.get(about.uid) != message:
-            self._told[about.uid] = message
-            self.recorder.event(about, type_, code, message)

@@ -51,7 +51,6 @@ class SchedulingController(Controller):
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda _: self._waiting())
-        self._told: dict[str, str] = {}
 
     def _waiting(self) -> list[str]:
         return [pod.key for pod in self._pods.by_index("unscheduled", "yes")]
@@ -69,7 +68,6 @@ class SchedulingController(Controller):
         """Chooses a node for one pod and writes the choice."""
         pod = self._pods.get(key)
         if pod is None or not _waits(pod):
-            self._told.pop(key, None)
             return
         missing, volumes = self._pod_volumes(pod)
         if missing:
@@ -158,10 +156,8 @@ class SchedulingController(Controller):
         self._claims.accept(answer)
 
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:
-        if self._told.get(pod.key) == reason.message:
+        if not self.recorder.once(pod, "Warning", reason):
             return
-        self._told[pod.key] = reason.message
-        self.recorder.event(pod, "Warning", *reason)
         condition = {
             "type": "PodScheduled",
             "status": "False",
