@@ -1,6 +1,6 @@
 """The embedded API server beside the real kube-apiserver on etcd: `make bench` (needs `make assets`).
 
-Both run on this machine, one after the other, over TLS, every commit durable (etcd and SQLite both sync). The load
+Both run on this machine over TLS and are measured in turns, every commit durable (etcd and SQLite both sync). The load
 comes from this process through one client, and watches are read by one more process, so their cost weighs on both
 alike. Prints a table: theirs, ours, ratio.
 """
@@ -14,6 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -68,32 +70,44 @@ async def lists(target: Target) -> Figures:
     return {f"list of {PODS} pods p50, ms": statistics.median(times)}
 
 
-async def measure(target: Target) -> Figures:
-    """All figures of one server."""
-    connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=str(target.authority)))
-    headers = {"Authorization": f"Bearer {target.token}"}
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as target.session:
-        figures = {"ready, s": target.ready, **await creates(target), **await lists(target)}
-        figures[f"resident with {PODS} pods, MiB"] = resident(target.pids)
-        figures |= await watches.latency(target)
-        figures |= await watches.resumed(target)
-        figures |= await watches.live(target)
+async def memory(target: Target) -> Figures:
+    """What the server's processes occupy."""
+    return {f"resident with {PODS} pods, MiB": resident(target.pids)}
+
+
+MEASURES = (creates, lists, memory, watches.latency, watches.resumed, watches.live)
+
+
+async def measure(targets: Sequence[Target]) -> list[Figures]:
+    """All figures of each server. One measure is taken of all before the next, so that what else the machine does
+    weighs on all alike."""
+    async with AsyncExitStack() as stack:
+        for target in targets:
+            connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=str(target.authority)))
+            headers = {"Authorization": f"Bearer {target.token}"}
+            session = aiohttp.ClientSession(connector=connector, headers=headers)
+            target.session = await stack.enter_async_context(session)
+        figures: list[Figures] = [{"ready, s": target.ready} for target in targets]
+        for taken in MEASURES:
+            for target, found in zip(targets, figures, strict=True):
+                found.update(await taken(target))
         return figures
 
 
-def real(folder: Path) -> Figures:
+@contextmanager
+def real(folder: Path) -> Iterator[Target]:
     """kube-apiserver on etcd."""
     programs = assets()
     if programs is None:
         sys.exit("bench: the real kube-apiserver is missing: run `make assets`, or set KUBEBUILDER_ASSETS")
     began = time.perf_counter()
     with real_server(programs, folder, durable=True) as server:
-        pids = _pids_under(str(folder))
-        target = Target("kube-apiserver", server.url, server.token, server.authority, pids, time.perf_counter() - began)
-        return asyncio.run(measure(target))
+        ready = time.perf_counter() - began
+        yield Target("kube-apiserver", server.url, server.token, server.authority, _pids_under(str(folder)), ready)
 
 
-def ours(folder: Path) -> Figures:
+@contextmanager
+def ours(folder: Path) -> Iterator[Target]:
     """The embedded server."""
     kubeconfig = folder / "kubeconfig"
     command = mooring("apiserver", "--data-dir", str(folder), "--port", "0", "--kubeconfig-out", str(kubeconfig))
@@ -104,7 +118,7 @@ def ours(folder: Path) -> Figures:
         ready = time.perf_counter() - began
         config = json.loads(kubeconfig.read_text())
         url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        return asyncio.run(measure(Target("mooring", url, token, folder / "ca.crt", [running.pid], ready)))
+        yield Target("mooring", url, token, folder / "ca.crt", [running.pid], ready)
 
 
 def _pids_under(word: str) -> list[int]:
@@ -119,8 +133,10 @@ def _pids_under(word: str) -> list[int]:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as theirs_folder, tempfile.TemporaryDirectory() as our_folder:
-        theirs, mine = real(Path(theirs_folder)), ours(Path(our_folder))
+    with ExitStack() as stack:
+        folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
+        targets = [stack.enter_context(each(folder)) for each, folder in zip((real, ours), folders, strict=True)]
+        theirs, mine = asyncio.run(measure(targets))
     print(f"{'':56}  {'kube-apiserver + etcd':>22}  {'mooring':>10}  {'ratio':>6}")
     for name, figure in theirs.items():
         ratio = f"{mine[name] / figure:6.2f}" if figure else ""

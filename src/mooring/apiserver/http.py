@@ -20,7 +20,7 @@ from mooring.apiserver.server import Server
 from mooring.apiserver.store import encode
 
 PIECE = 128 * 1024
-"""Bytes of a body that are written at once."""
+"""Bytes of a body that are written at once, and that may wait for the reader of a watch."""
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +83,8 @@ async def _send(incoming: web.Request, response: Response) -> web.StreamResponse
         return await _send_large(incoming, response)
     outgoing = web.StreamResponse(status=response.status, headers=response.headers)
     outgoing.enable_chunked_encoding()
+    if incoming.transport is not None:
+        incoming.transport.set_write_buffer_limits(high=PIECE)
     async with aclosing(cast(AsyncGenerator[bytes], response.stream)) as chunks:
         await outgoing.prepare(incoming)
         async for chunk in chunks:
