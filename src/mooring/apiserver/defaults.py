@@ -59,7 +59,9 @@ def _fill(parent: Obj, plan: _Plan, rules: Rules) -> None:
             if found is None:
                 _set(parent, name, rules[below])
             continue
-        if found is None and not mark:
+        if found is None:
+            if mark:
+                continue
             found = parent[name] = {}
         for child in _children(found, mark):
             _fill(child, below, rules)

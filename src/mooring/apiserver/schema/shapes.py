@@ -32,6 +32,8 @@ class _Type(NamedTuple):
     """How the values of one message are read."""
 
     shapers: Mapping[str, Shaper]
+    plain: Mapping[str, type]
+    """The fields whose values are taken as they are if they are of this type: most are."""
     omitted: frozenset[str]
     """The fields whose zero is left out."""
     zeroes: Sequence[tuple[str, Callable[[], Any]]]
@@ -45,11 +47,13 @@ def shaped(name: str, obj: Obj, unknown: list[str], path: str = "", *, zeroes: b
     apply they are meant.
     """
     known, prefix = _type(name, zeroes), f"{path}." if path else ""
-    shapers, omitted = known.shapers, known.omitted
+    shapers, plain, omitted = known.shapers, known.plain, known.omitted
     made: Obj = {}
     for key, value in obj.items():
-        shaper = shapers.get(key)
-        if shaper is None:
+        if type(value) is plain.get(key):
+            if value or key not in omitted:
+                made[key] = value
+        elif (shaper := shapers.get(key)) is None:
             unknown.append(prefix + key)
         elif value is not None:
             kept = shaper(value, prefix + key, unknown)
@@ -74,11 +78,14 @@ def _type(name: str, zeroes: bool) -> _Type:
     if "metadata" in fields:
         identity = _scalar("string", "TypeMeta")
         shapers = {"kind": identity, "apiVersion": identity} | shapers
+    plain = {
+        field.name: _PLAIN[field.type] for field in fields.values() if field.shape == "one" and field.type in _PLAIN
+    }
     if not zeroes:
-        return _Type(shapers, frozenset(), ())
+        return _Type(shapers, plain, frozenset(), ())
     omitted = frozenset(field.name for field in fields.values() if field.omit and not _is_struct(field))
     written = [(field.name, _zero(field)) for field in fields.values() if not field.pointer]
-    return _Type(shapers, omitted, [(key, zero) for key, zero in written if key not in omitted and zero])
+    return _Type(shapers, plain, omitted, [(key, zero) for key, zero in written if key not in omitted and zero])
 
 
 def _is_struct(field: Field) -> bool:
@@ -86,6 +93,7 @@ def _is_struct(field: Field) -> bool:
     return field.shape == "one" and (field.type == "Quantity" or "." in field.type)
 
 
+_PLAIN: Mapping[str, type] = {"string": str, "bool": bool}
 _ZEROES: Mapping[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}
 
 
@@ -176,10 +184,9 @@ def _is_whole(value: Any) -> bool:
 
 def _scalar(kind: str, owner: str) -> Shaper:
     go_type, fits = _TYPES[kind]
-    plain = {"string": str, "bool": bool}.get(kind)
 
     def shape(value: Any, path: str, unknown: list[str]) -> Any:
-        if type(value) is not plain and not fits(value):
+        if not fits(value):
             raise _mismatch(value, owner, path, go_type)
         return value
 

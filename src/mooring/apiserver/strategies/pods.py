@@ -167,7 +167,7 @@ def _validate_container(container: Obj, path: str, volumes: set[str]) -> list[Fi
     for index, port in enumerate(objects_at(container, "ports")):
         found += _port_errors(port, f"{path}.ports[{index}]")
     for index, variable in enumerate(objects_at(container, "env")):
-        if not text_at(variable, "name"):
+        if not variable.get("name"):
             found.append(required(f"{path}.env[{index}].name"))
     found += _amount_errors(object_at(container, "resources"), f"{path}.resources")
     for field, place in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
@@ -217,8 +217,8 @@ class Pods(Strategy):
     def default(self, obj: Obj) -> None:
         super().default(obj)
         spec = obj["spec"]
-        for container in objects_at(spec, "containers") + objects_at(spec, "initContainers"):
-            _default_container(container, host_network=bool(spec.get("hostNetwork")))
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            _default_container(container, host_network="hostNetwork" in spec)
         if spec["terminationGracePeriodSeconds"] < 0:
             spec["terminationGracePeriodSeconds"] = 1
 
@@ -262,9 +262,9 @@ class Pods(Strategy):
 def _default_container(container: Obj, *, host_network: bool) -> None:
     """What holds of pods, not of templates: requests are the limits, and ports the host's, unless they are said."""
     resources = container["resources"]
-    if limits := object_at(resources, "limits"):
-        resources["requests"] = limits | object_at(resources, "requests")
-    for port in objects_at(container, "ports") if host_network else ():
+    if limits := resources.get("limits"):
+        resources["requests"] = limits | resources.get("requests", {})
+    for port in container.get("ports", ()) if host_network else ():
         port.setdefault("hostPort", port.get("containerPort"))
 
 
