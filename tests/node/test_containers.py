@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube.objects import Container, EnvVar, ObjectMeta, Pod, PodSpec, VolumeDevice, VolumeMount
-from mooring.node.pods.containers import (
-    ContainerConfigProblem,
-    container_spec,
-    environment,
-    expand,
-    hostname,
-    images_on_host_root,
-    sandbox_spec,
-)
+from mooring.kube.objects.pods import EnvFromSource, PodSecurityContext, SecurityContext
+from mooring.node.pods.containers import Image, container_spec, environment, images_on_host_root, sandbox_spec
+from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, expand, hostname
 from mooring.node.runtime import ContainerSpec
 
 
@@ -30,15 +25,22 @@ def pod_of(*containers: Container, **metadata: Any) -> Pod:
     return Pod(metadata=ObjectMeta(**fields), spec=PodSpec(node_name="node-1", containers=containers))
 
 
-def made(container: Container, folders: tuple[str, ...] = (), lookup: Any = nothing) -> ContainerSpec:
-    return container_spec(
-        pod_of(container),
-        container,
-        0,
-        node_address="10.0.0.1",
-        image_directory=lambda image: f"/images/{image}" if image in folders else None,
-        lookup=lookup,
-    )
+def around(lookup: Any = nothing) -> Surroundings:
+    allocatable = {"cpu": "4", "memory": "1000Ki"}
+    return Surroundings("10.0.0.1", "10.88.1.2", lookup, allocatable)
+
+
+def variables_of(container: Container, lookup: Any = nothing, **metadata: Any) -> dict[str, str]:
+    return environment(pod_of(container, **metadata), container, around(lookup), None)
+
+
+def made(container: Container, image: Image | None = None, lookup: Any = nothing, **pod: Any) -> ContainerSpec:
+    def always(name: str) -> Image | None:
+        return image
+
+    owner = pod_of(container)
+    owner = msgspec.structs.replace(owner, spec=msgspec.structs.replace(owner.spec, **pod))
+    return container_spec(owner, container, 0, around=around(lookup), find_image=always)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +74,13 @@ def test_a_variable_may_refer_to_an_earlier_one_and_not_to_a_later_one() -> None
         name="main",
         env=(EnvVar(name="A", value="$(B)"), EnvVar(name="B", value="b"), EnvVar(name="C", value="$(B)c")),
     )
-    variables = environment(pod_of(container), container, "", nothing)
+    variables = variables_of(container)
     assert (variables["A"], variables["C"]) == ("$(B)", "bc")
 
 
 def test_a_container_has_a_path_and_its_host_name() -> None:
     container = Container(name="main")
-    variables = environment(pod_of(container), container, "", nothing)
+    variables = variables_of(container)
     assert "/usr/bin" in variables["PATH"]
     assert variables["HOSTNAME"] == "web-0"
 
@@ -89,15 +91,15 @@ def test_a_container_has_a_path_and_its_host_name() -> None:
         ("metadata.name", "web-0"),
         ("metadata.uid", "u1"),
         ("spec.nodeName", "node-1"),
-        ("status.podIP", "10.0.0.1"),
+        ("status.podIP", "10.88.1.2"),
+        ("status.hostIP", "10.0.0.1"),
         ("metadata.labels['app']", "web"),
         ("metadata.labels['none']", ""),
     ],
 )
 def test_a_variable_may_have_a_field_of_the_pod(path: str, value: str) -> None:
     container = Container(name="main", env=(EnvVar(name="X", value_from={"fieldRef": {"fieldPath": path}}),))
-    pod = pod_of(container, labels={"app": "web"})
-    assert environment(pod, container, "10.0.0.1", nothing)["X"] == value
+    assert variables_of(container, labels={"app": "web"})["X"] == value
 
 
 def test_a_variable_may_have_a_key_of_a_config_map_or_secret() -> None:
@@ -117,7 +119,8 @@ def test_a_variable_may_have_a_key_of_a_config_map_or_secret() -> None:
     [
         ({"configMapKeyRef": {"name": "c", "key": "k"}}, "ConfigMap 'c' does not exist"),
         ({"fieldRef": {"fieldPath": "spec.magic"}}, "'spec.magic'"),
-        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "resourceFieldRef is not supported"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "none"}}, "'limits.cpu' of none"),
+        ({"fileKeyRef": {"path": "x"}}, "fileKeyRef is not supported"),
     ],
 )
 def test_a_variable_that_cannot_be_had_is_named(source: dict[str, Any], told: str) -> None:
@@ -140,7 +143,7 @@ def test_without_a_command_and_without_an_image_folder_the_next_step_is_told() -
 
 def test_an_image_folder_without_a_command_is_refused() -> None:
     with pytest.raises(ContainerConfigProblem) as problem:
-        made(Container(name="main", image="app"), folders=("app",))
+        made(Container(name="main", image="app"), Image("/images/app"))
     assert problem.value.reason == "CreateContainerConfigError"
 
 
@@ -152,14 +155,12 @@ def test_images_are_shared_by_key_and_what_has_no_folder_runs_on_the_host_root()
     )
     pod = pod_of(*containers)
 
-    def folder(image: str) -> str | None:
-        return "/images/app" if image == "app" else None
+    def folder(image: str) -> Image | None:
+        return Image("/images/app") if image == "app" else None
 
     assert list(sandbox_spec(pod, {}, folder, ()).images.values()) == ["/images/app"]
     assert images_on_host_root(pod, folder) == ["busybox"]
-    keys = [
-        container_spec(pod, c, 0, node_address="", image_directory=folder, lookup=nothing).image for c in containers
-    ]
+    keys = [container_spec(pod, c, 0, around=around(), find_image=folder).image for c in containers]
     assert keys[0] == keys[1] == next(iter(sandbox_spec(pod, {}, folder, ()).images))
     assert keys[2] is None
 
@@ -187,3 +188,92 @@ def test_a_host_name_is_short_enough_and_well_formed(name: str) -> None:
     made_of = hostname(pod_of(name=name))
     assert 0 < len(made_of) <= 63
     assert made_of[-1] not in "-."
+
+
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ({"resource": "limits.cpu"}, "2"),
+        ({"resource": "limits.cpu", "divisor": "1m"}, "1500"),
+        ({"resource": "requests.cpu"}, "2"),
+        ({"resource": "limits.memory", "divisor": "1Ki"}, "1000"),
+        ({"resource": "requests.memory"}, "0"),
+    ],
+)
+def test_a_variable_may_have_a_request_or_limit(reference: dict[str, Any], value: str) -> None:
+    env = (EnvVar(name="X", value_from={"resourceFieldRef": reference}),)
+    container = Container(name="main", env=env, resources={"limits": {"cpu": "1500m"}})
+    assert variables_of(container)["X"] == value
+
+
+def test_all_keys_of_a_config_map_or_secret_become_variables_with_a_prefix() -> None:
+    data = {("ConfigMap", "c"): {"k": "1", "a=b": "left out"}, ("Secret", "s"): {"k": "2"}}
+    sources = (
+        EnvFromSource(config_map_ref={"name": "c"}),
+        EnvFromSource(prefix="S_", secret_ref={"name": "s"}),
+        EnvFromSource(secret_ref={"name": "none", "optional": True}),
+    )
+    env = (EnvVar(name="both", value="$(k)$(S_k)"),)
+    variables = variables_of(Container(name="main", env_from=sources, env=env), lambda k, n: data.get((k, n)))
+    assert variables["both"] == "12"
+    assert not any("=" in name for name in variables)
+
+
+def test_a_source_of_variables_that_does_not_exist_is_named() -> None:
+    container = Container(name="main", command=("x",), env_from=(EnvFromSource(secret_ref={"name": "s"}),))
+    with pytest.raises(ContainerConfigProblem, match="Secret 's' does not exist"):
+        made(container)
+
+
+def test_an_image_config_gives_what_the_spec_leaves_out() -> None:
+    image = Image("/i", ("entry",), ("word",), {"A": "image", "PATH": "/image"}, "/work", "app")
+    spec = made(Container(name="main", image="app", env=(EnvVar(name="A", value="own"),)), image)
+    assert (spec.argv, spec.env["A"], spec.env["PATH"]) == (("entry", "word"), "own", "/image")
+    assert (spec.working_dir, spec.user) == ("/work", "app")
+    assert made(Container(name="main", args=("x",)), image).argv == ("entry", "x")
+    assert made(Container(name="main", command=("y",)), image).argv == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_pod", "image", "user"),
+    [
+        ({}, {}, "", ""),
+        ({}, {}, "app:grp", "app:grp"),
+        ({"run_as_user": 5}, {"run_as_user": 6}, "app:grp", "5"),
+        ({}, {"run_as_user": 6, "run_as_group": 7}, "", "6:7"),
+        ({"run_as_group": 7}, {}, "", "0:7"),
+        ({"run_as_group": 7}, {}, "app:grp", "app:7"),
+        ({"run_as_user": 0}, {"run_as_user": 6}, "", "0"),
+    ],
+)
+def test_the_containers_word_about_its_user_goes_before_the_pods_and_the_images(
+    own: dict[str, Any], of_pod: dict[str, Any], image: str, user: str
+) -> None:
+    container = Container(name="main", command=("x",), security_context=SecurityContext(**own))
+    assert made(container, Image("/i", user=image), security_context=PodSecurityContext(**of_pod)).user == user
+
+
+def test_root_is_refused_where_it_must_not_be() -> None:
+    container = Container(name="main", command=("x",), security_context=SecurityContext(run_as_non_root=True))
+    with pytest.raises(ContainerConfigProblem, match="runAsNonRoot"):
+        made(container)
+    assert made(container, security_context=PodSecurityContext(run_as_user=9)).user == "9"
+
+
+def test_supplemental_groups_and_the_volumes_group_are_the_processes_groups() -> None:
+    context = PodSecurityContext(fs_group=30, supplemental_groups=(10, 20))
+    assert made(Container(name="main", command=("x",)), security_context=context).groups == (10, 20, 30)
+
+
+def test_a_sub_path_may_be_made_of_variables() -> None:
+    env = (EnvVar(name="POD", value="web-0"), EnvVar(name="UP", value=".."))
+
+    def sub_path(expression: str) -> str:
+        mount = VolumeMount(name="v", mount_path="/v", sub_path_expr=expression)
+        return made(Container(name="main", command=("x",), env=env, volume_mounts=(mount,))).mounts[0].sub_path
+
+    assert sub_path("logs/$(POD)") == "logs/web-0"
+    with pytest.raises(ContainerConfigProblem, match="no variable NONE"):
+        sub_path("$(NONE)")
+    with pytest.raises(ContainerConfigProblem, match="inside the volume"):
+        sub_path("$(UP)/x")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mooring
-from mooring.node.supervisor.container import LOG_ENTRY_LIMIT, LogStream, timestamp
+from mooring.node.supervisor.logs import LOG_ENTRY_LIMIT, Log, LogStream, timestamp
 
 SOURCES = str(Path(mooring.__file__).parents[1])
 
@@ -31,7 +31,7 @@ def test_the_supervisor_imports_the_standard_library_and_itself_only() -> None:
 
 def logged(tmp: Path, chunks: list[bytes]) -> list[bytes]:
     """The entries that a program leaves that writes these chunks."""
-    log = os.open(tmp / "log", os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+    log = Log(str(tmp), "main", 0)
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     stream = LogStream(reader, "stdout", log)
@@ -41,8 +41,8 @@ def logged(tmp: Path, chunks: list[bytes]) -> list[bytes]:
             pass
     os.close(writer)
     stream.close()
-    os.close(log)
-    return (tmp / "log").read_bytes().splitlines()
+    log.close()
+    return (tmp / "main.0.log").read_bytes().splitlines()
 
 
 def joined(entries: list[bytes]) -> bytes:
@@ -69,3 +69,19 @@ def test_a_long_line_is_cut_into_marked_parts(tmp_path: Path) -> None:
 
 def test_times_have_nanoseconds() -> None:
     assert timestamp(1_893_456_000_000_000_001) == b"2030-01-01T00:00:00.000000001Z"
+
+
+def test_a_log_that_grows_is_cut_and_one_older_part_is_kept(tmp_path: Path) -> None:
+    log = Log(str(tmp_path), "main", 0, limit=100)
+    for number in range(10):
+        log.write(b"%d" % number * 39 + b"\n")
+    log.close()
+    kept = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    assert [set(text) - {10} for text in kept] == [{56, 57}, {54, 55}]
+
+
+def test_the_logs_of_the_last_two_attempts_are_kept(tmp_path: Path) -> None:
+    for attempt in range(4):
+        Log(str(tmp_path), "main", attempt).close()
+    Log(str(tmp_path), "main-2", 0).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["main-2.0.log", "main.2.log", "main.3.log"]

@@ -135,8 +135,8 @@ class World:
         return [mount.mount_point for mount in mounts_below(read_mount_table(), str(self.node_root))]
 
     def log(self, pod: Pod) -> list[str]:
-        path = self.node_root / "pods" / pod.uid / "logs" / "main.log"
-        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
+        logs = sorted((self.node_root / "pods" / pod.uid / "logs").glob("main.*.log"))
+        return [line.split(" ", 3)[3] for path in logs for line in path.read_text().splitlines()]
 
     def supervisors(self) -> list[int]:
         agent = self.agent.pid if self.agent is not None else 0  # it opens files of pods, too, for moments

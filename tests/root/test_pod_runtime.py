@@ -16,7 +16,14 @@ from pathlib import Path
 import pytest
 
 from mooring.node.process_runtime import ProcessRuntime
-from mooring.node.runtime import ContainerMount, ContainerSpec, Sandbox, SandboxSpec, SandboxStartFailure
+from mooring.node.runtime import (
+    ContainerMount,
+    ContainerSpec,
+    ExecFailure,
+    Sandbox,
+    SandboxSpec,
+    SandboxStartFailure,
+)
 
 pytestmark = pytest.mark.root
 
@@ -59,8 +66,12 @@ class Pods:
         sandbox = await self.finished()
         return exited(sandbox), self.output()
 
+    def log(self) -> str:
+        files = sorted((self.root / "pods" / UID / "logs").glob("main.*"))
+        return "".join(path.read_text() for path in files)
+
     def output(self) -> list[str]:
-        lines = self.runtime.log_path(UID, "main").read_text().splitlines()
+        lines = self.log().splitlines()
         return [line.split(" ", 3)[3] for line in lines]
 
 
@@ -87,7 +98,7 @@ async def test_output_is_logged_with_its_stream_and_time_and_the_exit_code_is_ke
     await sandbox(pods)
     code, _ = await pods.run("echo out; sleep 0.05; echo err >&2; printf unfinished; exit 7")
     assert code == 7
-    lines = [line.split(" ") for line in pods.runtime.log_path(UID, "main").read_text().splitlines()]
+    lines = [line.split(" ") for line in pods.log().splitlines()]
     assert lines[0][1:] == ["stdout", "F", "out"]
     assert ["stderr", "F", "err"] in [line[1:] for line in lines]
     assert ["stdout", "F", "unfinished"] in [line[1:] for line in lines]
@@ -322,7 +333,7 @@ async def main():
     spec = ContainerSpec("main", 0, ("/bin/sh", "-c", script), {"PATH": os.defpath}, mounts=mounts)
     await runtime.start_container("u", spec)
     await ended.wait()
-    print(runtime.sandboxes()["u"].rootfs, runtime.log_path("u", "main").read_text())
+    print(runtime.sandboxes()["u"].rootfs, runtime.log_files("u", "main", 0)[1].read_text())
     await runtime.kill_sandbox("u")
     await runtime.close()
 
@@ -345,3 +356,79 @@ def test_in_a_user_namespace_the_root_is_given_read_only(tmp_path: Path) -> None
 def mounts_below(root: Path) -> list[str]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [line for line in lines if str(root) in line]
+
+
+async def test_a_command_runs_in_the_container_with_its_variables_and_volumes(pods: Pods, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    await sandbox(pods, volumes={"data": str(tmp_path / "volume")})
+    mounts = (ContainerMount(volume="data", path="/data"),)
+    await pods.start("exec sleep 1000", env={"PATH": os.defpath, "A": "b"}, working_dir="/data", mounts=mounts)
+    await pods.until(lambda s: "main" in s.containers)
+    script = "echo $A in $(pwd); touch here; echo error >&2; exit 9"
+    code, output = await pods.runtime.run(UID, "main", ("/bin/sh", "-c", script))
+    assert (code, sorted(output.splitlines())) == (9, ["b in /data", "error"])
+    assert (tmp_path / "volume" / "here").exists()
+
+
+async def test_a_command_that_nobody_waits_for_any_more_is_killed(pods: Pods) -> None:
+    await sandbox(pods)
+    until_it_is_gone = "while kill -0 $(cat /pid) 2>/dev/null; do sleep 0.02; done; exit 4"
+    await pods.start(f"until [ -s /pid ]; do sleep 0.02; done; echo began; {until_it_is_gone}")
+    await pods.until(lambda s: "main" in s.containers)
+    command = ("/bin/sh", "-c", "echo $$ > /pid; exec sleep 1000")
+    waiting = asyncio.create_task(pods.runtime.run(UID, "main", command))
+    while "began" not in pods.log():
+        await asyncio.sleep(0.02)
+    waiting.cancel()
+    assert exited(await pods.finished()) == 4
+
+
+async def test_a_command_that_cannot_run_says_why(pods: Pods) -> None:
+    await sandbox(pods)
+    with pytest.raises(ExecFailure, match="main is not running"):
+        await pods.runtime.run(UID, "main", ("true",))
+    await pods.start("exec sleep 1000")
+    await pods.until(lambda s: "main" in s.containers)
+    with pytest.raises(ExecFailure, match="'no-such-program'"):
+        await pods.runtime.run(UID, "main", ("no-such-program",))
+
+
+async def test_a_program_runs_as_its_user_and_groups_with_a_home(pods: Pods) -> None:
+    await sandbox(pods)
+    script = "id -u; id -g; id -G; echo $HOME; echo out > /dev/stdout; touch /x 2>/dev/null || echo no"
+    _, output = await pods.run(script, user="daemon:7", groups=(20, 30))
+    assert output[:2] == ["1", "7"]
+    assert {"7", "20", "30"} <= set(output[2].split())
+    assert output[3:] == ["/usr/sbin", "out", "no"]
+
+
+async def test_a_read_only_root_leaves_the_volumes_writable(pods: Pods, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    await sandbox(pods, volumes={"data": str(tmp_path / "volume")})
+    mounts = (ContainerMount(volume="data", path="/data"),)
+    script = "touch /x 2>/dev/null || echo refused; touch /data/x && echo written"
+    _, output = await pods.run(script, mounts=mounts, read_only_root=True, no_new_privileges=True)
+    assert output == ["refused", "written"]
+
+
+async def test_last_words_are_kept_and_the_log_stands_for_those_of_a_failure(pods: Pods) -> None:
+    await sandbox(pods)
+    await pods.run("echo done > /dev/termination-log", message_path="/dev/termination-log", message_from_logs=True)
+    assert pods.runtime.sandboxes()[UID].containers["main"].message == "done\n"
+    await pods.start("echo why; exit 1", attempt=1, message_path="/dev/termination-log", message_from_logs=True)
+    assert (await pods.finished(attempt=1)).containers["main"].message == "why"
+
+
+async def test_a_sub_path_follows_links_inside_the_volume_and_is_made_if_missing(pods: Pods, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "..data").mkdir(parents=True)
+    (volume / "..data" / "key").write_text("value\n")
+    (volume / "key").symlink_to("..data/key")
+    await sandbox(pods, volumes={"data": str(volume)})
+    mounts = (
+        ContainerMount(volume="data", path="/etc/conf/key", sub_path="key"),
+        ContainerMount(volume="data", path="/new", sub_path="a/b"),
+    )
+    _, output = await pods.run("cat /etc/conf/key; echo x > /new/file", mounts=mounts)
+    assert output == ["value"]
+    assert (volume / "a" / "b" / "file").exists()

@@ -6,9 +6,10 @@ that took over an old pid is never signalled.
 
     <root>/pods/<uid>/supervisor.json   who the supervisor is
     <root>/pods/<uid>/state.json        its containers, kept by the supervisor
-    <root>/pods/<uid>/control.sock      where it takes requests
-    <root>/pods/<uid>/logs/NAME.log     a container's output
-    <root>/pods/<uid>/lock, sandbox/, supervisor.log
+    <root>/pods/<uid>/control.sock, exec.sock   where it takes requests
+    <root>/pods/<uid>/logs/NAME.ATTEMPT.log     a container's output
+    <root>/pods/<uid>/etc/              hosts, hostname, resolv.conf of its containers
+    <root>/pods/<uid>/lock, messages/, sandbox/, supervisor.log
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ import signal
 import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import structlog
 
+from mooring.node.exec import run_and_collect, run_in_container
 from mooring.node.runtime import (
     ContainerRecord,
     ContainerSpec,
+    ExecResult,
     Sandbox,
     SandboxSpec,
     SandboxStartFailure,
+    Stdio,
     Struct,
     SupervisorSilent,
 )
@@ -99,15 +103,15 @@ class ProcessRuntime:
     def sandboxes(self) -> Mapping[str, Sandbox]:
         return {uid: pod.sandbox for uid, pod in self._pods.items()}
 
-    def log_path(self, uid: str, container: str) -> Path:
-        """Where the container's output is kept, of all its attempts."""
-        return self._pods_directory / uid / "logs" / f"{container}.log"
+    def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
+        path = self._pods_directory / uid / "logs" / f"{container}.{attempt}.log"
+        return [path.with_name(f"{path.name}.1"), path]
 
     async def start_sandbox(self, spec: SandboxSpec) -> None:
         directory = self._pods_directory / spec.uid
         if (known := self._pods.get(spec.uid)) is not None and known.sandbox.running:
             return
-        for name in ("logs", "sandbox"):
+        for name in ("logs", "messages", "sandbox"):
             (directory / name).mkdir(parents=True, exist_ok=True)
         status, problem = await self._launch(spec, directory)
         if status not in (0, ALREADY_STARTED):
@@ -123,6 +127,12 @@ class ProcessRuntime:
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         await self._request(uid, {"signal": {"container": container, "signal": int(number)}})
 
+    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+        return await run_in_container(self._pods_directory / uid, container, argv, stdio, tty=tty)
+
+    async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
+        return await run_and_collect(self._pods_directory / uid, container, argv)
+
     async def kill_sandbox(self, uid: str) -> None:
         pod = self._pods.get(uid)
         if pod is not None and pod.pidfd is not None:
@@ -135,8 +145,9 @@ class ProcessRuntime:
             raise ValueError(f"sandbox of pod {uid} still runs")
         self._pods.pop(uid, None)
         directory = self._pods_directory / uid
-        shutil.rmtree(directory / "logs", ignore_errors=True)
-        for name in ("control.sock", "lock", "supervisor.log", "state.json", "supervisor.json"):
+        for name in ("logs", "messages", "etc"):
+            shutil.rmtree(directory / name, ignore_errors=True)
+        for name in ("control.sock", "exec.sock", "lock", "supervisor.log", "state.json", "supervisor.json"):
             (directory / name).unlink(missing_ok=True)
         if (directory / "sandbox").exists():
             (directory / "sandbox").rmdir()

@@ -39,14 +39,19 @@ PODS = "110"  # upstream's default for one node
 STATUS_WRITE = "mooring.dev/status-write"
 """On a Node: differs after each status write of its agent."""
 RETRY_S = 1.0
+CREATE_AGAIN_S = 0.05
 
 log = structlog.get_logger("node-agent")
 
 
+def capacity() -> dict[str, str]:
+    """What this machine has for pods, by resource."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    return {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": PODS}
+
+
 def node_body(options: AgentOptions) -> dict[str, Any]:
     """The Node's metadata and what never changes of its status."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
-    capacity = {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": PODS}
     architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
     labels = {"kubernetes.io/hostname": options.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture}
     addresses = [{"type": "InternalIP", "address": options.address}, {"type": "Hostname", "address": options.name}]
@@ -57,8 +62,8 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
             "annotations": {CONTROLLER_MANAGED: "true"},
         },
         "status": {
-            "capacity": capacity,
-            "allocatable": capacity,
+            "capacity": capacity(),
+            "allocatable": capacity(),
             "addresses": addresses,
             "nodeInfo": {
                 "bootID": options.boot_id,
@@ -197,6 +202,8 @@ class Registration:
                 break
             except Conflict:  # AlreadyExists too: somebody wrote first; compute again from what is there now
                 base = await self._client.find(Node, self._options.name)
+                if base is None:  # somebody's create is under way: it can be neither read nor repeated yet
+                    await asyncio.sleep(CREATE_AGAIN_S)
             except NotFound:
                 base = None
         if self.uid != answer.uid:

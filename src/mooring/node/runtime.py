@@ -7,10 +7,14 @@ never by what it asked for. `process_runtime` is the real one; a simulator bring
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import msgspec
+
+Stdio = tuple[int, int, int]
+"""Descriptors for standard input, output and error."""
 
 START_ERROR = 128
 """Exit code of a container whose process could not be started; `ContainerRecord.error` says why."""
@@ -21,7 +25,8 @@ class RuntimeFailure(Exception):
 
     RuntimeFailure
     ├── SandboxStartFailure   the pod's sandbox could not be prepared
-    └── SupervisorSilent      the pod's supervisor does not take requests
+    ├── SupervisorSilent      the pod's supervisor does not take requests
+    └── ExecFailure           a command could not be run in a container
     """
 
 
@@ -31,6 +36,10 @@ class SandboxStartFailure(RuntimeFailure):
 
 class SupervisorSilent(RuntimeFailure):
     """The pod's supervisor runs and does not take requests."""
+
+
+class ExecFailure(RuntimeFailure):
+    """A command could not be run in a container: it does not run, or has no such program."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,7 +56,9 @@ class ContainerMount(Struct, frozen=True):
 
 
 class ContainerSpec(Struct, frozen=True):
-    """One attempt to run a container. `image` is a key of the sandbox's images; None is the machine's own root."""
+    """One attempt to run a container. `image` is a key of the sandbox's images; None is the machine's own root. `user`
+    is "", "USER" or "USER:GROUP" by number or name. `message_path` is where the program may leave its last words;
+    with `message_from_logs` the end of the log of a failed attempt stands for them."""
 
     name: str
     attempt: int
@@ -56,6 +67,12 @@ class ContainerSpec(Struct, frozen=True):
     working_dir: str = "/"
     image: str | None = None
     mounts: tuple[ContainerMount, ...] = ()
+    user: str = ""
+    groups: tuple[int, ...] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    message_path: str = ""
+    message_from_logs: bool = False
 
 
 class SandboxSpec(Struct, frozen=True):
@@ -71,7 +88,8 @@ class SandboxSpec(Struct, frozen=True):
 
 class ContainerRecord(Struct, frozen=True):
     """An attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs. `sandbox` is the
-    number of the sandbox that it was made in; `last` is the attempt before."""
+    number of the sandbox that it was made in; `message` is what it left as its last words; `last` is the attempt
+    before."""
 
     attempt: int
     started_at: float
@@ -80,6 +98,7 @@ class ContainerRecord(Struct, frozen=True):
     exit_code: int | None = None
     signal: int = 0
     error: str = ""
+    message: str = ""
     last: ContainerRecord | None = None
 
 
@@ -92,6 +111,13 @@ class Sandbox(Struct, frozen=True):
     number: int = 0
     rootfs: str = ""
     containers: dict[str, ContainerRecord] = {}
+
+
+class ExecResult(NamedTuple):
+    """How a command ended, and the beginning of what it wrote to both streams."""
+
+    exit_code: int
+    output: str
 
 
 class Runtime(Protocol):
@@ -115,6 +141,18 @@ class Runtime(Protocol):
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         """Sends a signal to the container's first process, if it runs."""
+        ...
+
+    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+        """Runs a command in the container and returns its exit code. Cancelling kills it. Raises `ExecFailure`."""
+        ...
+
+    async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
+        """As `exec`, without input and with its output collected."""
+        ...
+
+    def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
+        """Where the output of an attempt is kept: older parts first, the one that grows last. They may not exist."""
         ...
 
     async def kill_sandbox(self, uid: str) -> None:

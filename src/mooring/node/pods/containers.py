@@ -1,181 +1,163 @@
 """From a pod's spec to what the runtime is asked to run. Pure.
 
-Rules: Kubernetes' API reference of `Container` (command, args, env: `$(VAR)` is replaced where VAR is known, `$$` is
-one dollar, anything else stays as it is). A container that cannot be made is a `ContainerConfigProblem`, whose
-reason and message go into its status.
+A container that cannot be made is a `ContainerConfigProblem`, whose reason and message go into its status.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
-from mooring.kube.objects import Container, EnvVar, Pod
+from mooring.kube.objects import Container, Pod
+from mooring.kube.objects.pods import PodSecurityContext, SecurityContext
+from mooring.kube.objects.volumes import VolumeMount
+from mooring.node.pods.environment import (
+    PATH,
+    ContainerConfigProblem,
+    Surroundings,
+    config_problem,
+    declared,
+    expand,
+    hostname,
+    unresolved,
+)
 from mooring.node.runtime import ContainerMount, ContainerSpec, SandboxSpec
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-HOSTNAME_LENGTH = 63  # of a DNS label; the kernel takes no more than 64
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([-._A-Za-z0-9]+)\))")
+@dataclass(frozen=True)
+class Image:
+    """A root file system, and what its config says; a plain folder has none."""
 
-Lookup = Callable[[str, str], Mapping[str, str] | None]
-"""The data of the ConfigMap or Secret (kind, name) in the pod's namespace, decoded; None if it does not exist."""
-ImageDirectory = Callable[[str], str | None]
-"""The root file system folder of an image; None if there is none of that name."""
-
-
-class ContainerConfigProblem(Exception):
-    """The container cannot be made as its spec says; `reason` is a waiting reason of Kubernetes."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        self.reason = reason
-        super().__init__(message)
+    directory: str
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    working_dir: str = ""
+    user: str = ""
 
 
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces `$(VAR)` by the variable's value, if there is one."""
-
-    def replacement(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return "$"
-        return variables.get(match[1], match[0])
-
-    return _REFERENCE.sub(replacement, text)
+FindImage = Callable[[str], Image | None]
+"""The image of that name; None if there is none: then the container runs on the machine's own root."""
 
 
-def environment(pod: Pod, container: Container, node_address: str, lookup: Lookup) -> dict[str, str]:
-    """The container's variables; later ones may refer to earlier ones."""
-    variables = {"PATH": PATH, "HOSTNAME": hostname(pod)}
-    for variable in container.env:
-        value = _value(pod, variable, node_address, lookup)
-        if value is not None:
-            variables[variable.name] = expand(value, variables) if variable.value_from is None else value
-    return variables
+def environment(pod: Pod, container: Container, around: Surroundings, image: Image | None) -> dict[str, str]:
+    """All variables of the container. Raises `ContainerConfigProblem`."""
+    given = {"PATH": PATH, "HOSTNAME": hostname(pod), **(image.env if image else {})}
+    return given | declared(pod, container, around)
 
 
-def hostname(pod: Pod) -> str:
-    """`spec.hostname`, else the pod's name, cut to what a host name may have."""
-    return (pod.spec.hostname or pod.name)[:HOSTNAME_LENGTH].rstrip("-.")
-
-
-def sandbox_spec(
-    pod: Pod, volumes: Mapping[str, str], image_directory: ImageDirectory, masks: tuple[str, ...]
-) -> SandboxSpec:
+def sandbox_spec(pod: Pod, volumes: Mapping[str, str], find_image: FindImage, masks: tuple[str, ...]) -> SandboxSpec:
     """The pod's sandbox; `volumes` says where each volume is set up on this machine."""
-    images = {name: directory for name in _images(pod) if (directory := image_directory(name)) is not None}
+    found = {name: image for name in images(pod) if (image := find_image(name)) is not None}
     return SandboxSpec(
         uid=pod.uid,
         hostname=hostname(pod),
         volumes=dict(volumes),
-        images={image_key(pod, name): directory for name, directory in images.items()},
+        images={image_key(pod, name): image.directory for name, image in found.items()},
         masks=masks,
     )
 
 
-def image_key(pod: Pod, image: str) -> str:
-    """Names an image within its pod."""
-    return str(_images(pod).index(image))
-
-
-def images_on_host_root(pod: Pod, image_directory: ImageDirectory) -> list[str]:
-    """The images of the pod that no folder provides: their containers run on the machine's own root."""
-    return [image for image in _images(pod) if image_directory(image) is None]
-
-
-def container_spec(
-    pod: Pod,
-    container: Container,
-    attempt: int,
-    *,
-    node_address: str,
-    image_directory: ImageDirectory,
-    lookup: Lookup,
-) -> ContainerSpec:
-    """One attempt of a container. Raises `ContainerConfigProblem`."""
-    variables = environment(pod, container, node_address, lookup)
-    has_folder = image_directory(container.image) is not None
-    return ContainerSpec(
-        name=container.name,
-        attempt=attempt,
-        argv=tuple(expand(word, variables) for word in _command(container, has_folder=has_folder)),
-        env=variables,
-        working_dir=container.working_dir or "/",
-        image=image_key(pod, container.image) if has_folder else None,
-        mounts=_mounts(container),
-    )
-
-
-def _images(pod: Pod) -> list[str]:
+def images(pod: Pod) -> list[str]:
+    """The names of the pod's images, each once."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return list(dict.fromkeys(container.image for container in containers))
 
 
-def _command(container: Container, *, has_folder: bool) -> tuple[str, ...]:
+def image_key(pod: Pod, image: str) -> str:
+    """Names an image within its pod."""
+    return str(images(pod).index(image))
+
+
+def images_on_host_root(pod: Pod, find_image: FindImage) -> list[str]:
+    """The images of the pod that nobody provides: their containers run on the machine's own root."""
+    return [image for image in images(pod) if find_image(image) is None]
+
+
+def container_spec(
+    pod: Pod, container: Container, attempt: int, *, around: Surroundings, find_image: FindImage
+) -> ContainerSpec:
+    """One attempt of a container. Raises `ContainerConfigProblem`."""
+    image = find_image(container.image)
+    variables = declared(pod, container, around)
+    own = container.security_context or SecurityContext()
+    return ContainerSpec(
+        name=container.name,
+        attempt=attempt,
+        argv=tuple(expand(word, variables) for word in _command(container, image)),
+        env=environment(pod, container, around, image),
+        working_dir=container.working_dir or (image.working_dir if image else "") or "/",
+        image=image_key(pod, container.image) if image else None,
+        mounts=_mounts(container, variables),
+        user=_user(pod, container, image),
+        groups=_groups(pod.spec.security_context),
+        read_only_root=bool(own.read_only_root_filesystem),
+        no_new_privileges=own.allow_privilege_escalation is False,
+        message_path=container.termination_message_path,
+        message_from_logs=container.termination_message_policy == "FallbackToLogsOnError",
+    )
+
+
+def _command(container: Container, image: Image | None) -> tuple[str, ...]:
+    """`command` stands for the image's entrypoint, `args` for its command; `command` alone drops both."""
     if container.command:
         return (*container.command, *container.args)
-    if has_folder:
-        message = f"container {container.name}: an image folder names no command to run: set `command`"
-        raise ContainerConfigProblem("CreateContainerConfigError", message)
+    if image is not None and (words := (*image.entrypoint, *(container.args or image.command))):
+        return words
+    if image is not None:
+        message = f"container {container.name}: image {container.image!r} names no command to run: set `command`"
+        raise config_problem(message)
     message = (
-        f"container {container.name}: image {container.image!r} is not a folder under --images, and without `command` "
-        "there is nothing to run on the node's own root: unpack the image there, or set `command`"
+        f"container {container.name}: there is no image {container.image!r} under --images, and without `command` "
+        "there is nothing to run on the node's own root: put a root file system folder or an OCI layout of that name "
+        "there, or set `command`"
     )
     raise ContainerConfigProblem("ErrImageNeverPull", message)
 
 
-def _mounts(container: Container) -> tuple[ContainerMount, ...]:
+def _mounts(container: Container, variables: Mapping[str, str]) -> tuple[ContainerMount, ...]:
     if container.volume_devices:
-        message = f"container {container.name}: raw block volumes (volumeDevices) are not supported yet"
-        raise ContainerConfigProblem("CreateContainerConfigError", message)
+        raise config_problem(f"container {container.name}: raw block volumes (volumeDevices) are not supported yet")
     # Outer paths first, so that a mount inside another one's path is not hidden by it.
     return tuple(
-        ContainerMount(mount.name, mount.mount_path, mount.read_only, mount.sub_path)
+        ContainerMount(mount.name, mount.mount_path, mount.read_only, _sub_path(container, mount, variables))
         for mount in sorted(container.volume_mounts, key=lambda mount: mount.mount_path)
     )
 
 
-def _value(pod: Pod, variable: EnvVar, node_address: str, lookup: Lookup) -> str | None:
-    source = variable.value_from
-    if source is None:
-        return variable.value
-    if "fieldRef" in source:
-        return _field(pod, variable, source["fieldRef"].get("fieldPath", ""), node_address)
-    for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-        if key in source:
-            return _key(variable, kind, source[key], lookup)
-    message = f"variable {variable.name}: valueFrom {', '.join(source)} is not supported"
-    raise ContainerConfigProblem("CreateContainerConfigError", message)
+def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> str:
+    if not mount.sub_path_expr:
+        return mount.sub_path
+    where = f"container {container.name}: subPathExpr {mount.sub_path_expr!r}"
+    if missing := unresolved(mount.sub_path_expr, variables):
+        raise config_problem(f"{where}: there is no variable {', '.join(missing)}")
+    path = expand(mount.sub_path_expr, variables)
+    if path.startswith("/") or ".." in path.split("/"):
+        raise config_problem(f"{where}: {path!r} must be a path inside the volume")
+    return path
 
 
-def _key(variable: EnvVar, kind: str, reference: Mapping[str, Any], lookup: Lookup) -> str | None:
-    name, key = reference.get("name", ""), reference.get("key", "")
-    data = lookup(kind, name)
-    if data is not None and key in data:
-        return data[key]
-    if reference.get("optional"):
-        return None
-    missing = f"{kind} {name!r} does not exist" if data is None else f"{kind} {name!r} has no key {key!r}"
-    raise ContainerConfigProblem("CreateContainerConfigError", f"variable {variable.name}: {missing}")
+def _user(pod: Pod, container: Container, image: Image | None) -> str:
+    """The container's word before the pod's before the image's; a group is set together with the user or alone."""
+    own, of_pod = container.security_context or SecurityContext(), pod.spec.security_context or PodSecurityContext()
+    uid = _first(own.run_as_user, of_pod.run_as_user)
+    gid = _first(own.run_as_group, of_pod.run_as_group)
+    name, _, group = (image.user if image else "").partition(":")
+    user = name if uid is None else str(uid)
+    if _first(own.run_as_non_root, of_pod.run_as_non_root) and user in ("", "0", "root"):
+        raise config_problem(
+            f"container {container.name}: runAsNonRoot is set and it would run as root: set `runAsUser`"
+        )
+    # A user that is set without a group is not in the group of the image's user.
+    group = str(gid) if gid is not None else group if uid is None else ""
+    return f"{user or '0'}:{group}" if group else user
 
 
-_MAP_KEY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+def _first(own: int | None, of_pod: int | None) -> int | None:
+    return of_pod if own is None else own
 
 
-def _field(pod: Pod, variable: EnvVar, path: str, node_address: str) -> str:
-    fields = {
-        "metadata.name": pod.name,
-        "metadata.namespace": pod.namespace,
-        "metadata.uid": pod.uid,
-        "spec.nodeName": pod.spec.node_name,
-        "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.hostIP": node_address,
-        "status.podIP": node_address,
-    }
-    if match := _MAP_KEY.fullmatch(path):
-        values = pod.metadata.labels if match[1] == "labels" else pod.metadata.annotations
-        return values.get(match[2], "")
-    if path not in fields:
-        message = f"variable {variable.name}: fieldPath {path!r} is not one that an environment can have"
-        raise ContainerConfigProblem("CreateContainerConfigError", message)
-    return fields[path]
+def _groups(context: PodSecurityContext | None) -> tuple[int, ...]:
+    if context is None:
+        return ()
+    return (*context.supplemental_groups, *(() if context.fs_group is None else (context.fs_group,)))

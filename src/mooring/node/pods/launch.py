@@ -17,8 +17,10 @@ from mooring.kube.events import Recorder
 from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
 from mooring.kube.reason import Reason
 from mooring.node.options import AgentOptions
-from mooring.node.pods.containers import ContainerConfigProblem, container_spec, images_on_host_root, sandbox_spec
+from mooring.node.pods.containers import Image, container_spec, images_on_host_root, sandbox_spec
 from mooring.node.pods.decide import Facts, startable
+from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, references
+from mooring.node.registration import capacity
 from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
@@ -69,7 +71,7 @@ class PodLauncher:
     async def start_sandbox(self, pod: Pod, facts: Facts) -> None:
         """With the volumes that `facts` shows as mounted."""
         masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
-        spec = sandbox_spec(pod, facts.volumes.mounted, self._image_directory, masks)
+        spec = sandbox_spec(pod, facts.volumes.mounted, self._find_image, masks)
         try:
             await self._runtime.start_sandbox(spec)
         except RuntimeFailure as error:
@@ -80,7 +82,7 @@ class PodLauncher:
 
     def _tell_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
         """Once for a pod."""
-        images = images_on_host_root(pod, self._image_directory)
+        images = images_on_host_root(pod, self._find_image)
         if sandbox.number or not images:
             return
         root = "as an overlay (writes stay in the container)"
@@ -112,36 +114,31 @@ class PodLauncher:
 
     async def _container_spec(self, pod: Pod, container: Container, attempt: int) -> ContainerSpec:
         data = await self._referenced_data(pod, container)
-        return container_spec(
-            pod,
-            container,
-            attempt,
+        around = Surroundings(
             node_address=self._options.address,
-            image_directory=self._image_directory,
+            pod_address=self._options.address,
             lookup=lambda kind, name: data.get((kind, name)),
+            allocatable=capacity(),
         )
+        return container_spec(pod, container, attempt, around=around, find_image=self._find_image)
 
     async def _referenced_data(self, pod: Pod, container: Container) -> dict[tuple[str, str], Mapping[str, str]]:
         """The ConfigMaps and Secrets that the container's variables refer to."""
         found: dict[tuple[str, str], Mapping[str, str]] = {}
-        for variable in container.env:
-            source = variable.value_from or {}
-            if "configMapKeyRef" in source:
-                name = source["configMapKeyRef"].get("name", "")
+        for kind, name in sorted(references(container)):
+            if kind == "ConfigMap":
                 if config_map := await self._client.find(ConfigMap, name, pod.namespace):
-                    found["ConfigMap", name] = config_map.data
-            if "secretKeyRef" in source:
-                name = source["secretKeyRef"].get("name", "")
-                if secret := await self._client.find(Secret, name, pod.namespace):
-                    found["Secret", name] = {k: base64.b64decode(v).decode() for k, v in secret.data.items()}
+                    found[kind, name] = config_map.data
+            elif secret := await self._client.find(Secret, name, pod.namespace):
+                found[kind, name] = {k: base64.b64decode(v).decode(errors="replace") for k, v in secret.data.items()}
         return found
 
-    def _image_directory(self, image: str) -> str | None:
+    def _find_image(self, image: str) -> Image | None:
         images = self._options.images_dir
         if images is None or not image or ".." in Path(image).parts:
             return None
         directory = images / image
-        return str(directory) if directory.is_dir() else None
+        return Image(str(directory)) if directory.is_dir() else None
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(pod, "Warning", reason, message)

@@ -1,8 +1,7 @@
-"""One container: its process, its log, its exit. Standard library only.
+"""One container: its process, its exit, its last words. Standard library only.
 
-A log line is `<RFC 3339 time with nanoseconds, UTC> <stdout|stderr> <F|P> <text>`, the format that Kubernetes' tools
-read; P marks a line that goes on in the next entry. A log that cannot be written (disk full) loses lines, it never
-stops the container.
+What it writes to its termination message file, or else (`messageFromLogs`) the end of the log of an attempt that
+failed, is its record's `message`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import os
 import signal
 import time
 
-from mooring.node.supervisor import rootfs
+from mooring.node.supervisor import identity, rootfs
+from mooring.node.supervisor.logs import Log, LogStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
         workingDir: str
         image: str | None
         mounts: list[rootfs.Mount]
+        user: str
+        groups: list[int]
+        readOnlyRoot: bool
+        noNewPrivileges: bool
+        messagePath: str
+        messageFromLogs: bool
 
     class ContainerRecord(TypedDict):
         """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs. `sandbox` is
@@ -38,60 +44,13 @@ if TYPE_CHECKING:
         exitCode: int | None
         signal: int
         error: str
+        message: str
         last: ContainerRecord | None
 
 
 START_ERROR = 128  # the exit code of a container whose process could not be started
-LOG_ENTRY_LIMIT = 16384  # bytes; a longer line is cut into partial entries
-
-
-class LogStream:
-    """Turns one output pipe into log entries."""
-
-    def __init__(self, pipe: int, name: str, log: int) -> None:
-        self.pipe = pipe
-        self._name = name.encode()
-        self._log = log
-        self._rest = b""
-        self.closed = False
-
-    def read(self) -> int | None:
-        """Takes what the pipe has; the number of bytes, 0 at its end, None if there is nothing now."""
-        try:
-            data = os.read(self.pipe, 65536)
-        except BlockingIOError:
-            return None
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        entries = [entry for line in lines for entry in self._entries(line)]
-        while len(self._rest) > LOG_ENTRY_LIMIT:
-            entries.append((b"P", self._rest[:LOG_ENTRY_LIMIT]))
-            self._rest = self._rest[LOG_ENTRY_LIMIT:]
-        self._write(entries)
-        return len(data)
-
-    def close(self) -> None:
-        if self._rest:
-            self._write([(b"F", self._rest)])
-        os.close(self.pipe)
-        self.closed = True
-
-    def _entries(self, line: bytes) -> list[tuple[bytes, bytes]]:
-        cuts = [line[at : at + LOG_ENTRY_LIMIT] for at in range(0, len(line), LOG_ENTRY_LIMIT)] or [b""]
-        return [(b"P", cut) for cut in cuts[:-1]] + [(b"F", cuts[-1])]
-
-    def _write(self, entries: list[tuple[bytes, bytes]]) -> None:
-        stamp = timestamp(time.time_ns())
-        text = b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, line) for tag, line in entries)
-        try:
-            os.write(self._log, text)
-        except OSError as error:
-            os.write(2, f"log lines lost: {error}\n".encode())
-
-
-def timestamp(nanoseconds: int) -> bytes:
-    """RFC 3339 in UTC with nanoseconds."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:09d}Z").encode()
+MESSAGE_LIMIT = 4096  # bytes of a termination message
+MESSAGE_FROM_LOG = 2048  # bytes of the log that stand for a message that was not written
 
 
 def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: str = "") -> ContainerRecord:
@@ -108,6 +67,7 @@ def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: 
         "exitCode": START_ERROR if error else None,
         "signal": 0,
         "error": error,
+        "message": "",
     }
 
 
@@ -115,13 +75,14 @@ class Container:
     """A container process, which completes its `record`. Raises `OSError` if it cannot be forked."""
 
     def __init__(self, request: ContainerRequest, record: ContainerRecord, mode: str, masks: list[str]) -> None:
-        self._log = os.open(
-            f"/pod/logs/{request['name']}.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o640
-        )
+        self.request = request
+        self._log = Log("/pod/logs", request["name"], request["attempt"])
+        self._message = _new_message(request["name"])
         self.start_pipe, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         out, out_in = os.pipe2(os.O_CLOEXEC)
         err, err_in = os.pipe2(os.O_CLOEXEC)
         self.record = record
+        self.started = False
         self.pid = os.fork()
         if self.pid == 0:
             _become(request, mode, masks, (out_in, err_in, errors))
@@ -141,7 +102,8 @@ class Container:
         with contextlib.suppress(BlockingIOError):  # killed before it could say anything
             self.record["error"] = os.read(self.start_pipe, 4096).decode(errors="replace")
         os.close(self.start_pipe)
-        return not self.record["error"]
+        self.started = not self.record["error"]
+        return self.started
 
     def ended(self, status: int) -> None:
         """The process is reaped and `streams` are closed: completes the record."""
@@ -149,7 +111,18 @@ class Container:
         self.record["finishedAt"] = time.time()
         self.record["signal"] = max(0, -code)
         self.record["exitCode"] = START_ERROR if self.record["error"] else code if code >= 0 else 128 - code
-        os.close(self._log)
+        self.record["message"] = self._last_words()
+        self._log.close()
+
+    def _last_words(self) -> str:
+        try:
+            with open(self._message, "rb") as file:
+                message = file.read(MESSAGE_LIMIT).decode(errors="replace")
+            if not message and self.record["exitCode"] and self.request["messageFromLogs"]:
+                return self._log.tail(MESSAGE_FROM_LOG)
+        except OSError as error:
+            return f"termination message not read: {error}"
+        return message
 
     def end_group(self) -> None:
         """Ends what the process left behind in its process group, and takes the output that is still in the pipes."""
@@ -166,25 +139,38 @@ def _become(request: ContainerRequest, mode: str, masks: list[str], pipes: tuple
     out, err, errors = pipes
     try:
         os.setsid()
-        rootfs.enter_container_root(request["image"], mode, request["mounts"], masks)
+        files = {request["messagePath"]: f"/pod/messages/{request['name']}"} if request["messagePath"] else {}
+        rootfs.enter_container_root(request["image"], mode, request["mounts"], masks, files)
         os.makedirs(request["workingDir"], exist_ok=True)
         os.chdir(request["workingDir"])
+        if request["readOnlyRoot"]:
+            rootfs.make_root_read_only()
         null = os.open("/dev/null", os.O_RDONLY)
         for descriptor, number in ((null, 0), (out, 1), (err, 2)):
             os.dup2(descriptor, number)
         for number in (signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        os.execvpe(request["argv"][0], request["argv"], request["env"])
+        env = request["env"]
+        identity.take_on(request["user"], request["groups"], env, no_new_privileges=request["noNewPrivileges"])
+        os.execvpe(request["argv"][0], request["argv"], env)
     except FileNotFoundError as error:
-        os.write(errors, _not_found(request, error).encode())
+        os.write(errors, not_found(request["name"], request["argv"][0], error).encode())
     except Exception as error:
         os.write(errors, f"container {request['name']}: {error}".encode())
     finally:
         os._exit(START_ERROR)
 
 
-def _not_found(request: ContainerRequest, error: FileNotFoundError) -> str:
-    name, command = request["name"], request["argv"][0]
+def _new_message(name: str) -> str:
+    """An empty termination message that any user of the container may write."""
+    path = f"/pod/messages/{name}"
+    with open(path, "wb"):
+        os.chmod(path, 0o666)
+    return path
+
+
+def not_found(name: str, command: str, error: FileNotFoundError) -> str:
+    """Why a program could not be started, in words for its user."""
     missing = os.fsdecode(error.filename) if error.filename is not None else command
     if os.path.basename(missing) != os.path.basename(command):
         return f"container {name}: {error}"

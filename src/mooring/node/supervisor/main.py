@@ -22,7 +22,9 @@ import sys
 import time
 
 from mooring.node.supervisor import ALREADY_STARTED, rootfs, syscalls
-from mooring.node.supervisor.container import Container, LogStream, new_record
+from mooring.node.supervisor.container import Container, new_record
+from mooring.node.supervisor.exec import ExecServer
+from mooring.node.supervisor.logs import LogStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,6 +151,7 @@ class Supervisor:
         self._clients: list[socket.socket] = []
         self._poll = select.poll()
         self._listen()
+        self._exec = ExecServer(self._register, self._unregister, self._running)
         self._watch_children()
         self._save()
 
@@ -196,9 +199,12 @@ class Supervisor:
             self._publish()
 
     def _signal(self, name: str, number: int) -> None:
-        for container in self._by_pid.values():
-            if container.record is self._records.get(name):
-                os.kill(container.pid, number)
+        container = self._running(name)
+        if container is not None:
+            os.kill(container.pid, number)
+
+    def _running(self, name: str) -> Container | None:
+        return next((each for each in self._by_pid.values() if each.record is self._records.get(name)), None)
 
     def _watch_children(self) -> None:
         wake, wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -215,8 +221,10 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            if pid in self._by_pid:  # else an orphan of some container, adopted and now reaped
+            if pid in self._by_pid:
                 self._exited(self._by_pid.pop(pid), status)
+            else:  # or an orphan of some container, adopted and now reaped
+                self._exec.exited(pid, status)
 
     def _exited(self, container: Container, status: int) -> None:
         if self._unregister(container.start_pipe):

@@ -16,8 +16,8 @@ resolved inside the new root, so a symbolic link in an image cannot lead a mount
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 
 from mooring.node.supervisor import syscalls
 
@@ -65,8 +65,11 @@ def enter_pod_root(pod: PodRoot) -> str:
     return mode
 
 
-def enter_container_root(image: str | None, mode: str, mounts: list[Mount], masks: list[str]) -> None:
-    """Makes one container's root the root of this process. `image` None is the machine's own root."""
+def enter_container_root(
+    image: str | None, mode: str, mounts: list[Mount], masks: list[str], files: dict[str, str]
+) -> None:
+    """Makes one container's root the root of this process. `image` None is the machine's own root. `files` are single
+    files of the pod (`/pod/…`) by their path in the container; so is what is in `/pod/etc`, as /etc/…"""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("tmpfs", "/scratch", "tmpfs", syscalls.MS_NOSUID, "mode=0755")
     if image is None and mode == "bind":
@@ -80,10 +83,38 @@ def enter_container_root(image: str | None, mode: str, mounts: list[Mount], mask
     if image is None:
         _share_system(root, masks)
     sources = [(mount, _open_source(mount)) for mount in mounts]
+    taken = {os.path.normpath(mount["path"]) for mount in mounts}
+    own = {**{f"/etc/{name}": f"/pod/etc/{name}" for name in _listed("/pod/etc")}, **files}
+    opened = [(path, os.open(source, os.O_PATH | os.O_CLOEXEC)) for path, source in own.items() if path not in taken]
     old = syscalls.enter_root(root)
+    for path, source in opened:
+        _bind_file(path, source)
     for mount, source in sources:
         _bind_volume(mount, source)
     syscalls.leave_old_root(old)
+
+
+def make_root_read_only() -> None:
+    """Of this process's mount namespace; volumes stay as they are."""
+    syscalls.mount("", "/", "", syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.MS_RDONLY)
+
+
+def _listed(directory: str) -> list[str]:
+    return os.listdir(directory) if os.path.isdir(directory) else []
+
+
+def _bind_file(target: str, source: int) -> None:
+    """A file that the container can do without: left out where a read-only root has no place for it."""
+    try:
+        if os.path.islink(target):
+            os.unlink(target)
+        _make_mount_point(target, directory=False)
+        syscalls.bind(f"/proc/self/fd/{source}", target)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+    finally:
+        os.close(source)
 
 
 def _overlay(lower: str) -> str:
@@ -168,25 +199,36 @@ def _make_mount_point(target: str, *, directory: bool) -> None:
 
 
 def _open_source(mount: Mount) -> int:
-    """The volume, or the part of it that subPath names; a symbolic link on the way is refused, never followed."""
-    descriptor = os.open(f"/volumes/{mount['volume']}", os.O_PATH | os.O_CLOEXEC)
-    for part in filter(None, mount.get("subPath", "").split("/")):
-        inner = _open_part(descriptor, part)
-        os.close(descriptor)
-        descriptor = inner
-    if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-        raise ValueError(f"subPath {mount.get('subPath')} of volume {mount['volume']} is a symbolic link")
-    return descriptor
-
-
-def _open_part(parent: int, part: str) -> int:
-    if part == "..":
+    """The volume, or the part of it that subPath names: made if it is missing. A symbolic link may lead to another
+    place of the volume, never out of it."""
+    path = mount.get("subPath", "")
+    parts = [part for part in path.split("/") if part]
+    if ".." in parts:
         raise ValueError("subPath must not contain '..'")
+    volume = os.open(f"/volumes/{mount['volume']}", os.O_PATH | os.O_CLOEXEC)
+    if not parts:
+        return volume
     try:
-        return os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        return _open_parts(volume, parts)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.ELOOP):
+            what = f"subPath {path} of volume {mount['volume']} leads out of the volume by a symbolic link"
+            raise ValueError(what) from None
+        raise
+    finally:
+        os.close(volume)
+
+
+def _open_parts(volume: int, parts: list[str]) -> int:
+    try:
+        return syscalls.open_beneath(volume, "/".join(parts))
     except FileNotFoundError:
-        os.mkdir(part, 0o755, dir_fd=parent)
-        return os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        parent = _open_parts(volume, parts[:-1]) if parts[:-1] else os.dup(volume)
+    try:
+        os.mkdir(parts[-1], 0o755, dir_fd=parent)
+    finally:
+        os.close(parent)
+    return syscalls.open_beneath(volume, "/".join(parts))
 
 
 def _bind_volume(mount: Mount, source: int) -> None:

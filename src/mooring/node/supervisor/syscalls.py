@@ -22,14 +22,20 @@ MOUNT_ATTR_RDONLY = 1
 AT_FDCWD = -100
 AT_RECURSIVE = 0x8000
 SYS_MOUNT_SETATTR = 442  # the same on every architecture; Linux 5.12
+SYS_OPENAT2 = 437  # Linux 5.6
+RESOLVE_NO_MAGICLINKS = 2
+RESOLVE_BENEATH = 8
+PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 
 # statvfs's flag bits to the mount flags that a remount must repeat: what it leaves out, it would clear.
 _KEPT = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
 
 
 def _check(result: int, what: str) -> None:
@@ -92,3 +98,23 @@ def sethostname(name: str) -> None:
     """sethostname(2), of the current UTS namespace."""
     encoded = name.encode()
     _check(_libc.sethostname(encoded, ctypes.c_size_t(len(encoded))), f"sethostname {name}")
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """setns(2): enters the namespace that `descriptor` is of."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(kind)), "enter namespace")
+
+
+def open_beneath(directory: int, path: str) -> int:
+    """An O_PATH descriptor of `path` below `directory`: symbolic links are followed as long as they stay below it."""
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    descriptor = _libc.syscall(SYS_OPENAT2, ctypes.c_int(directory), os.fsencode(path), how, size)
+    _check(min(descriptor, 0), f"open {path}")
+    return int(descriptor)
+
+
+def set_no_new_privileges() -> None:
+    """From now on no program that is started gains privileges (setuid bits, file capabilities)."""
+    zero = ctypes.c_ulong(0)
+    _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero), "prctl no_new_privs")
