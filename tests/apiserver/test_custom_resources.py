@@ -328,3 +328,19 @@ def test_a_node_has_no_access_to_custom_kinds_whatever_their_name(serve):
         await api.refused(403, api.acting_as(node_user("a")).get(path))
 
     serve(story)
+
+
+def test_an_apply_merges_lists_as_the_schema_says(serve):
+    async def story(api):
+        await api.create(DEFINITIONS, definition())
+
+        async def apply(manager, spec):
+            sent = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+            query = [("fieldManager", manager)]
+            return await api.send("PATCH", f"{WIDGETS}/w", sent, query, content_type="application/apply-patch+yaml")
+
+        await apply("one", {"size": 1, "parts": [{"name": "a"}]})
+        made = await apply("two", {"size": 1, "parts": [{"name": "b"}]})
+        assert sorted(part["name"] for part in made["spec"]["parts"]) == ["a", "b"]
+
+    serve(story)

@@ -13,6 +13,7 @@ from mooring.apiserver.schema import facts
 from mooring.apiserver.schema.facts import OPAQUE, SCALARS, message, message_of
 from mooring.apiserver.schema.shapes import WrongShape, shaped
 
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 ALL = json.loads((Path(facts.__file__).parent / "api.json").read_text())
 
 
@@ -60,3 +61,26 @@ def test_anything_gets_the_shape_of_a_pod_or_is_refused_and_a_shape_is_final(sen
     again: list[str] = []
     assert shaped("core.v1.Pod", made, again) == made
     assert again == []
+
+
+def test_a_zero_is_kept_where_go_writes_it_and_dropped_where_it_does_not():
+    """Objects that mean the same are the same: a write of nothing is then seen to be one."""
+    sent = {"containers": [{"image": "", "ports": [], "command": None}], "nodeSelector": {}, "hostNetwork": False}
+    assert shaped("core.v1.PodSpec", sent, []) == {"containers": [{"name": "", "resources": {}}]}
+    assert shaped("core.v1.PodSpec", {"activeDeadlineSeconds": 0, "securityContext": {}}, []) == {
+        "activeDeadlineSeconds": 0, "securityContext": {},
+    }  # fmt: skip
+
+
+def test_zeroes_of_an_apply_are_meant():
+    sent = {"nodeSelector": {}, "hostNetwork": False}
+    assert shaped("core.v1.PodSpec", sent, [], zeroes=False) == sent
+
+
+def test_a_write_that_adds_only_zeroes_changes_nothing(serve):
+    async def story(api):
+        before = await api.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+        after = await api.patch(f"{CONFIGMAPS}/a", {"data": {}, "metadata": {"labels": {}}})
+        assert after == before
+
+    serve(story)

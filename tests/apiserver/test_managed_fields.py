@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.field_sets import MISSING, fields_of, from_fields_v1, printed, to_fields_v1, value_of, without
+from mooring.apiserver.schema.facts import one
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 STATEFULSETS = "/apis/apps/v1/namespaces/default/statefulsets"
@@ -184,12 +185,12 @@ objects = st.recursive(
 
 @given(objects)
 def test_a_set_of_fields_survives_its_written_form(obj: Any) -> None:
-    fields = fields_of(obj, "core.v1.PodSpec")
+    fields = fields_of(obj, one("core.v1.PodSpec"))
     assert from_fields_v1(to_fields_v1(fields)) == fields
 
 
 @given(objects)
 def test_every_field_has_a_value_until_it_is_taken_away(obj: Any) -> None:
-    for path in fields_of(obj, "core.v1.PodSpec"):
+    for path in fields_of(obj, one("core.v1.PodSpec")):
         assert value_of(obj, path) is not MISSING
         assert value_of(without(obj, path), path) is MISSING

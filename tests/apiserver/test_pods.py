@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PODS = "/api/v1/namespaces/default/pods"
+BINDINGS = "/api/v1/namespaces/default/bindings"
 
 
 def test_a_pod_is_completed_as_upstream_completes_it(serve):
@@ -187,5 +188,61 @@ def test_a_log_is_refused_with_the_reason(serve):
         await api.pod()
         refusal = await api.refused(501, api.get(f"{PODS}/p/log"))
         assert "kept by its node" in refusal.message
+
+    serve(story)
+
+
+def test_a_binding_may_name_its_pod_in_the_body(serve):
+    async def story(api):
+        await api.pod()
+        binding = {"metadata": {"name": "p"}, "target": {"name": "n1"}}
+        await api.create(BINDINGS, binding)
+        assert (await api.get(f"{PODS}/p"))["spec"]["nodeName"] == "n1"
+        await api.refused(409, api.create(BINDINGS, binding))
+        await api.refused(400, api.create(BINDINGS, {"target": {"name": "n1"}}))
+        await api.refused(405, api.get(BINDINGS))
+
+    serve(story)
+
+
+def test_containers_and_volumes_are_completed(serve):
+    async def story(api):
+        probe = {"httpGet": {"port": 80}, "periodSeconds": 5}
+        resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}
+        container = {"name": "c", "image": "i:1", "livenessProbe": probe, "resources": resources}
+        spec = {"containers": [container], "volumes": [{"name": "v"}], "terminationGracePeriodSeconds": -5}
+        made = (await api.create(PODS, {"metadata": {"name": "p"}, "spec": spec}))["spec"]
+        assert made["containers"][0]["livenessProbe"] == {
+            "httpGet": {"path": "/", "port": 80, "scheme": "HTTP"},
+            "timeoutSeconds": 1, "periodSeconds": 5, "successThreshold": 1, "failureThreshold": 3,
+        }  # fmt: skip
+        assert made["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+        assert made["volumes"] == [{"name": "v", "emptyDir": {}}]
+        assert made["terminationGracePeriodSeconds"] == 1
+
+    serve(story)
+
+
+def test_ports_of_a_pod_on_its_hosts_network_are_the_hosts(serve):
+    async def story(api):
+        container = {"name": "c", "image": "i:1", "ports": [{"containerPort": 80}]}
+        for network, port in ((True, 80), (False, None)):
+            spec = {"containers": [container], "hostNetwork": network}
+            made = await api.create(PODS, {"metadata": {"name": f"p-{port}".lower()}, "spec": spec})
+            assert made["spec"]["containers"][0]["ports"][0].get("hostPort") == port
+
+    serve(story)
+
+
+def test_tolerations_may_only_be_added_and_containers_stay(serve):
+    async def story(api):
+        sent = api.new_pod()
+        sent["spec"]["tolerations"] = [{"key": "x", "operator": "Exists"}]
+        await api.create(PODS, sent)
+        refusal = await api.refused(422, api.patch(f"{PODS}/p", {"spec": {"tolerations": []}}))
+        assert "existing toleration can not be modified except its tolerationSeconds" in refusal.message
+        more = {"spec": {"containers": [{"name": "d", "image": "i"}]}}
+        refusal = await api.refused(422, api.patch(f"{PODS}/p", more, "strategic"))
+        assert "pod updates may not add or remove containers" in refusal.message
 
     serve(story)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.errors import BadRequest, Unclassified
 from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
+from mooring.apiserver.schema.facts import one
 
 
 def patched(target: Any, patch: Any, message: str = "core.v1.PodSpec") -> Any:
     before = deepcopy(target)
-    result = strategic_merge_patch(target, patch, message)
+    result = strategic_merge_patch(target, patch, one(message))
     assert target == before, "the target was changed in place"
     return result
 

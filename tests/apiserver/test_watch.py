@@ -234,3 +234,48 @@ def test_a_watch_can_be_of_metadata_or_of_table_rows(serve):
             await answer.stream.aclose()
 
     serve(story)
+
+
+def test_an_object_that_leaves_a_selection_is_told_as_it_was(serve):
+    async def story(api):
+        first = await configmap(api, "a", x="1")
+        watch = await api.watch(CONFIGMAPS, ("labelSelector", "x=1"))
+        assert await watch.take(1) == [("ADDED", "a")]
+        moved = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"labels": {"x": "2"}}})
+        event = await watch.next()
+        assert (event["type"], event["object"]["metadata"]["labels"]) == ("DELETED", {"x": "1"})
+        assert event["object"]["metadata"]["resourceVersion"] == moved["metadata"]["resourceVersion"]
+        assert int(moved["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+
+    serve(story)
+
+
+def test_the_end_of_a_grace_period_is_told_before_the_removal(serve):
+    async def story(api):
+        await api.pod(node="n")
+        watch = await api.watch(PODS)
+        await watch.next()
+        await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 5})
+        answer = await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 0})
+        events = [await watch.next() for _ in range(3)]
+        assert [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in events] == [
+            ("MODIFIED", 5), ("MODIFIED", 0), ("DELETED", 0),
+        ]  # fmt: skip
+        assert answer == events[-1]["object"]
+
+    serve(story)
+
+
+def test_a_removal_by_an_update_tells_the_last_state_that_was_stored(serve):
+    async def story(api):
+        await api.create(CONFIGMAPS, {"metadata": {"name": "a", "finalizers": ["a/b"]}})
+        marked = await api.delete(f"{CONFIGMAPS}/a")
+        watch = await api.watch(CONFIGMAPS)
+        await watch.next()
+        answer = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"finalizers": None}})
+        event = await watch.next()
+        assert (event["type"], event["object"]["metadata"]["finalizers"]) == ("DELETED", ["a/b"])
+        assert "finalizers" not in answer["metadata"]
+        assert answer["metadata"]["resourceVersion"] == marked["metadata"]["resourceVersion"]
+
+    serve(story)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from typing import Any, TypeAlias, cast
 
 from mooring.apiserver.errors import Obj
-from mooring.apiserver.schema.facts import Field, child, one
+from mooring.apiserver.schema.facts import Place
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = Set[Path]
@@ -24,16 +24,16 @@ _SYSTEM = frozenset({
 })  # fmt: skip
 
 
-def fields_of(obj: Obj, message: str) -> set[Path]:
-    """Every field that somebody can own of an object of a type: not its identity, nor what the server sets."""
-    found = set(_walk(obj, (), one(message)))
+def fields_of(obj: Obj, at: Place) -> set[Path]:
+    """Every field that somebody can own of an object: not its identity, nor what the server sets."""
+    found = set(_walk(obj, (), at))
     return {path for path in found - _IDENTITY if not (path[0] == "f:metadata" and path[1][2:] in _SYSTEM)}
 
 
-def _walk(value: Any, path: Path, at: Field) -> Iterable[Path]:
+def _walk(value: Any, path: Path, at: Place) -> Iterable[Path]:
     if isinstance(value, dict) and value:
         for key, each in cast(Obj, value).items():
-            yield from _walk(each, (*path, f"f:{key}"), child(at, key))
+            yield from _walk(each, (*path, f"f:{key}"), at.child(key))
         return
     if isinstance(value, list) and value:
         entries, key = cast(list[Any], value), at.merge_key
@@ -41,7 +41,7 @@ def _walk(value: Any, path: Path, at: Field) -> Iterable[Path]:
             for entry in cast(list[Obj], entries):
                 item = (*path, _key_step(key, entry[key]))
                 yield item
-                yield from _walk(entry, item, one(at.type))
+                yield from _walk(entry, item, at.entry())
             return
         if key == "":
             yield from ((*path, f"v:{_compact(entry)}") for entry in entries)

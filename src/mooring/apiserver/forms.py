@@ -5,13 +5,13 @@ into Go types; of custom kinds their schema says it.
 """
 
 from mooring.apiserver.custom import structural
+from mooring.apiserver.custom.places import SchemaPlace
 from mooring.apiserver.errors import Obj, Unreadable
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.schema.facts import message, message_of
+from mooring.apiserver.schema.facts import Place, message, message_of, one
 from mooring.apiserver.schema.shapes import WrongShape, shaped, zero_of
 
 _METADATA = "meta.v1.ObjectMeta"
-_METADATA_ONLY = "meta.v1.PartialObjectMetadata"
 _HEAD = ("kind", "apiVersion", "metadata")
 
 
@@ -32,16 +32,18 @@ def tidied(kind: Kind, sent: Obj, unknown: list[str], *, zeroes: bool = True) ->
 def _shaped(kind: Kind, sent: Obj, unknown: list[str], zeroes: bool) -> Obj:
     identity = {"kind": kind.name, "apiVersion": kind.api_version}
     if kind.custom is None:
-        return shaped(message_of_kind(kind), sent | identity, unknown, zeroes=zeroes)
+        return shaped(_message(kind), sent | identity, unknown, zeroes=zeroes)
     metadata = shaped(_METADATA, sent["metadata"], unknown, "metadata", zeroes=zeroes)
     rest = {key: value for key, value in sent.items() if key not in _HEAD}
     return identity | {"metadata": metadata} | structural.pruned(kind.custom.schema, rest, unknown)
 
 
-def message_of_kind(kind: Kind) -> str:
-    """The type of a kind's objects; of a custom kind's only the metadata is known."""
-    if kind.custom is not None:
-        return _METADATA_ONLY
+def place_of(kind: Kind) -> Place:
+    """How a kind's objects merge."""
+    return one(_message(kind)) if kind.custom is None else SchemaPlace(kind.custom.schema, root=True)
+
+
+def _message(kind: Kind) -> str:
     name = message_of(kind.group, kind.version, kind.name)
     assert name is not None, f"{kind.name} of {kind.api_version} is not among the API's own types"
     return name
@@ -51,4 +53,4 @@ def clear_status(kind: Kind, obj: Obj) -> None:
     """Make the status that of an object of which nothing is known yet."""
     obj.pop("status", None)
     if kind.custom is None:
-        obj["status"] = zero_of(message(message_of_kind(kind)).fields["status"].type)
+        obj["status"] = zero_of(message(_message(kind)).fields["status"].type)

@@ -20,7 +20,7 @@ from mooring.apiserver.field_sets import (
     value_of,
     without,
 )
-from mooring.apiserver.forms import message_of_kind
+from mooring.apiserver.forms import place_of
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
 
@@ -72,16 +72,16 @@ def _booked(entry: Entry, api_version: str) -> Obj:
 
 def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force: bool, now: str) -> Obj:
     """`live` with what `sent` says, and the book brought up to date. Raises Conflict, which lists the conflicts."""
-    message = message_of_kind(kind)
-    wanted = _through(fields_of(sent, message), manager)
+    place = place_of(kind)
+    wanted = _through(fields_of(sent, place), manager)
     if live is None:
         return with_entries(sent, [Entry(manager, wanted, now)], kind.api_version)
-    entries = entries_of(live) or [Entry(Manager(BEFORE_FIRST_APPLY, "Update"), fields_of(live, message), now)]
+    entries = entries_of(live) or [Entry(Manager(BEFORE_FIRST_APPLY, "Update"), fields_of(live, place), now)]
     own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))
     others = _released(
         [each for each in entries if each.manager != manager], live, sent, wanted, force=force, kind=kind
     )
-    merged = strategic_merge_patch(live, _writable(sent, manager), message)
+    merged = strategic_merge_patch(live, _writable(sent, manager), place)
     held = {path for each in others for path in each.fields}
     for path in sorted(own.fields - wanted - held, key=len):
         if not any(other[: len(path)] == path for other in held | wanted):
@@ -95,7 +95,7 @@ def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
     entries = entries_of(old)
     if not entries:
         return with_entries(new, [], kind.api_version)
-    fields = fields_of(new, message_of_kind(kind))
+    fields = fields_of(new, place_of(kind))
     changed = {path for path in fields if not _equal(value_of(old, path), value_of(new, path))}
     kept = [replace(each, fields=(each.fields - changed) & fields) for each in entries if each.manager != manager]
     own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))

@@ -22,7 +22,7 @@ from mooring.apiserver.errors import (
     required,
     unsupported,
 )
-from mooring.apiserver.forms import message_of_kind
+from mooring.apiserver.forms import place_of
 from mooring.apiserver.history import Item
 from mooring.apiserver.kinds import Kind
 from mooring.apiserver.managed_fields import Manager
@@ -192,7 +192,7 @@ def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
             f"the body of the request was in an unknown format - accepted media types include: {_CUSTOM_PATCHES}"
         )
     # A typed merge: what the patch says of kind and version does not count.
-    made = strategic_merge_patch(obj, body, message_of_kind(kind))
+    made = strategic_merge_patch(obj, body, place_of(kind))
     return made | {"kind": kind.name, "apiVersion": kind.api_version}
 
 

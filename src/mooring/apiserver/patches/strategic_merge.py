@@ -9,34 +9,34 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from mooring.apiserver.errors import BadRequest, Obj, Unclassified
-from mooring.apiserver.schema.facts import Field, child, one
+from mooring.apiserver.schema.facts import Place
 from mooring.apiserver.schema.shapes import json_type
 
 _DELETE_FROM, _ORDER, _RETAIN = "$deleteFromPrimitiveList/", "$setElementOrder/", "$retainKeys"
 _DROPPED = object()
 
 
-def strategic_merge_patch(target: Obj, patch: Any, message: str) -> Obj:
-    """`target`, an object of the type `message`, with `patch` merged in.
+def strategic_merge_patch(target: Obj, patch: Any, at: Place) -> Obj:
+    """`target`, an object that sits at a place, with `patch` merged in.
 
     Raises BadRequest for a patch that is no object, Unclassified for one that does not fit its lists.
     """
     if not isinstance(patch, dict):
         found = json_type(patch)
         raise BadRequest(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
-    return _objects(target, cast(Obj, patch), one(message))
+    return _objects(target, cast(Obj, patch), at)
 
 
-def _objects(target: Obj, patch: Obj, at: Field) -> Obj:
+def _objects(target: Obj, patch: Obj, at: Place) -> Obj:
     if "$patch" in patch:
         return _directed(patch)
     merged = _retained(target, patch)
     ordered = {key.removeprefix(_ORDER) for key in patch if key.startswith(_ORDER)}
     for key in ordered:
-        _order(merged, key, patch, child(at, key))
+        _order(merged, key, patch, at.child(key))
     for key, value in patch.items():
         if not key.startswith("$") and key not in ordered:
-            _set(merged, key, value, child(at, key))
+            _set(merged, key, value, at.child(key))
     for key in [key for key in patch if key.startswith(_DELETE_FROM)]:
         field, dropped = key.removeprefix(_DELETE_FROM), _list(patch[key])
         if field in merged:
@@ -67,7 +67,7 @@ def _retained(target: Obj, patch: Obj) -> Obj:
     return {key: value for key, value in target.items() if key in kept}
 
 
-def _set(merged: Obj, key: str, value: Any, at: Field) -> None:
+def _set(merged: Obj, key: str, value: Any, at: Place) -> None:
     before = merged.get(key)
     if value is None:
         merged.pop(key, None)
@@ -82,7 +82,7 @@ def _set(merged: Obj, key: str, value: Any, at: Field) -> None:
         merged[key] = made
 
 
-def _lists(old: list[Any], patch: list[Any], at: Field) -> list[Any]:
+def _lists(old: list[Any], patch: list[Any], at: Place) -> list[Any]:
     if at.merge_key is None:
         return _clean(patch)
     if not at.merge_key:
@@ -112,7 +112,7 @@ def _special(old: list[Any], patch: list[Any], key: str) -> tuple[list[Any], lis
     return (_clean(entries), []) if replaced else (old, entries)
 
 
-def _entries(old: list[Obj], patch: list[Obj], at: Field) -> list[Obj]:
+def _entries(old: list[Obj], patch: list[Obj], at: Place) -> list[Obj]:
     assert at.merge_key
     merged = [*old]
     for entry in patch:
@@ -121,7 +121,7 @@ def _entries(old: list[Obj], patch: list[Obj], at: Field) -> list[Obj]:
         if index is None:
             merged.append(_clean(entry))
         else:
-            merged[index] = _objects(merged[index], entry, one(at.type))
+            merged[index] = _objects(merged[index], entry, at.entry())
     return merged
 
 
@@ -131,7 +131,7 @@ def _named(entry: Obj, key: str) -> Any:
     return entry[key]
 
 
-def _order(merged: Obj, field: str, patch: Obj, at: Field) -> None:
+def _order(merged: Obj, field: str, patch: Obj, at: Place) -> None:
     """Merge a list, and put its entries in the order that the patch demands."""
     order, old, sent = _list(patch[_ORDER + field]), merged.get(field), patch.get(field)
     if sent is not None:

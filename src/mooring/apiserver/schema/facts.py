@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -23,6 +23,20 @@ OPAQUE = frozenset({
 
 _EVERYWHERE = frozenset({"DeleteOptions", "Status", "WatchEvent", "PartialObjectMetadata", "PartialObjectMetadataList"})
 """Kinds of meta.k8s.io that clients send and read under any group."""
+
+
+class Place(Protocol):
+    """A place in an object, and how a list or object there merges: see `Field`."""
+
+    @property
+    def merge_key(self) -> str | None: ...
+
+    @property
+    def replace(self) -> bool: ...
+
+    def child(self, key: str) -> "Place": ...
+
+    def entry(self) -> "Place": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,16 @@ class Field:
     is_set: bool = False
     replace: bool = False
     """Whether a strategic merge patch replaces an object rather than merging it."""
+
+    def child(self, key: str) -> "Field":
+        """The field of `key` in the object here."""
+        if self.shape == "map":
+            return one(self.type)
+        return message(self.type).fields.get(key, UNKNOWN) if "." in self.type else UNKNOWN
+
+    def entry(self) -> "Field":
+        """An entry of the list here."""
+        return one(self.type)
 
 
 @dataclass(frozen=True)
@@ -91,13 +115,6 @@ UNKNOWN = Field("", 0, "", "one")
 def one(name: str) -> Field:
     """A field that holds one value of a type, and has no name."""
     return Field("", 0, name, "one")
-
-
-def child(field: Field, key: str) -> Field:
-    """The field of `key` in an object that sits at `field`."""
-    if field.shape == "map":
-        return one(field.type)
-    return message(field.type).fields.get(key, UNKNOWN) if "." in field.type else UNKNOWN
 
 
 def _field(name: str, fact: str) -> Field:
