@@ -20,7 +20,7 @@ from mooring.kube.transport import InProcess, Request, Response
 from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
-from mooring.node.runtime import ContainerRecord, ContainerSpec, Sandbox, SandboxSpec
+from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, Sandbox, SandboxSpec, Stdio
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -50,6 +50,7 @@ class Machine:
         self.mounts: set[str] = set()
         self.failures: dict[str, Exception] = {}
         self.exit_on_term = True
+        self.commands: dict[str, tuple[int, float]] = {}
         self.devices_appear = asyncio.Event()
         self.devices_appear.set()
         self.on_change: Callable[[str], None] = lambda uid: None
@@ -123,6 +124,18 @@ class PlayedRuntime:
         record = self.machine.sandboxes[uid].containers.get(container)
         if record is not None and record.exit_code is None and self.machine.exit_on_term:
             self.machine.exit(uid, container, 143)
+
+    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+        raise NotImplementedError
+
+    async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
+        self.machine.act(f"run {container} {' '.join(argv)}")
+        code, seconds = self.machine.commands.get(argv[0], (0, 0))
+        await asyncio.sleep(seconds)
+        return ExecResult(code, f"said {argv[0]}")
+
+    def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
+        return []
 
     async def kill_sandbox(self, uid: str) -> None:
         self.machine.act("kill")

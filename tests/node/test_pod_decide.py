@@ -9,18 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
-from mooring.node.pods.decide import (
-    MINIMUM_GRACE_S,
-    Decision,
-    Do,
-    Facts,
-    Memory,
-    Termination,
-    decide,
-    next_attempt,
-    outcome,
-    shrink,
-)
+from mooring.node.pods.decide import decide, next_attempt, outcome
+from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
+from mooring.node.pods.facts import Decision, Do, Facts, Memory, Termination
 from mooring.node.runtime import ContainerRecord, Sandbox
 from mooring.node.volumes.decide import PodVolumes
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.kube.reason import Reason
-from mooring.node.pods.decide import Facts, Memory, Restart
+from mooring.node.pods.facts import Facts, Memory, Restart
 from mooring.node.pods.status import Surroundings, pod_status
 from mooring.node.runtime import ContainerRecord, Sandbox
 from mooring.node.volumes.decide import PodVolumes

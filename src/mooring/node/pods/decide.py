@@ -1,116 +1,24 @@
 """What to do next about one pod on this node. Pure.
 
-Rules: upstream's kubelet, and the pod-safety document for termination: grace periods only shrink, an agent that was
-restarted starts the period anew, at least 2 s lie between SIGTERM and SIGKILL, a pod is removed from the API only when
-its processes are gone and its volumes are unmounted. Times are the event loop's, in seconds.
+Rules: upstream's kubelet. A pod is removed from the API only when its processes are gone and its volumes are unmounted;
+how it ends is `ending`'s word. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Iterator
+from dataclasses import replace
 
 from mooring.kube.objects import Container, Pod
+from mooring.node.pods.ending import end_condemned, terminate
+from mooring.node.pods.facts import Decision, Do, Facts, Goal, Memory, Request, Restart
 from mooring.node.runtime import ContainerRecord, Sandbox
-from mooring.node.volumes.decide import PodVolumes
 
-MINIMUM_GRACE_S = 2.0
 FIRST_BACKOFF_S = 10.0
 LAST_BACKOFF_S = 300.0
 BACKOFF_RESET_S = 600.0
 ASK_AGAIN_S = 5.0
 """A request that has not shown by then was lost with its connection; the runtime ignores one that comes twice."""
-
-
-class Goal(Enum):
-    """What is to become of the pod."""
-
-    RUN = "run"
-    STOP = "stop"
-    """It has finished, or the node shuts down: its processes end, its volumes are unmounted, it stays in the API."""
-    REMOVE = "remove"
-    """It was deleted: as STOP, then it leaves the API."""
-
-
-@dataclass(frozen=True)
-class Termination:
-    """A termination that has begun: SIGTERM was sent at `signalled_at`, SIGKILL follows at `deadline`."""
-
-    signalled_at: float
-    deadline: float
-
-
-@dataclass(frozen=True)
-class Restart:
-    """The backoff of one container: `attempt` was seen to end at `ended_at`; the next may start `delay` later."""
-
-    attempt: int
-    ended_at: float
-    delay: float
-
-    @property
-    def due(self) -> float:
-        return self.ended_at + self.delay
-
-
-@dataclass(frozen=True)
-class Request:
-    """The runtime was asked for this attempt, at this time."""
-
-    attempt: int
-    at: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What the worker remembers of a pod from one decision to the next. Nothing of it must survive a restart."""
-
-    termination: Termination | None = None
-    restarts: Mapping[str, Restart] = field(default_factory=dict[str, Restart])
-    requested: Mapping[str, Request] = field(default_factory=dict[str, "Request"])
-    """The last attempt of each container that the runtime was asked for."""
-    deleted: bool = False
-    """The API server was told that the pod is gone from here."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """The pod as it is. `pod` is None if the API server does not know it (any more)."""
-
-    pod: Pod | None
-    sandbox: Sandbox | None
-    volumes: PodVolumes
-    shutting_down: bool = False
-
-    @property
-    def running(self) -> bool:
-        return self.sandbox is not None and self.sandbox.running
-
-    def record(self, container: str) -> ContainerRecord | None:
-        return self.sandbox.containers.get(container) if self.sandbox else None
-
-
-class Do(Enum):
-    """One thing to do."""
-
-    WANT_VOLUMES = "want volumes"
-    START_SANDBOX = "start sandbox"
-    START_CONTAINER = "start container"
-    TERMINATE = "terminate"
-    KILL = "kill"
-    RELEASE_VOLUMES = "release volumes"
-    DELETE = "delete"
-    FORGET = "forget"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What to do now (the first that fails ends the round), and when to look again if nothing happens before."""
-
-    actions: tuple[tuple[Do, str], ...] = ()
-    memory: Memory = Memory()
-    wake_at: float | None = None
 
 
 def goal(facts: Facts) -> Goal:
@@ -126,9 +34,10 @@ def decide(facts: Facts, memory: Memory, now: float) -> Decision:
     """The next thing to do about the pod."""
     memory = replace(memory, restarts=_restarts(facts, memory, now))
     if goal(facts) is Goal.RUN:
-        return _run(facts, memory, now)
+        decision = _run(facts, memory, now)
+        return replace(decision, wake_at=earliest(decision.wake_at, facts.overdue_at))
     if facts.running:
-        return _terminate(facts, memory, now)
+        return terminate(facts, memory, now)
     if facts.volumes.wanted or facts.volumes.held:
         return Decision(((Do.RELEASE_VOLUMES, ""),), memory)
     return _gone(facts, memory)
@@ -137,6 +46,8 @@ def decide(facts: Facts, memory: Memory, now: float) -> Decision:
 def outcome(facts: Facts) -> str | None:
     """ "Succeeded" or "Failed" once no container runs or will run again, else None."""
     pod = facts.pod
+    if pod is not None and facts.overdue:
+        return "Failed"
     if pod is None or facts.sandbox is None or pod.spec.restart_policy == "Always":
         return None
     if _init_failed(facts, pod):
@@ -153,7 +64,7 @@ def wants_restart(policy: str, exit_code: int) -> bool:
 
 
 def _init_failed(facts: Facts, pod: Pod) -> bool:
-    records = [facts.record(container.name) for container in pod.spec.init_containers]
+    records = [facts.record(each.name) for each in pod.spec.init_containers if not each.is_sidecar]
     return pod.spec.restart_policy == "Never" and any(record and record.exit_code for record in records)
 
 
@@ -184,10 +95,11 @@ def _run(facts: Facts, memory: Memory, now: float) -> Decision:
 
 
 def _start(facts: Facts, memory: Memory, now: float) -> Decision:
-    """Starts what may start now."""
-    actions: list[tuple[Do, str]] = []
+    """Starts what may start now, and ends what is condemned."""
+    ending = end_condemned(facts, memory, now)
+    actions = list(ending.actions)
     requested = dict(memory.requested)
-    wake: list[float] = []
+    wake = [ending.wake_at]
     for container, attempt in startable(facts):
         restart = memory.restarts.get(container.name)
         asked = requested.get(container.name)
@@ -198,7 +110,12 @@ def _start(facts: Facts, memory: Memory, now: float) -> Decision:
             actions.append((Do.START_CONTAINER, container.name))
             requested[container.name] = Request(attempt, now)
         wake.append(requested[container.name].at + ASK_AGAIN_S)
-    return Decision(tuple(actions), replace(memory, requested=requested), min(wake, default=None))
+    return Decision(tuple(actions), replace(memory, requested=requested, stops=ending.stops), earliest(*wake))
+
+
+def earliest(*times: float | None) -> float | None:
+    """The first of those that are set."""
+    return min((time for time in times if time is not None), default=None)
 
 
 def startable(facts: Facts) -> Iterator[tuple[Container, int]]:
@@ -207,18 +124,34 @@ def startable(facts: Facts) -> Iterator[tuple[Container, int]]:
     assert pod is not None
     assert sandbox is not None
     for container in pod.spec.init_containers:
-        record = facts.record(container.name)
-        if record is not None and record.exit_code == 0 and record.sandbox == sandbox.number:
+        if may_pass(facts, container):
             continue
-        if record is None or record.exit_code is not None:
+        record = facts.record(container.name)
+        if not facts.runs(container.name):
             yield container, next_attempt(pod, container, record)
-        return
+        if not (container.is_sidecar and _past_init(facts, pod, sandbox)):
+            return
     for container in pod.spec.containers:
         record = facts.record(container.name)
         if record is None or (
             record.exit_code is not None and wants_restart(pod.spec.restart_policy, record.exit_code)
         ):
             yield container, next_attempt(pod, container, record)
+
+
+def may_pass(facts: Facts, container: Container) -> bool:
+    """What comes after this init container may start: it has ended well in this sandbox; a sidecar has started."""
+    if container.is_sidecar:
+        return facts.started(container.name)
+    record = facts.record(container.name)
+    assert facts.sandbox is not None
+    return record is not None and record.exit_code == 0 and record.sandbox == facts.sandbox.number
+
+
+def _past_init(facts: Facts, pod: Pod, sandbox: Sandbox) -> bool:
+    """The pod's containers have begun in this sandbox: a sidecar that starts again holds nobody up."""
+    records = [facts.record(container.name) for container in pod.spec.containers]
+    return any(record is not None and record.sandbox == sandbox.number for record in records)
 
 
 def next_attempt(pod: Pod, container: Container, record: ContainerRecord | None) -> int:
@@ -247,46 +180,6 @@ def _restart(known: Restart | None, record: ContainerRecord, now: float) -> Rest
 
 def _longer(delay: float) -> float:
     return min(delay * 2, LAST_BACKOFF_S) if delay else FIRST_BACKOFF_S
-
-
-# --- ending --------------------------------------------------------------------------------------------------------
-
-
-def _terminate(facts: Facts, memory: Memory, now: float) -> Decision:
-    if not _alive(facts, memory):
-        return Decision(((Do.KILL, ""),), memory)
-    begun = memory.termination
-    termination = shrink(begun, now, grace_period(facts))
-    memory = replace(memory, termination=termination)
-    if now >= termination.deadline:
-        return Decision(((Do.KILL, "its grace period is over"),), memory)
-    return Decision(((Do.TERMINATE, ""),) if begun is None else (), memory, termination.deadline)
-
-
-def grace_period(facts: Facts) -> float:
-    """Seconds; 0 for a pod that was removed from the API by force."""
-    pod = facts.pod
-    if pod is None:
-        return 0.0
-    if pod.metadata.deletion_grace_period_seconds is not None:
-        return float(pod.metadata.deletion_grace_period_seconds)
-    return float(pod.spec.termination_grace_period_seconds)
-
-
-def shrink(begun: Termination | None, now: float, grace: float) -> Termination:
-    """The termination under a grace period that is asked for now: it may come earlier than planned, never later."""
-    if begun is None:
-        return Termination(now, now + max(MINIMUM_GRACE_S, grace))
-    return replace(begun, deadline=min(begun.deadline, max(begun.signalled_at + MINIMUM_GRACE_S, now + grace)))
-
-
-def _alive(facts: Facts, memory: Memory) -> bool:
-    """A container runs, or may: the runtime was asked for an attempt that it does not show yet."""
-    assert facts.sandbox is not None
-    records = facts.sandbox.containers
-    if any(record.exit_code is None for record in records.values()):
-        return True
-    return any(name not in records or records[name].attempt < asked.attempt for name, asked in memory.requested.items())
 
 
 def _gone(facts: Facts, memory: Memory) -> Decision:

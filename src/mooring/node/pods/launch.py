@@ -18,8 +18,9 @@ from mooring.kube.objects import ConfigMap, Container, PersistentVolume, Persist
 from mooring.kube.reason import Reason
 from mooring.node.options import AgentOptions
 from mooring.node.pods.containers import Image, container_spec, images_on_host_root, sandbox_spec
-from mooring.node.pods.decide import Facts, startable
+from mooring.node.pods.decide import startable
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, references
+from mooring.node.pods.facts import Facts
 from mooring.node.registration import capacity
 from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox
 from mooring.node.volumes.manager import VolumeManager

@@ -14,9 +14,11 @@ from typing import Any
 from mooring.kube.objects import Container, ContainerStatus, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time
-from mooring.node.pods.decide import Facts, Goal, Memory, goal, outcome, wants_restart
+from mooring.node.pods.decide import goal, may_pass, outcome, wants_restart
+from mooring.node.pods.facts import Facts, Goal, Memory
 from mooring.node.runtime import START_ERROR, ContainerRecord
 
+OVERDUE = Reason("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 SHUTDOWN = Reason("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
@@ -48,8 +50,9 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
     }
     if init:
         status["initContainerStatuses"] = init
-    if facts.shutting_down and phase == "Failed" and not pod.status.reason:
-        status |= {"reason": SHUTDOWN.code, "message": SHUTDOWN.message}
+    why = OVERDUE if facts.overdue else SHUTDOWN if facts.shutting_down else None
+    if why is not None and phase == "Failed" and not pod.status.reason:
+        status |= {"reason": why.code, "message": why.message}
     return status
 
 
@@ -66,10 +69,7 @@ def initialized(facts: Facts) -> bool:
     pod, sandbox = facts.pod, facts.sandbox
     if pod is None or not pod.spec.init_containers:
         return True
-    records = [facts.record(container.name) for container in pod.spec.init_containers]
-    return sandbox is not None and all(
-        record is not None and record.exit_code == 0 and record.sandbox == sandbox.number for record in records
-    )
+    return sandbox is not None and all(may_pass(facts, container) for container in pod.spec.init_containers)
 
 
 # --- phase ---------------------------------------------------------------------------------------------------------
@@ -109,10 +109,21 @@ def _container_status(facts: Facts, memory: Memory, around: Surroundings, contai
         "containerID": _container_id(pod, container.name, record) if record else "",
         "state": state,
         "lastState": {"terminated": _terminated(pod, container.name, before)} if before else {},
-        "ready": running or (_is_init(pod, container) and record is not None and record.exit_code == 0),
-        "started": running,
+        "ready": _ready(facts, container) if running else _ended_well(pod, container, record),
+        "started": running and facts.started(container.name),
         "restartCount": record.attempt if record else known.restart_count if known else 0,
     }
+
+
+def _ready(facts: Facts, container: Container) -> bool:
+    """Of a container that runs."""
+    verdict = facts.verdict(container.name)
+    return verdict.started and verdict.ready
+
+
+def _ended_well(pod: Pod, container: Container, record: ContainerRecord | None) -> bool:
+    init = _is_init(pod, container) and not container.is_sidecar
+    return init and record is not None and record.exit_code == 0
 
 
 def _state(
@@ -151,8 +162,8 @@ def _terminated(pod: Pod, name: str, record: ContainerRecord) -> dict[str, Any]:
         "finishedAt": _time(record.finished_at or record.started_at),
         "containerID": _container_id(pod, name, record),
     }
-    if record.error:
-        terminated["message"] = record.error
+    if record.error or record.message:
+        terminated["message"] = record.error or record.message
     if record.signal:
         terminated["signal"] = record.signal
     return terminated
@@ -167,7 +178,9 @@ def _is_init(pod: Pod, container: Container) -> bool:
 
 
 def _policy(pod: Pod, container: Container) -> str:
-    """An init container that ended well is never started again."""
+    """An init container that ended well is never started again, a sidecar always."""
+    if container.is_sidecar:
+        return "Always"
     if _is_init(pod, container) and pod.spec.restart_policy == "Always":
         return "OnFailure"
     return pod.spec.restart_policy

@@ -20,14 +20,18 @@ from mooring.kube.errors import Conflict, KubeError, NotFound, ServerError, Unre
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Pod
-from mooring.kube.times import Now, format_time
+from mooring.kube.times import Now, format_time, parse_time
 from mooring.kube.workqueue import WorkQueue
 from mooring.node.options import AgentOptions
 from mooring.node.pods.cleanup import remove_pod_directory
-from mooring.node.pods.decide import Do, Facts, Memory, decide
+from mooring.node.pods.decide import decide
+from mooring.node.pods.ending import ends_with_the_first, grace_period
+from mooring.node.pods.facts import Do, Facts, Memory
 from mooring.node.pods.launch import PodLauncher
+from mooring.node.pods.probing import Probing
 from mooring.node.pods.status import Surroundings, pod_status, shows
-from mooring.node.runtime import Runtime, RuntimeFailure
+from mooring.node.pods.stopping import Stopping
+from mooring.node.runtime import Runtime
 from mooring.node.volumes.manager import VolumeManager
 
 WORKERS = 32
@@ -60,6 +64,8 @@ class PodWorker:
         self._now = now
         self._random = random
         self._launcher = PodLauncher(client, options, runtime, volumes, recorder)
+        self._probing = Probing(runtime, recorder, self.changed)
+        self._stopping = Stopping(runtime, recorder)
         self._queue: WorkQueue[str] = WorkQueue()
         self._memory: dict[str, Memory] = {}
         self._written: dict[str, dict[str, Any]] = {}
@@ -91,7 +97,9 @@ class PodWorker:
     async def run(self) -> None:
         """Works until cancelled. Only after reconstruction and the first list of pods."""
         self.mark_all()
-        await self._queue.run(WORKERS, self._reconcile)
+        async with asyncio.TaskGroup() as group:
+            for part in (self._probing.run(), self._stopping.run(), self._queue.run(WORKERS, self._reconcile)):
+                group.create_task(part)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
@@ -113,7 +121,9 @@ class PodWorker:
 
     async def _next(self, uid: str) -> None:
         """Decides once, does it, tells it."""
-        facts, before = self._facts(uid), self._memory.get(uid, Memory())
+        before = self._memory.get(uid, Memory())
+        self._attend(uid, before)
+        facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
         decision = decide(facts, before, now)
         self._tell_ends(facts, before, decision.memory)
@@ -136,12 +146,40 @@ class PodWorker:
 
     def _facts(self, uid: str) -> Facts:
         found = self._pods.by_index("uid", uid)
+        pod = found[0] if found else None
+        left = self._time_left(pod)
         return Facts(
-            pod=found[0] if found else None,
+            pod=pod,
             sandbox=self._runtime.sandboxes().get(uid),
             volumes=self._volumes.state(uid),
             shutting_down=self._shutting_down,
+            verdicts=self._probing.verdicts(uid),
+            overdue_at=None if left is None else asyncio.get_running_loop().time() + left,
+            overdue=left is not None and left <= 0,
         )
+
+    def _time_left(self, pod: Pod | None) -> float | None:
+        """Seconds until the pod's activeDeadlineSeconds have passed."""
+        if pod is None or pod.spec.active_deadline_seconds is None or pod.status.start_time is None:
+            return None
+        age = self._now() - parse_time(pod.status.start_time)
+        return pod.spec.active_deadline_seconds - age.total_seconds()
+
+    def _attend(self, uid: str, memory: Memory) -> None:
+        """Hooks and probes follow what runs, until the pod is to end."""
+        facts = self._facts(uid)
+        if facts.sandbox is None:
+            self._probing.forget(uid)
+            return
+        if memory.termination is not None:
+            self._probing.pause(uid)
+            return
+
+        def fresh(container: str, attempt: int) -> bool:
+            asked = memory.requested.get(container)
+            return asked is not None and asked.attempt == attempt
+
+        self._probing.attend(facts, self._options.address, fresh=fresh)
 
     async def _do(self, uid: str, facts: Facts, action: Do, argument: str) -> None:
         pod = facts.pod
@@ -155,6 +193,12 @@ class PodWorker:
             await self._launcher.start_container(pod, facts, argument)
         elif action is Do.TERMINATE:
             await self._terminate(uid, facts)
+        elif action is Do.STOP_CONTAINER:
+            await self._stop(uid, facts, argument)
+        elif action is Do.KILL_CONTAINER:
+            await self._stopping.signal(uid, argument, signal.SIGKILL)
+        elif action is Do.HURRY:
+            await self._stopping.hurry(uid)
         elif action is Do.KILL:
             log.info("killing pod", pod_uid=uid, pod=pod.key if pod else None, why=argument)
             await self._runtime.kill_sandbox(uid)
@@ -188,12 +232,13 @@ class PodWorker:
         if facts.pod is not None:
             self._recorder.event(facts.pod, "Normal", "Killing", "Stopping the pod's containers")
         log.info("terminating pod", pod_uid=uid, pod=facts.pod.key if facts.pod else None)
-        names = [container.name for container in facts.pod.spec.containers] if facts.pod else []
-        try:
-            for name in dict.fromkeys([*names, *facts.sandbox.containers]):
-                await self._runtime.signal_container(uid, name, signal.SIGTERM)
-        except RuntimeFailure as error:  # the deadline holds all the same
-            log.warning("pod not signalled", pod_uid=uid, error=str(error))
+        for name in ends_with_the_first(facts):
+            await self._stop(uid, facts, name)
+
+    async def _stop(self, uid: str, facts: Facts, name: str) -> None:
+        grace = facts.verdict(name).grace_s
+        grace_s = grace_period(facts) if grace is None else grace
+        await self._stopping.stop(uid, facts.pod if facts.runs(name) else None, name, self._options.address, grace_s)
 
     async def _delete(self, pod: Pod, facts: Facts) -> None:
         await self._write_status(pod, facts, self._memory.get(pod.uid, Memory()))

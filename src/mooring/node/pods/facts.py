@@ -1,0 +1,151 @@
+"""What is known of a pod on this node, and what may be done about it: the words of `decide`, `ending`, `status`.
+
+Values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mooring.kube.objects import Pod
+from mooring.node.runtime import ContainerRecord, Sandbox
+from mooring.node.volumes.decide import PodVolumes
+
+
+class Goal(Enum):
+    """What is to become of the pod."""
+
+    RUN = "run"
+    STOP = "stop"
+    """It has finished, or the node shuts down: its processes end, its volumes are unmounted, it stays in the API."""
+    REMOVE = "remove"
+    """It was deleted: as STOP, then it leaves the API."""
+
+
+@dataclass(frozen=True)
+class Termination:
+    """A termination that has begun: SIGTERM was sent at `signalled_at`, SIGKILL follows at `deadline`."""
+
+    signalled_at: float
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One attempt of a container is being ended by itself; SIGKILL follows at `deadline`."""
+
+    attempt: int
+    deadline: float
+    killed: bool = False
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The backoff of one container: `attempt` was seen to end at `ended_at`; the next may start `delay` later."""
+
+    attempt: int
+    ended_at: float
+    delay: float
+
+    @property
+    def due(self) -> float:
+        return self.ended_at + self.delay
+
+
+@dataclass(frozen=True)
+class Request:
+    """The runtime was asked for this attempt, at this time."""
+
+    attempt: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the worker remembers of a pod from one decision to the next. Nothing of it must survive a restart."""
+
+    termination: Termination | None = None
+    restarts: Mapping[str, Restart] = field(default_factory=dict[str, Restart])
+    requested: Mapping[str, Request] = field(default_factory=dict[str, "Request"])
+    """The last attempt of each container that the runtime was asked for."""
+    stops: Mapping[str, Stop] = field(default_factory=dict[str, "Stop"])
+    deleted: bool = False
+    """The API server was told that the pod is gone from here."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What hooks and probes say of one attempt of a container. `end` is why it must be ended, or ""; `grace_s` is the
+    grace period that the probe gives it, if it is not the pod's."""
+
+    attempt: int
+    started: bool = True
+    ready: bool = True
+    end: str = ""
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The pod as it is. `pod` is None if the API server does not know it (any more)."""
+
+    pod: Pod | None
+    sandbox: Sandbox | None
+    volumes: PodVolumes
+    shutting_down: bool = False
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
+    """By container; one without hooks and probes has none: it is ready while it runs."""
+    overdue_at: float | None = None
+    """When the pod's activeDeadlineSeconds have passed."""
+    overdue: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.sandbox is not None and self.sandbox.running
+
+    def record(self, container: str) -> ContainerRecord | None:
+        return self.sandbox.containers.get(container) if self.sandbox else None
+
+    def runs(self, container: str) -> bool:
+        """Its newest attempt runs."""
+        record = self.record(container)
+        return record is not None and record.exit_code is None
+
+    def verdict(self, container: str) -> Verdict:
+        """Of its newest attempt."""
+        record, verdict = self.record(container), self.verdicts.get(container)
+        attempt = record.attempt if record else 0
+        return verdict if verdict is not None and verdict.attempt == attempt else Verdict(attempt)
+
+    def started(self, container: str) -> bool:
+        """It runs, its postStart hook has ended and its startup probe has succeeded."""
+        return self.runs(container) and self.verdict(container).started
+
+
+class Do(Enum):
+    """One thing to do."""
+
+    WANT_VOLUMES = "want volumes"
+    START_SANDBOX = "start sandbox"
+    START_CONTAINER = "start container"
+    TERMINATE = "terminate"
+    """The pod's containers are asked to end, all but sidecars that others still need."""
+    STOP_CONTAINER = "stop container"
+    KILL_CONTAINER = "kill container"
+    HURRY = "hurry"
+    """The grace period has become shorter: hooks are waited for no longer."""
+    KILL = "kill"
+    RELEASE_VOLUMES = "release volumes"
+    DELETE = "delete"
+    FORGET = "forget"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do now (the first that fails ends the round), and when to look again if nothing happens before."""
+
+    actions: tuple[tuple[Do, str], ...] = ()
+    memory: Memory = Memory()
+    wake_at: float | None = None
