@@ -23,6 +23,7 @@ Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?( \+0000 UTC)?")
+_AGE = re.compile(r"(\d+[ydhms])+")
 _PLACE = re.compile(r"<<([a-z0-9]+)\.([^>]+)>>")
 _VERSION = re.compile(r"""(in record \(|in the precondition \(|current: |resourceVersion\\?":\\?")\d+""")
 _SHOWN = 160
@@ -116,6 +117,8 @@ class Normaliser:
     def _field(self, key: str, value: Any) -> Any:
         if key in ("clusterIP", "clusterIPs") and value not in ("None", ["None"], ""):
             return "an address" if key == "clusterIP" else ["an address"]
+        if key == "cells":
+            return ["an age" if isinstance(cell, str) and _AGE.fullmatch(cell) else cell for cell in value]
         return self.normalised(value)
 
     def _metadata(self, metadata: Obj) -> Obj:
