@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from mooring.cli.logs import parse_duration
 from mooring.cli.main import cli
 from mooring.cli.parts import parse_settings
 
@@ -64,3 +65,14 @@ def test_settings_of_plugins_are_read_by_plugin_and_key() -> None:
 def test_a_malformed_setting_is_an_error_that_shows_the_form(given: str) -> None:
     with pytest.raises(click.UsageError, match="PLUGIN:KEY=VALUE"):
         parse_settings([given])
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("30s", 30), ("1h30m", 5400)])
+def test_a_duration_has_units(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "x", "5d", "-3s"])
+def test_what_is_no_duration_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.UsageError, match="1h30m"):
+        parse_duration(text)

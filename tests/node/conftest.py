@@ -134,6 +134,9 @@ class PlayedRuntime:
         await asyncio.sleep(seconds)
         return ExecResult(code, f"said {argv[0]}")
 
+    def open_terminal(self, uid: str) -> tuple[int, int]:
+        raise NotImplementedError
+
     def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
         return []
 
@@ -222,6 +225,9 @@ class PlayedLocal(Played):
     """Each pod has its own; content is followed."""
 
     name = "example.com/local"
+
+    def requires_remount(self) -> bool:
+        return True
 
     def can_support(self, spec: VolumeSpec) -> bool:
         return spec.volume is not None and bool(spec.volume.empty_dir or spec.volume.config_map)

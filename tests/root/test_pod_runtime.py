@@ -377,7 +377,7 @@ async def test_a_command_that_nobody_waits_for_any_more_is_killed(pods: Pods) ->
     await pods.until(lambda s: "main" in s.containers)
     command = ("/bin/sh", "-c", "echo $$ > /pid; exec sleep 1000")
     waiting = asyncio.create_task(pods.runtime.run(UID, "main", command))
-    while "began" not in pods.log():
+    while "began" not in pods.log():  # noqa: ASYNC110 - nothing tells of a line
         await asyncio.sleep(0.02)
     waiting.cancel()
     assert exited(await pods.finished()) == 4

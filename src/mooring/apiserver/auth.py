@@ -40,6 +40,10 @@ class Tokens:
         """The token of node `name`."""
         return f"node.{name}.{self._sign(f'node:{name}')}"
 
+    def endpoint(self, name: str) -> str:
+        """What this server shows to the agent of node `name`. It opens nothing here."""
+        return self._sign(f"endpoint:{name}")
+
     def user(self, token: str) -> User:
         """Whose token it is. Raises Unauthorized."""
         subject, _, _ = token.rpartition(".")

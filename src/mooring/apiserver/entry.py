@@ -19,6 +19,7 @@ from aiohttp import web
 from mooring.apiserver import tls
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.http import application
+from mooring.apiserver.node_proxy import NodeProxy
 from mooring.apiserver.server import Server
 from mooring.apiserver.sqlite import SqliteLog
 
@@ -42,10 +43,12 @@ class Running:
     authority: Path
     """The certificate (PEM) that the server's own is signed by."""
     _runner: web.AppRunner
+    _proxy: NodeProxy
 
     async def close(self) -> None:
         """Stop answering, end the watches, finish the writes under way."""
         await self._runner.cleanup()
+        await self._proxy.close()
         await self.server.close()
 
 
@@ -65,25 +68,27 @@ async def serve(
     """
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens = tokens or load_tokens(data_dir)
-    server = Server(SqliteLog(data_dir / "store.db"), tokens, now=now, random=random or SystemRandom())
+    proxy = NodeProxy(tokens, lambda path: server.call("GET", path))
+    log = SqliteLog(data_dir / "store.db")
+    server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
     try:
         await server.start()
         certificates = tls.ensure(data_dir, now, write_private)
-        runner, url = await _listen(server, port, certificates.context())
+        runner, url = await _listen(server, proxy, port, certificates.context())
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
     write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
-    return Running(server, url, tokens, target, certificates.authority, runner)
+    return Running(server, url, tokens, target, certificates.authority, runner, proxy)
 
 
-async def _listen(server: Server, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
+async def _listen(server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
     # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
     # watches, which send nothing.
     SSLProtocol.max_size = _READ_BYTES
     runner = web.AppRunner(
-        application(server), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
+        application(server, proxy), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
     )
     await runner.setup()
     try:

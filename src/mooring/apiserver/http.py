@@ -16,6 +16,7 @@ from aiohttp import web
 from mooring.apiserver.body import MAX_BODY_BYTES
 from mooring.apiserver.errors import Internal, TooLarge
 from mooring.apiserver.message import Request, Response, Sink
+from mooring.apiserver.node_proxy import NodeProxy, add_routes
 from mooring.apiserver.server import Server
 from mooring.apiserver.store import encode
 
@@ -25,8 +26,8 @@ PIECE = 128 * 1024
 log = structlog.get_logger(__name__)
 
 
-def application(server: Server) -> web.Application:
-    """An aiohttp application that passes every request to `server`."""
+def application(server: Server, proxy: NodeProxy | None = None) -> web.Application:
+    """An aiohttp application that passes every request to `server`; what nodes answer, to `proxy`."""
 
     async def handle(incoming: web.Request) -> web.StreamResponse:
         try:
@@ -37,6 +38,8 @@ def application(server: Server) -> web.Application:
         return await _send(incoming, await _answer(server, request))
 
     app = web.Application(client_max_size=MAX_BODY_BYTES)
+    if proxy is not None:
+        add_routes(app, proxy, server.tokens, _send)
     app.router.add_route("*", "/{path:.*}", handle)
     return app
 

@@ -151,6 +151,11 @@ def controller(
     "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
 )
 @click.option("--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see.")
+@click.option(
+    "--endpoint-token-file",
+    type=click.Path(path_type=Path, exists=True),
+    help="What the API server shows when it asks this node for logs. Default: nobody is answered.",
+)
 @click.option("--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often.")
 @PLUGIN_SETTING
 @LOG_LEVEL
@@ -160,6 +165,7 @@ def agent(
     kubeconfig: str | None,
     images: Path | None,
     hide: tuple[Path, ...],
+    endpoint_token_file: Path | None,
     lease_duration: float,
     plugin_settings: tuple[str, ...],
     log_level: str,
@@ -185,6 +191,7 @@ def agent(
         boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         images_dir=images.absolute() if images else None,
         masked_dirs=tuple(path.absolute() for path in hide),
+        endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
         lease_duration_s=lease_duration,
         plugin_settings=parse_settings(plugin_settings),
     )

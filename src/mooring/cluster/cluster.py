@@ -22,7 +22,7 @@ from typing import Any
 
 import structlog
 
-from mooring.apiserver.entry import load_tokens, write_kubeconfig
+from mooring.apiserver.entry import load_tokens, write_kubeconfig, write_private
 from mooring.cluster import control, manifests
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.node_machine import NodeMachine
@@ -180,12 +180,14 @@ class Cluster:
     def _give_credentials(self, node: str) -> None:
         url = f"https://127.0.0.1:{self.port}"
         authority = (self.layout.apiserver / "ca.crt").read_bytes()
-        token = load_tokens(self.layout.apiserver).node(node)
-        write_kubeconfig(self.layout.node_kubeconfig(node), url, token, authority)
+        tokens = load_tokens(self.layout.apiserver)
+        write_kubeconfig(self.layout.node_kubeconfig(node), url, tokens.node(node), authority)
+        write_private(self.layout.node_endpoint_token(node), tokens.endpoint(node))
 
     def _agent_command(self, name: str) -> list[str]:
         flags = ["--name", name, "--root-dir", str(self.layout.node(name))]
         flags += ["--kubeconfig", str(self.layout.node_kubeconfig(name)), "--hide", str(self.layout.root)]
+        flags += ["--endpoint-token-file", str(self.layout.node_endpoint_token(name))]
         flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
         if self.options.images:
             flags += ["--images", str(self.options.images)]

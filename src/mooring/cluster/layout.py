@@ -72,6 +72,10 @@ class Layout:
     def node_kubeconfig(self, name: str) -> Path:
         return self.node(name) / "kubeconfig"
 
+    def node_endpoint_token(self, name: str) -> Path:
+        """What the API server shows to the node's agent."""
+        return self.node(name) / "endpoint.token"
+
     def make(self) -> None:
         """Creates the directories; ClusterError if that is not possible."""
         try:

@@ -34,6 +34,8 @@ PATCH_TYPES = {
 PatchType = Literal["merge", "json", "strategic"]
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
+SILENCE_S = 7 * 24 * 3600.0
+"""How long a text that is followed may bring nothing."""
 READ_ATTEMPTS = 4
 LONGEST_WAIT_S = 30.0
 
@@ -317,6 +319,13 @@ class Client:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
+
+    async def text(self, path: str, query: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes, None]:
+        """A text that may grow while it is read (a log that is followed), piece by piece. Silence is no error."""
+        answer = await self._send(Request("GET", path, tuple(query), {}, stream=True, timeout=SILENCE_S))
+        assert answer.stream is not None
+        async for piece in answer.stream:
+            yield piece
 
     async def close(self) -> None:
         """Closes the transport."""

@@ -30,10 +30,11 @@ from mooring.kube.objects import ConfigMap, Pod, Secret
 from mooring.kube.times import Now
 from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts
+from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.options import AgentOptions
 from mooring.node.pods.worker import PodWorker
 from mooring.node.process_runtime import ProcessRuntime
-from mooring.node.registration import Registration
+from mooring.node.registration import Registration, capacity
 from mooring.node.runtime import Runtime
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
@@ -132,6 +133,7 @@ class Agent:
             fetch_config_map=lambda namespace, name: client.find(ConfigMap, name, namespace),
             fetch_secret=lambda namespace, name: client.find(Secret, name, namespace),
             plugin_settings=options.plugin_settings,
+            allocatable=capacity(),
         )
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
@@ -153,8 +155,20 @@ class Agent:
             field_selector=f"spec.nodeName={options.name}",
             indexers={"uid": lambda pod: (pod.uid,)},
         )
+        self._pods.add_handler(self._volumes.pod_updated)
         self._worker = PodWorker(
             client, options, self._pods, runtime, self._volumes, self._recorder, now=now, random=random
+        )
+
+        self._changes = Changes()
+        self._endpoint = Endpoint(
+            options.address,
+            options.endpoint_token,
+            runtime=runtime,
+            find=self._find_pod,
+            summary=self._summary,
+            changes=self._changes,
+            now=now,
         )
 
     def _content_changed(self, pod_uid: str, unique_name: str) -> None:
@@ -162,12 +176,24 @@ class Agent:
 
     def _pod_changed(self, uid: str) -> None:
         self._worker.changed(uid)
+        self._changes.tell(uid)
+
+    def _find_pod(self, namespace: str, name: str) -> Pod | None:
+        return self._pods.get(f"{namespace}/{name}")
+
+    async def _summary(self) -> dict[str, Any]:
+        return {"node": {"nodeName": self._options.name}, "pods": []}
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works until cancelled, or until `shutdown` was set and is done."""
         log.info("starting", node=self._options.name, root=str(self._options.root_dir), boot_id=self._options.boot_id)
         await self._runtime.recover(self._pod_changed)
         await self._volumes.reconstruct()
+        async with self._endpoint.serving():
+            await self._run(shutdown)
+
+    async def _run(self, shutdown: asyncio.Event) -> None:
+        self._registration.endpoint_port = self._endpoint.port
         await self._registration.register()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in self._parts()]

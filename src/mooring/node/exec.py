@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from mooring.node.runtime import ExecFailure, ExecResult, Stdio, Struct
 
 OUTPUT_LIMIT = 10 * 1024
 """Bytes of output that are kept (upstream: maxRespBodyLength of probes); the rest is read and dropped."""
+TIOCSPTLCK = 0x40045431  # of every architecture that we run on; Python 3.11 has no name for them
+TIOCGPTPEER = 0x5441
 _PACKET = 1 << 18
 
 
@@ -84,3 +88,14 @@ def _connect(directory: Path) -> socket.socket:
         connection.close()
         raise ExecFailure(f"the pod's supervisor takes no commands: {error}") from error
     return connection
+
+
+def new_terminal(pts: str) -> tuple[int, int]:
+    """Master and slave of a new terminal of the devpts that is mounted at `pts`; of this machine's if that is gone."""
+    try:
+        master = os.open(f"{pts}/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return os.openpty()
+    fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
+    slave = fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    return master, slave

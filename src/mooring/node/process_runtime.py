@@ -29,7 +29,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from mooring.node.exec import run_and_collect, run_in_container
+from mooring.node.exec import new_terminal, run_and_collect, run_in_container
 from mooring.node.runtime import (
     ContainerRecord,
     ContainerSpec,
@@ -132,6 +132,10 @@ class ProcessRuntime:
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
         return await run_and_collect(self._pods_directory / uid, container, argv)
+
+    def open_terminal(self, uid: str) -> tuple[int, int]:
+        identity = _read(self._pods_directory / uid / "supervisor.json", _Identity)
+        return new_terminal(f"/proc/{identity.pid}/root/dev/pts" if identity else "")
 
     async def kill_sandbox(self, uid: str) -> None:
         pod = self._pods.get(uid)

@@ -120,6 +120,8 @@ class Registration:
         self._wake = asyncio.Event()
         self._ready = (True, "the node agent runs")
         self._acknowledged: frozenset[str] | None = None
+        self.endpoint_port = 0
+        """Where the agent answers the API server; 0: nowhere. Set before `register`."""
         self.uid = ""
         """The uid under which this node is registered; "" before the first registration."""
         self.nodes = Informer(client, Node, random=random, field_selector=f"metadata.name={options.name}")
@@ -237,6 +239,8 @@ class Registration:
         ready, message = self._ready
         body["status"]["conditions"] = [ready_condition(base, stamp, ready=ready, message=message)]
         body["status"]["volumesInUse"] = list(volumes)
+        if self.endpoint_port:
+            body["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.endpoint_port}}
         return body
 
     # --- the Lease

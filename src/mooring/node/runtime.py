@@ -147,6 +147,10 @@ class Runtime(Protocol):
         """Runs a command in the container and returns its exit code. Cancelling kills it. Raises `ExecFailure`."""
         ...
 
+    def open_terminal(self, uid: str) -> tuple[int, int]:
+        """A new terminal of the pod for `exec`: master and slave, both the caller's to close."""
+        ...
+
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
         """As `exec`, without input and with its output collected."""
         ...

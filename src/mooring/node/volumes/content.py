@@ -21,12 +21,19 @@ _User = tuple[str, str]  # pod UID, unique volume name
 def sources(pod: Pod, spec: VolumeSpec) -> list[_Source]:
     """The objects whose content the volume shows."""
     volume = spec.volume
-    found: list[_Source] = []
+    config_maps: list[str] = []
+    secrets: list[str] = []
     if volume is not None and volume.config_map is not None:
-        found.append((ConfigMap, pod.namespace, volume.config_map.name))
+        config_maps.append(volume.config_map.name)
     if volume is not None and volume.secret is not None:
-        found.append((Secret, pod.namespace, volume.secret.secret_name))
-    return found
+        secrets.append(volume.secret.secret_name)
+    for part in volume.projected.sources if volume is not None and volume.projected is not None else ():
+        config_maps += [part.config_map.name] if part.config_map is not None else []
+        secrets += [part.secret.name] if part.secret is not None else []
+    return [
+        *((ConfigMap, pod.namespace, name) for name in config_maps),
+        *((Secret, pod.namespace, name) for name in secrets),
+    ]
 
 
 class ContentWatches:

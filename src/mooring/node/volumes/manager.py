@@ -158,9 +158,20 @@ class VolumeManager:
     def content_changed(self, pod_uid: str, unique_name: str) -> None:
         """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod."""
         volume = self._volumes.get(unique_name)
-        if volume is not None and pod_uid in volume.wants:
+        if volume is not None and pod_uid in volume.wants and self._operations.requires_remount(volume):
             volume.outdated.add(pod_uid)
             self._queue.add(unique_name)
+
+    def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod was written: its volumes may show its labels and annotations."""
+        if new is None:
+            return
+        for unique_name in self._by_pod.get(new.uid, ()):
+            want = self._volumes[unique_name].wants.get(new.uid)
+            if want is not None:
+                before, want.pod = want.pod.metadata, new
+                if (before.labels, before.annotations) != (new.metadata.labels, new.metadata.annotations):
+                    self.content_changed(new.uid, unique_name)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Our Node has changed: looks at the volumes that this concerns."""

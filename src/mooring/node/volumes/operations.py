@@ -40,6 +40,10 @@ class Operations:
             has_device=self._plugins.find_device_mountable_plugin_by_spec(spec) is not None,
         )
 
+    def requires_remount(self, volume: WantedVolume) -> bool:
+        """Whether what the volume shows follows something, so that it must be set up once more after a change."""
+        return self._plugins.find_plugin_by_name(volume.record.plugin).requires_remount()
+
     async def mount_device(self, volume: WantedVolume, permission: Permission | None) -> None:
         """Finds the device, verifies that it is the volume's, mounts it."""
         spec = next((want.spec for want in volume.wants.values() if want.starting), None)

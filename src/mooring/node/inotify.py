@@ -1,0 +1,54 @@
+"""Tells when something in directories has changed, by the kernel's inotify: nothing is asked again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+IN_MODIFY = 0x2
+IN_CLOSE_WRITE = 0x8
+IN_MOVED_FROM = 0x40
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
+IN_DELETE = 0x200
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Inotify:
+    """Calls `changed()` after changes in the directories, several at once perhaps, until it is closed. `OSError` if a
+    directory cannot be watched."""
+
+    def __init__(self, directories: Iterable[Path], mask: int, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._descriptor = _check(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK), "inotify_init1")
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+        try:
+            for directory in directories:
+                path = os.fsencode(directory)
+                _check(_libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(mask)), f"watch {directory}")
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """No more calls."""
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._descriptor, 65536):
+                pass
+        self._changed()
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
