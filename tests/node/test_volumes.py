@@ -508,3 +508,18 @@ def test_mounts_without_a_record_count_as_in_use_and_are_taken_down(play: Play) 
         await world.until(lambda: not list((world.root / "pods").glob("*")))
 
     play(story)
+
+
+def test_a_volume_that_shows_its_pod_follows_the_pods_labels(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod(volumes=[{"name": "cache", "emptyDir": {}}])
+        await world.until(lambda: running(world))
+        set_up = world.machine.journal.count("set-up cache")
+        await world.api.patch(Pod, "web-0", {"metadata": {"labels": {"app": "new"}}}, "default")
+        await world.until(lambda: world.machine.journal.count("set-up cache") == set_up + 1)
+        await world.api.patch(Pod, "web-0", {"metadata": {"finalizers": ["example.com/x"]}}, "default")
+        await asyncio.sleep(5)
+        assert world.machine.journal.count("set-up cache") == set_up + 1
+
+    play(story)

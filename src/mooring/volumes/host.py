@@ -39,6 +39,11 @@ class VolumeHost(Protocol):
         """The wall clock, for stamps that people read. UTC."""
         ...
 
+    @property
+    def allocatable(self) -> Mapping[str, str]:
+        """What the node has for pods, by resource; empty on a controller."""
+        ...
+
     def settings(self, plugin: str) -> Mapping[str, str]:
         """The operator's settings for the plugin; empty when there are none."""
         ...
@@ -75,6 +80,7 @@ class NodeVolumeHost:
     fetch_config_map: Callable[[str, str], Awaitable[ConfigMap | None]]
     fetch_secret: Callable[[str, str], Awaitable[Secret | None]]
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
+    allocatable: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def settings(self, plugin: str) -> Mapping[str, str]:
         return self.plugin_settings.get(plugin, {})
@@ -105,6 +111,10 @@ class ControllerVolumeHost:
     @property
     def node_name(self) -> str:
         return ""
+
+    @property
+    def allocatable(self) -> Mapping[str, str]:
+        return {}
 
     @property
     def mounts(self) -> Mounts:

@@ -68,8 +68,62 @@ class EphemeralVolumeSource(Struct, frozen=True):
     volume_claim_template: dict[str, Any] | None = None
 
 
+class ObjectFieldSelector(Struct, frozen=True):
+    field_path: str = ""
+
+
+class ResourceFieldSelector(Struct, frozen=True):
+    container_name: str = ""
+    resource: str = ""
+    divisor: str | int | None = None
+
+
+class DownwardAPIVolumeFile(Struct, frozen=True):
+    path: str = ""
+    field_ref: ObjectFieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    mode: int | None = None
+
+
+class DownwardAPIVolumeSource(Struct, frozen=True):
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
+    default_mode: int | None = None
+
+
+class ConfigMapProjection(Struct, frozen=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool = False
+
+
+class SecretProjection(Struct, frozen=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool = False
+
+
+class DownwardAPIProjection(Struct, frozen=True):
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
+
+
+class VolumeProjection(Struct, frozen=True):
+    """Exactly one is set."""
+
+    config_map: ConfigMapProjection | None = None
+    secret: SecretProjection | None = None
+    downward_api: DownwardAPIProjection | None = msgspec.field(default=None, name="downwardAPI")
+    service_account_token: dict[str, Any] | None = None
+    cluster_trust_bundle: dict[str, Any] | None = None
+    pod_certificate: dict[str, Any] | None = None
+
+
+class ProjectedVolumeSource(Struct, frozen=True):
+    sources: tuple[VolumeProjection, ...] = ()
+    default_mode: int | None = None
+
+
 class Volume(Struct, frozen=True):
-    """One entry of a pod's `spec.volumes`. `projected` and `downward_api` are kept as plain JSON."""
+    """One entry of a pod's `spec.volumes`."""
 
     name: str = ""
     empty_dir: EmptyDirVolumeSource | None = None
@@ -79,8 +133,8 @@ class Volume(Struct, frozen=True):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     flex_volume: FlexVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
-    projected: dict[str, Any] | None = None
-    downward_api: dict[str, Any] | None = msgspec.field(default=None, name="downwardAPI")
+    projected: ProjectedVolumeSource | None = None
+    downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")
 
 
 class VolumeMount(Struct, frozen=True):

@@ -27,9 +27,10 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
-from mooring.volumes.plugins.disk_mount import DiskMounter, DiskUnmounter
+from mooring.volumes.plugins.disk_mount import DiskMounter
 from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
+from mooring.volumes.pod_directory import BindUnmounter
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -94,8 +95,8 @@ class DiskPlugin(
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> DiskMounter:
         return DiskMounter(self._host, spec, pod, self.new_attacher().get_device_mount_path(spec), self._formats)
 
-    def new_unmounter(self, spec_name: str, pod_uid: str) -> DiskUnmounter:
-        return DiskUnmounter(self._host, spec_name, pod_uid)
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> BindUnmounter:
+        return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     def new_provisioner(self, options: VolumeOptions) -> DiskProvisioner:
         return DiskProvisioner(self._array, options)

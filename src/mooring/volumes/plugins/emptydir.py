@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from mooring.kube.objects import EmptyDirVolumeSource, Pod, Volume
 from mooring.kube.quantity import InvalidQuantity, parse_bytes
 from mooring.mounts.blocking import blocking
-from mooring.volumes.directories import remove_tree
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import VolumeHost
-from mooring.volumes.interfaces import Attributes, Metrics, Mounter, Unmounter, VolumePlugin
-from mooring.volumes.metrics import file_system_metrics
+from mooring.volumes.interfaces import Attributes, Metrics, VolumePlugin
+from mooring.volumes.metrics import directory_metrics
 from mooring.volumes.ownership import give_to_group
+from mooring.volumes.pod_directory import PodDirectoryMounter, PodDirectoryUnmounter
 from mooring.volumes.spec import VolumeSpec
 
 PLUGIN_NAME = "kubernetes.io/empty-dir"
@@ -20,26 +21,23 @@ MEMORY = "Memory"
 _ANYBODY = 0o777
 
 
-class EmptyDirMounter(Mounter):
+class EmptyDirMounter(PodDirectoryMounter):
     """Makes the directory; with `medium: Memory`, a tmpfs of `sizeLimit` on it."""
 
     def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod) -> None:
-        self._host = host
-        self._name = spec.name
+        super().__init__(host, PLUGIN_NAME, spec, pod)
         self._source = _source(spec)
-        self._path = str(host.get_pod_volume_dir(pod.uid, PLUGIN_NAME, spec.name))
-
-    def get_path(self) -> str:
-        return self._path
 
     def get_attributes(self) -> Attributes:
         return Attributes(read_only=False, managed=True)
 
     async def get_metrics(self) -> Metrics:
-        return await blocking(file_system_metrics, self._path)
-
-    async def set_up(self, fs_group: int | None = None) -> None:
-        await self.set_up_at(self._path, fs_group)
+        """What lies in it; its capacity is `sizeLimit` if there is one."""
+        found = await blocking(directory_metrics, self._path)
+        limit = self._size_limit()
+        if not limit:
+            return found
+        return replace(found, capacity=limit, available=max(0, min(found.available, limit - found.used)))
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         options = self._tmpfs_options()
@@ -67,24 +65,6 @@ class EmptyDirMounter(Mounter):
             raise InvalidSpec(f"emptyDir {self._name} has sizeLimit {self._source.size_limit!r}: {error}") from error
 
 
-class EmptyDirUnmounter(Unmounter):
-    """Removes the directory with its content: its life is the pod's."""
-
-    def __init__(self, host: VolumeHost, spec_name: str, pod_uid: str) -> None:
-        self._host = host
-        self._path = str(host.get_pod_volume_dir(pod_uid, PLUGIN_NAME, spec_name))
-
-    def get_path(self) -> str:
-        return self._path
-
-    async def tear_down(self) -> None:
-        await self.tear_down_at(self._path)
-
-    async def tear_down_at(self, directory: str) -> None:
-        await self._host.mounts.unmount(directory)
-        await blocking(remove_tree, directory)
-
-
 class EmptyDirPlugin(VolumePlugin):
     """The plugin."""
 
@@ -106,8 +86,8 @@ class EmptyDirPlugin(VolumePlugin):
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> EmptyDirMounter:
         return EmptyDirMounter(self._host, spec, pod)
 
-    def new_unmounter(self, spec_name: str, pod_uid: str) -> EmptyDirUnmounter:
-        return EmptyDirUnmounter(self._host, spec_name, pod_uid)
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> PodDirectoryUnmounter:
+        return PodDirectoryUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec.of_volume(Volume(name=volume_name, empty_dir=EmptyDirVolumeSource()))

@@ -1,0 +1,36 @@
+"""Empties a directory so that another claim can have it (`Recycle`). What is mounted below it is never entered."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from mooring.mounts.blocking import blocking
+from mooring.mounts.errors import DeviceBusy
+from mooring.mounts.table import mounts_below, read_mount_table
+from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.interfaces import RecycleEventRecorder
+
+_FEWEST_PARTS = 3
+
+
+async def scrub(path: str, pv_name: str, record: RecycleEventRecorder) -> None:
+    """Removes everything in the directory and keeps the directory. Idempotent. Raises InvalidSpec for a path that
+    nobody means to empty (`/`, `/home`), DeviceBusy while something is mounted below, OSError."""
+    if len(os.path.realpath(path).split("/")) < _FEWEST_PARTS or os.path.islink(path):
+        raise InvalidSpec(f"volume {pv_name} is not recycled: {path} is a link or a top-level directory")
+    if not os.path.isdir(path):
+        raise InvalidSpec(f"volume {pv_name} is not recycled: there is no directory {path} on this machine")
+    record("Normal", f"everything in {path} is being removed")
+    await blocking(_empty, path)
+
+
+def _empty(path: str) -> None:
+    mounted = [mount.mount_point for mount in mounts_below(read_mount_table(), os.path.realpath(path))]
+    if inside := [point for point in mounted if point != os.path.realpath(path)]:
+        raise DeviceBusy(path, [f"mounted there: {point}" for point in inside])
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)

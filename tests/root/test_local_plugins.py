@@ -1,0 +1,170 @@
+"""Local plugins on real mounts: memory, directories of the node, block devices of the node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mooring.kube.objects import (
+    EmptyDirVolumeSource,
+    LocalVolumeSource,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Pod,
+    Secret,
+    SecretVolumeSource,
+    Volume,
+)
+from mooring.mounts import loop, syscalls
+from mooring.mounts.errors import DeviceBusy
+from mooring.mounts.host import HostMounts
+from mooring.mounts.table import mount_at, mounts_below, read_mount_table
+from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.interfaces import VolumePlugin
+from mooring.volumes.plugins import emptydir, local, secret
+from mooring.volumes.scrub import scrub
+from mooring.volumes.spec import VolumeSpec
+
+pytestmark = pytest.mark.root
+
+MIB = 1024 * 1024
+POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="pod-uid"))
+OTHER = Pod(metadata=ObjectMeta(name="web-1", namespace="shop", uid="other-uid"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Generator[NodeVolumeHost]:
+    async def get_secret(namespace: str, name: str) -> Secret | None:
+        return Secret(data={"key": "aGVsbG8="})
+
+    async def nothing(namespace: str, name: str) -> None:
+        return None
+
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    yield NodeVolumeHost("a", tmp_path / "node", HostMounts(), lambda: now, nothing, get_secret)
+    for mount in mounts_below(read_mount_table(), str(tmp_path)):
+        syscalls.unmount(mount.mount_point)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Generator[str]:
+    medium = tmp_path / "medium"
+    with medium.open("wb") as file:
+        file.truncate(32 * MIB)
+    made = loop.create(str(medium))
+    yield made
+    for mount in mounts_below(read_mount_table(), str(tmp_path)):
+        syscalls.unmount(mount.mount_point)
+    loop.remove(made)
+
+
+def persistent(path: str) -> VolumeSpec:
+    spec = PersistentVolumeSpec(local=LocalVolumeSource(path=path))
+    return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec))
+
+
+def mounted_at(path: str) -> str | None:
+    found = mount_at(read_mount_table(), path)
+    return found.fs_type if found else None
+
+
+def installed(plugin: VolumePlugin, host: NodeVolumeHost) -> VolumePlugin:
+    plugin.init(host)
+    return plugin
+
+
+async def test_memory_has_the_size_that_was_asked_for(host: NodeVolumeHost):
+    source = EmptyDirVolumeSource(medium="Memory", size_limit="1Mi")
+    plugin = installed(emptydir.plugin(), host)
+    mounter = plugin.new_mounter(VolumeSpec.of_volume(Volume(name="v", empty_dir=source)), POD)
+    await mounter.set_up()
+    with pytest.raises(OSError, match="No space left"):
+        Path(mounter.get_path(), "big").write_bytes(b"x" * 2 * MIB)
+    measured = await mounter.get_metrics()
+    assert measured.capacity == MIB
+    assert measured.available == 0
+    await plugin.new_unmounter("v", "pod-uid").tear_down()
+    assert mounted_at(mounter.get_path()) is None
+    assert not os.path.exists(mounter.get_path())
+
+
+async def test_a_secret_never_reaches_a_disk(host: NodeVolumeHost):
+    plugin = installed(secret.plugin(), host)
+    mounter = plugin.new_mounter(VolumeSpec.of_volume(Volume(name="v", secret=SecretVolumeSource())), POD)
+    for _ in range(2):
+        await mounter.set_up(fs_group=4242)
+    assert mounted_at(mounter.get_path()) == "tmpfs"
+    assert Path(mounter.get_path(), "key").read_text() == "hello"
+    assert Path(mounter.get_path(), "key").stat().st_gid == 4242
+    await plugin.new_unmounter("v", "pod-uid").tear_down()
+    assert not os.path.exists(mounter.get_path())
+
+
+async def test_two_pods_share_a_directory_of_the_node(host: NodeVolumeHost, tmp_path: Path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "kept").touch()
+    plugin = local.plugin()
+    plugin.init(host)
+    devices, spec = plugin.new_device_mounter(), persistent(str(data))
+    path = devices.get_device_mount_path(spec)
+    await devices.mount_device(spec, "", path)
+    for pod in (POD, OTHER):
+        await plugin.new_mounter(spec, pod).set_up()
+    first = plugin.new_mounter(spec, POD).get_path()
+    Path(first, "written").touch()
+    assert sorted(os.listdir(plugin.new_mounter(spec, OTHER).get_path())) == ["kept", "written"]
+    await plugin.new_unmounter("pv", "pod-uid").tear_down()
+    assert await plugin.get_device_mount_refs(path) == [plugin.new_mounter(spec, OTHER).get_path()]
+    await plugin.new_unmounter("pv", "other-uid").tear_down()
+    assert await plugin.get_device_mount_refs(path) == []
+    await plugin.new_device_unmounter().unmount_device(path)
+    assert sorted(os.listdir(data)) == ["kept", "written"]
+
+
+async def test_a_blank_block_device_is_formatted_once(host: NodeVolumeHost, device: str):
+    plugin = local.plugin()
+    plugin.init(host)
+    devices, spec = plugin.new_device_mounter(), persistent(device)
+    path = devices.get_device_mount_path(spec)
+    for _ in range(2):
+        await devices.mount_device(spec, "", path)
+        mounter = plugin.new_mounter(spec, POD)
+        await mounter.set_up()
+        assert mounted_at(mounter.get_path()) == "ext4"
+        Path(mounter.get_path(), "kept").touch()
+        assert "kept" in os.listdir(mounter.get_path())
+        assert (await mounter.get_metrics()).capacity < 32 * MIB
+        await plugin.new_unmounter("pv", "pod-uid").tear_down()
+        await devices.unmount_device(path)
+
+
+async def test_a_pod_does_not_get_a_local_volume_before_the_node_has_it(host: NodeVolumeHost, tmp_path: Path):
+    plugin = local.plugin()
+    plugin.init(host)
+    with pytest.raises(VolumeError, match="not mounted on the node yet"):
+        await plugin.new_mounter(persistent(str(tmp_path)), POD).set_up()
+
+
+async def test_what_is_missing_or_of_another_kind_is_no_local_volume(host: NodeVolumeHost, tmp_path: Path):
+    plugin = local.plugin()
+    plugin.init(host)
+    (tmp_path / "file").touch()
+    for name, problem in (("none", VolumeError), ("file", InvalidSpec)):
+        with pytest.raises(problem, match=name):
+            await plugin.new_device_mounter().mount_device(persistent(str(tmp_path / name)), "", str(tmp_path / "m"))
+
+
+async def test_what_is_mounted_below_is_not_recycled(host: NodeVolumeHost, tmp_path: Path):
+    inside = tmp_path / "data" / "inside"
+    await host.mounts.mount("tmpfs", str(inside), "tmpfs")
+    (inside / "kept").touch()
+    with pytest.raises(DeviceBusy):
+        await scrub(str(tmp_path / "data"), "pv", lambda kind, message: None)
+    assert (inside / "kept").exists()

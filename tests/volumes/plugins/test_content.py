@@ -1,0 +1,114 @@
+"""Secrets, the downward API and projections as files; configMap has its own file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.kube.objects import ConfigMap, ObjectMeta, Pod, Secret, Volume
+from mooring.volumes.errors import ContentMissing, InvalidSpec
+from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.plugins import configmap, downwardapi, projected, secret
+from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.spec import VolumeSpec
+
+POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="pod-uid", labels={"app": "web"}))
+PLUGINS: list[Callable[[], ContentPlugin[Any]]] = [
+    configmap.plugin,
+    downwardapi.plugin,
+    projected.plugin,
+    secret.plugin,
+]
+TOKEN = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+
+
+def spec(**source: Any) -> VolumeSpec:
+    return VolumeSpec.of_volume(msgspec.convert({"name": "v", **source}, Volume))
+
+
+def fields(*paths: str) -> dict[str, Any]:
+    return {"items": [{"path": path, "fieldRef": {"fieldPath": f"metadata.{path}"}} for path in paths]}
+
+
+def installed(plugin: ContentPlugin[Any], host: NodeVolumeHost) -> ContentPlugin[Any]:
+    plugin.init(host)
+    return plugin
+
+
+async def shown(plugin: ContentPlugin[Any], volume: VolumeSpec, pod: Pod = POD) -> dict[str, str]:
+    mounter = plugin.new_mounter(volume, pod)
+    await mounter.set_up()
+    files = [path for path in Path(mounter.get_path()).iterdir() if not path.name.startswith("..")]
+    return {path.name: path.read_text() for path in files}
+
+
+async def test_a_secret_is_files_in_memory(host: NodeVolumeHost, cluster: Any, mounts: Any):
+    cluster.secrets["shop", "s"] = Secret(data={"key": "aGVsbG8="})
+    secrets = installed(secret.plugin(), host)
+    assert await shown(secrets, spec(secret={"secretName": "s"})) == {"key": "hello"}
+    path = secrets.new_mounter(spec(secret={"secretName": "s"}), POD).get_path()
+    assert mounts.points[path][0] == "tmpfs"
+    await secrets.new_unmounter("v", "pod-uid").tear_down()
+    assert mounts.points == {}
+    assert not os.path.exists(path)
+
+
+async def test_a_secret_that_is_missing_is_named(host: NodeVolumeHost):
+    secrets = installed(secret.plugin(), host)
+    with pytest.raises(ContentMissing, match="Secret shop/s does not exist"):
+        await shown(secrets, spec(secret={"secretName": "s"}))
+    assert await shown(secrets, spec(secret={"secretName": "s", "optional": True})) == {}
+
+
+async def test_the_downward_api_follows_the_pod(host: NodeVolumeHost):
+    downward = installed(downwardapi.plugin(), host)
+    volume = spec(downwardAPI=fields("labels", "name"))
+    assert await shown(downward, volume) == {"labels": 'app="web"', "name": "web-0"}
+    relabeled = msgspec.structs.replace(POD, metadata=msgspec.structs.replace(POD.metadata, labels={"app": "new"}))
+    assert (await shown(downward, volume, relabeled))["labels"] == 'app="new"'
+
+
+async def test_a_projection_shows_all_of_its_sources(host: NodeVolumeHost, cluster: Any):
+    cluster.secrets["shop", "s"] = Secret(data={"key": "aGVsbG8="})
+    cluster.config_maps["shop", "c"] = ConfigMap(data={"a": "1", "key": "weaker"})
+    sources = [{"configMap": {"name": "c"}}, {"secret": {"name": "s"}}, {"downwardAPI": fields("name")}]
+    volume = spec(projected={"sources": sources})
+    assert await shown(installed(projected.plugin(), host), volume) == {"a": "1", "key": "hello", "name": "web-0"}
+
+
+@pytest.mark.parametrize(("source", "what"), [(TOKEN, "serviceAccountToken"), ({"sources": [{}]}, "must be")])
+async def test_a_projection_of_something_else_is_refused(host: NodeVolumeHost, source: Any, what: str):
+    with pytest.raises(InvalidSpec, match=what):
+        await shown(installed(projected.plugin(), host), spec(projected=source))
+
+
+@pytest.mark.parametrize("make", PLUGINS)
+async def test_each_plugin_knows_its_own_volumes_again_after_a_restart(
+    make: Callable[[], ContentPlugin[Any]], host: NodeVolumeHost
+):
+    found = await installed(make(), host).construct_volume_spec("v", "/anywhere")
+    assert [installed(other(), host).can_support(found) for other in PLUGINS] == [other is make for other in PLUGINS]
+
+
+@pytest.mark.parametrize("make", PLUGINS)
+async def test_each_refuses_the_volumes_of_others_and_is_set_up_again_after_changes(
+    make: Callable[[], ContentPlugin[Any]], host: NodeVolumeHost
+):
+    plugin = installed(make(), host)
+    assert plugin.requires_remount()
+    with pytest.raises(InvalidSpec, match=plugin.get_plugin_name()):
+        plugin.new_mounter(spec(emptyDir={}), POD)
+
+
+async def test_what_the_files_take_is_measured_not_the_whole_file_system(host: NodeVolumeHost, cluster: Any):
+    cluster.config_maps["shop", "c"] = ConfigMap(data={"a": "x" * 100_000})
+    mounter = installed(configmap.plugin(), host).new_mounter(spec(configMap={"name": "c"}), POD)
+    await mounter.set_up()
+    measured = await mounter.get_metrics()
+    assert 100_000 <= measured.used < 300_000
+    assert measured.capacity > measured.used
