@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.scripted import Shell, cluster_and_shell
 
 
 @pytest.fixture
@@ -16,3 +17,12 @@ def data_dir() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="mooring-test-"))
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="package")
+def shell() -> Iterator[Shell]:
+    """A cluster of three nodes for all scripts, and a shell that speaks to it."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("needs kubectl on the PATH")
+    with cluster_and_shell() as shell:
+        yield shell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
-from mooring.volumes.out_of_service import out_of_service, spent, taint_of
+from mooring.volumes.out_of_service import TAINT, out_of_service, spent, taint_of
 from mooring.why.cause import Cause, about, fine
 from mooring.why.snapshot import Snapshot
 
@@ -12,6 +12,10 @@ from mooring.why.snapshot import Snapshot
 def explain_node(node: Node, known: Snapshot) -> Cause:
     """A node that answers is fine; else since when it does not, and who may say what about it."""
     where = f"node {node.name}"
+    if node.ready == "True" and taint_of(node) is not None:
+        message = f"{where} answers, and still carries the out-of-service taint: no pod is placed there"
+        step = f"if its machine is well: kubectl taint nodes {node.name} {TAINT}-"
+        return Cause(about(node), Reason("OutOfServiceTaint", message), next_step=step)
     if node.ready == "True" and not node.spec.unschedulable:
         pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
         attached = len(node.status.volumes_attached)

@@ -70,7 +70,8 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
     if choice.node is None:
         step = _room(choice.reason.message)
         nodes = [explain_node(node, known) for node in known.nodes.values()]
-        return Cause(about(pod), choice.reason, since=since, next_step=step).because(*unbound, *nodes)
+        stuck = [each for each in unbound if each.reason.code != "WaitForFirstConsumer"]  # it waits for this very pod
+        return Cause(about(pod), choice.reason, since=since, next_step=step).because(*stuck, *nodes)
     if unbound:
         message = f"node {choice.node.name} is chosen; the pod is bound when its claims are"
         return Cause(about(pod), Reason("WaitingForClaims", message), since=since).because(*unbound)

@@ -23,7 +23,7 @@ def lines(cause: Cause, now: datetime, paint: Paint) -> Iterator[str]:
 def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> Iterator[str]:
     yield f"{first}{paint(cause.about, 'bold')}  {paint(cause.reason.code, 'yellow')}{_age(cause, now)}"
     bar = f"{rest}│  " if cause.causes else f"{rest}   "
-    yield f"{bar}{cause.reason.message}"
+    yield from (f"{bar}{line.strip()}" for line in cause.reason.message.splitlines() if line.strip())
     if cause.next_step:
         yield f"{bar}{paint('next:', 'green')} {cause.next_step}"
     for number, each in enumerate(cause.causes, 1):
@@ -37,7 +37,7 @@ def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
     root = next(cause.roots)
     whence = "" if root is cause else f"{root.about}: "
     said = f"{paint(cause.about, 'bold')}  {paint(root.reason.code, 'yellow')}{_age(root, now)}"
-    return f"{said}  {whence}{root.reason.message}"
+    return f"{said}  {whence}{' '.join(root.reason.message.split())}"
 
 
 def _age(cause: Cause, now: datetime) -> str:

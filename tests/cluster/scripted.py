@@ -1,0 +1,130 @@
+"""Scripts in prose, played on a running cluster: after `$` a command, below it what it prints, which is waited for.
+
+Ages, times and generated names are not compared. With MOORING_ACCEPT set, what is printed replaces what was written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+PATIENCE_S = 90.0
+ACCEPT_S = 12.0
+ROOT = Path(__file__).parents[2]
+MASKS = (
+    (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),
+    (re.compile(r"\b[0-9a-f]{32,}\b"), "..."),
+    (re.compile(r"-[a-z0-9]{10}(-[a-z0-9]{5})?(?=\s|$)"), "-..."),
+    (re.compile(r"\bsince [-0-9T:Z]+"), "since"),
+    (re.compile(r"\b[0-9]+[smhd]([0-9]+[smhd])?(?=\s|$)"), "AGE"),
+    (re.compile(r"/dev/loop[0-9]+"), "/dev/loop..."),
+    (re.compile(r"/[-\w./]*mooring-test-\w+"), "/..."),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+class Step(NamedTuple):
+    command: str
+    expected: str
+
+
+def steps(lines: Iterable[str]) -> list[Step]:
+    """The commands of a script, each with what it prints ("" where that does not matter, but the exit status does)."""
+    found: list[Step] = []
+    for line in lines:
+        if line.startswith("$ "):
+            found.append(Step(line[2:], ""))
+        elif found:
+            found[-1] = found[-1]._replace(expected=f"{found[-1].expected}{line}\n")
+    return found
+
+
+def comparable(text: str) -> str:
+    for pattern, mask in MASKS:
+        text = pattern.sub(mask, text)
+    return "\n".join(line.strip() for line in text.splitlines()).strip()
+
+
+class Shell(NamedTuple):
+    """Runs commands whose kubectl and mooring speak to one cluster."""
+
+    environ: dict[str, str]
+
+    def run(self, command: str) -> tuple[int, str]:
+        """Exit status, and what it printed."""
+        answer = subprocess.run(
+            ["/bin/sh", "-c", command],
+            env=self.environ,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return answer.returncode, answer.stdout + answer.stderr
+
+    def until(self, command: str, expected: str) -> None:
+        """Repeats a command until it prints what is expected."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (printed := comparable(self.run(command)[1])) != comparable(expected):
+            if time.monotonic() > deadline:
+                assert printed == comparable(expected), command  # shows the two side by side
+            time.sleep(0.2)
+
+    def play(self, script: Iterable[Step]) -> None:
+        for command, expected in script:
+            if expected.strip():
+                self.until(command, expected)
+            else:
+                status, printed = self.run(command)
+                assert status == 0, f"{command}\n{printed}"
+
+    def printed(self, command: str) -> str:
+        """What a command prints once some time has passed: for MOORING_ACCEPT."""
+        time.sleep(ACCEPT_S)
+        return self.run(command)[1]
+
+    def clean(self) -> None:
+        """Nothing that a script made is left."""
+        kinds = "deployments,statefulsets,pods,pvc,pv,configmaps,secrets"
+        self.run(f"kubectl delete {kinds} --all --wait=false")
+        self.until("kubectl get deployments,statefulsets,pods,pvc,pv", "No resources found")
+
+
+@contextmanager
+def cluster_and_shell() -> Iterator[Shell]:
+    """A cluster of three nodes for as long as the context lasts."""
+    data = Path(tempfile.mkdtemp(prefix="mooring-test-"))
+    programs = Path(sys.executable).parent
+    kubeconfig = data / "kubeconfig"
+    environ = {
+        **os.environ,
+        "ETCDCTL_API": "3",
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "KUBECONFIG": str(kubeconfig),
+        "MOORING_DATA_DIR": str(data / "d"),
+    }
+    up = [str(programs / "mooring"), "up", "--port", "0", "--kubeconfig-out", str(kubeconfig)]
+    up += ["--node-monitor-grace-period", "8"]
+    with (data / "log").open("wb") as log:
+        process = subprocess.Popen(up, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    shell = Shell(environ)
+    try:
+        ready = " ".join(["True"] * 3)
+        shell.until("kubectl get nodes -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'", ready)
+        yield shell
+    finally:
+        process.terminate()
+        process.wait(60)
+        shell.run("mooring down")
+        shutil.rmtree(data)
