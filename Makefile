@@ -26,8 +26,9 @@ tools:
 demo: $(STAMP) tools
 	@$(BIN)/mooring demo
 
+# Everything but what needs the real Kubernetes beside it (test-real).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q --ignore tests/real
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests
