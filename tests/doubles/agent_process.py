@@ -19,6 +19,7 @@ from mooring.kube.tls import Trust
 from mooring.mounts import loop, syscalls
 from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.table import mounts_below, read_mount_table
+from mooring.node.network import release
 from mooring.volumes.names import volume_attachment_name
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME
@@ -159,6 +160,7 @@ class World:
         for mount in reversed(self.mounts()):
             syscalls.unmount(mount)
         await self.until(self.devices_removed)
+        release(self.node_root)
         await self.api.close()
 
     def devices_removed(self) -> bool:

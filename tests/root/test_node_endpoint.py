@@ -69,7 +69,7 @@ async def test_a_log_is_shown_as_it_was_asked_for(world: World) -> None:
 
 
 async def test_mooring_logs_follows_and_cuts(world: World) -> None:
-    await start(world, "echo one; echo two; exit 0", restartPolicy="Never")
+    await world.create_pod("echo one; echo two; exit 0", volumes=[], restartPolicy="Never")
     await world.until(lambda: written(world, "two"))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "mooring.cli.main", "logs", "web-0", "-f", "--tail", "1"),

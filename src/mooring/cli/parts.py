@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import signal
 from collections.abc import Coroutine, Sequence
@@ -40,6 +41,19 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
             raise click.UsageError(f"--plugin-setting {entry!r}: it has the form PLUGIN:KEY=VALUE")
         settings.setdefault(plugin, {})[key] = value
     return settings
+
+
+def parse_network(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """A CIDR of at least 512 addresses, or "" for `host`; a usage error for anything else."""
+    if given == "host":
+        return ""
+    try:
+        network = ipaddress.IPv4Network(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if network.prefixlen > 23:
+        raise click.BadParameter(f"{given} is too small: each node needs a /24 of it, and the first stays free")
+    return given
 
 
 def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
@@ -152,6 +166,14 @@ def controller(
 )
 @click.option("--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see.")
 @click.option(
+    "--pod-network",
+    default="10.88.0.0/16",
+    show_default=True,
+    callback=parse_network,
+    metavar="CIDR",
+    help="Addresses for the pods of all nodes of this host; `host`: pods share the host's network.",
+)
+@click.option(
     "--endpoint-token-file",
     type=click.Path(path_type=Path, exists=True),
     help="What the API server shows when it asks this node for logs. Default: nobody is answered.",
@@ -165,6 +187,7 @@ def agent(
     kubeconfig: str | None,
     images: Path | None,
     hide: tuple[Path, ...],
+    pod_network: str,
     endpoint_token_file: Path | None,
     lease_duration: float,
     plugin_settings: tuple[str, ...],
@@ -191,6 +214,7 @@ def agent(
         boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         images_dir=images.absolute() if images else None,
         masked_dirs=tuple(path.absolute() for path in hide),
+        pod_network=pod_network,
         endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
         lease_duration_s=lease_duration,
         plugin_settings=parse_settings(plugin_settings),

@@ -1,4 +1,4 @@
-"""Takes away whatever a cluster left on this machine: processes, mounts, loop devices.
+"""Takes away whatever a cluster left on this machine: processes, mounts, loop devices, its part of the pod network.
 
 Works from what is written down and from what the kernel says, so also after a `kill -9` of everything. Touches only
 what provably belongs to the data directory: processes by pid and start time, loop devices by their backing file.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from mooring.cluster.layout import Layout
 from mooring.cluster.node_machine import take_devices
 from mooring.cluster.processes import Running, end, kill, load
+from mooring.node.network import release
 from mooring.volumes.plugins.disk_array import DiskArray
 
 
@@ -23,7 +24,13 @@ def sweep(layout: Layout) -> list[str]:
             found.append(f"{record.stem} (process {running.pid})")
             _end(record.stem, running)
         record.unlink(missing_ok=True)
-    return found + _take_all_devices(layout)
+    return found + _take_all_devices(layout) + _release_networks(layout)
+
+
+def _release_networks(layout: Layout) -> list[str]:
+    """The pods' links have gone with their processes; what is left is each node's part of the addresses."""
+    roots = sorted(path for path in layout.nodes.glob("*") if path.is_dir())
+    return [f"pod network of {root.name}" for root in roots if release(root)]
 
 
 def _take_all_devices(layout: Layout) -> list[str]:

@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import signal
 from collections.abc import Callable, Coroutine, Generator
+from ipaddress import IPv4Network
 from pathlib import Path
 from random import Random
 from signal import SIGINT, SIGTERM, SIGUSR1
@@ -28,9 +29,11 @@ from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
 from mooring.kube.times import Now
+from mooring.mounts.blocking import blocking
 from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts
 from mooring.node.endpoint.server import Changes, Endpoint
+from mooring.node.network import NetworkUnavailable, NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
 from mooring.node.pods.worker import PodWorker
 from mooring.node.process_runtime import ProcessRuntime
@@ -63,19 +66,40 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
     """
     options.root_dir.mkdir(parents=True, exist_ok=True)
     runtime = ProcessRuntime(options.root_dir, options.boot_id)
-    agent = Agent(options, client, runtime=runtime, mounts=HostMounts(), now=now, random=random)
     stop, shutdown = asyncio.Event(), asyncio.Event()
     with _only_agent(options.root_dir), _signals({SIGTERM: stop, SIGINT: stop, SIGUSR1: shutdown}):
+        network, problem = await _network(options)
+        agent = Agent(
+            options,
+            client,
+            runtime=runtime,
+            mounts=HostMounts(),
+            now=now,
+            random=random,
+            network=network,
+            network_problem=problem,
+        )
         running = asyncio.create_task(agent.run(shutdown))
         stopped = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 await running
+                await blocking(release, options.root_dir)
         finally:
             await _cancel(running, stopped)
             await runtime.close()
             await client.close()
+
+
+async def _network(options: AgentOptions) -> tuple[NodeNetwork | None, str]:
+    """The network for pods, or why there is none."""
+    if not options.pod_network:
+        return None, ""
+    try:
+        return await blocking(claim, options.root_dir, IPv4Network(options.pod_network)), ""
+    except NetworkUnavailable as error:
+        return None, str(error)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
@@ -121,7 +145,10 @@ class Agent:
         now: Now,
         random: Random,
         make_plugins: Callable[[VolumeHost], PluginManager] = load_plugins,
+        network: NodeNetwork | None = None,
+        network_problem: str = "",
     ) -> None:
+        self._network_problem = network_problem
         self._options = options
         self._runtime = runtime
         self._recorder = Recorder(client, COMPONENT, now=now, random=random, host=options.name)
@@ -157,7 +184,15 @@ class Agent:
         )
         self._pods.add_handler(self._volumes.pod_updated)
         self._worker = PodWorker(
-            client, options, self._pods, runtime, self._volumes, self._recorder, now=now, random=random
+            client,
+            options,
+            self._pods,
+            runtime,
+            self._volumes,
+            self._recorder,
+            now=now,
+            random=random,
+            network=network,
         )
 
         self._changes = Changes()
@@ -212,7 +247,16 @@ class Agent:
             self._content.run(),
             self._work(lambda: self._volumes.run(self._registration)),
             self._work(self._worker.run),
+            self._work(self._tell_network),
         ]
+
+    async def _tell_network(self) -> None:
+        """Once, if pods have no networks of their own."""
+        node = self._registration.node
+        if self._network_problem and node is not None:
+            text = f"pods share the network of this machine: {self._network_problem}"
+            self._recorder.event(node, "Warning", "NoPodNetwork", text)
+            log.warning("no network for pods", node=self._options.name, why=self._network_problem)
 
     async def _work(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         """Begins when it is known what is wanted."""

@@ -22,6 +22,8 @@ class AgentOptions:
     masked_dirs: tuple[Path, ...] = ()
     """Directories of the machine that pods on its root file system see empty, besides `root_dir`."""
     address: str = "127.0.0.1"
+    pod_network: str = ""
+    """The addresses of all pods of this host (a CIDR); "" and pods share the host's network."""
     endpoint_token: str = field(default="", repr=False)
     """What the API server shows when it asks for logs or runs commands; "" and nobody is answered."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -65,9 +65,10 @@ class _State(Struct, frozen=True):
     number: int
     rootfs: str
     containers: dict[str, ContainerRecord]
+    address: str = ""
 
     def sandbox(self, *, running: bool) -> Sandbox:
-        return Sandbox(running=running, number=self.number, rootfs=self.rootfs, containers=self.containers)
+        return Sandbox(running, self.number, self.rootfs, self.address, self.containers)
 
 
 class _Pod:
@@ -111,8 +112,10 @@ class ProcessRuntime:
         directory = self._pods_directory / spec.uid
         if (known := self._pods.get(spec.uid)) is not None and known.sandbox.running:
             return
-        for name in ("logs", "messages", "sandbox"):
+        for name in ("etc", "logs", "messages", "sandbox"):
             (directory / name).mkdir(parents=True, exist_ok=True)
+        for name, content in spec.etc.items():
+            (directory / "etc" / name).write_text(content)
         status, problem = await self._launch(spec, directory)
         if status not in (0, ALREADY_STARTED):
             self._kill_remains(directory)

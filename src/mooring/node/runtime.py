@@ -75,15 +75,28 @@ class ContainerSpec(Struct, frozen=True):
     message_from_logs: bool = False
 
 
+class PodNetwork(Struct, frozen=True):
+    """An interface of its own for a pod: its address with the length of the prefix, on a bridge of the machine."""
+
+    bridge: str
+    host_interface: str
+    address: str
+    prefix: int
+    gateway: str
+
+
 class SandboxSpec(Struct, frozen=True):
     """What all containers of a pod share. `volumes` and `images` map names to directories of this machine; `masks` are
-    directories of the machine's root that its containers see empty."""
+    directories of the machine's root that its containers see empty; `etc` are files of their /etc. Without a `network`
+    it has the machine's."""
 
     uid: str
     hostname: str
     volumes: dict[str, str] = {}
     images: dict[str, str] = {}
     masks: tuple[str, ...] = ()
+    etc: dict[str, str] = {}
+    network: PodNetwork | None = None
 
 
 class ContainerRecord(Struct, frozen=True):
@@ -105,11 +118,13 @@ class ContainerRecord(Struct, frozen=True):
 class Sandbox(Struct, frozen=True):
     """A pod that was started: `running` while any of its processes may live. `number` counts its sandboxes from 0.
     `containers` has the newest attempt of each container, also of earlier sandboxes. `rootfs` says how the machine's
-    root is given to it: "overlay" (writes stay in the container) or "bind" (read-only, in a user namespace)."""
+    root is given to it: "overlay" (writes stay in the container) or "bind" (read-only, in a user namespace).
+    `address` is the pod's own; "" if it has the machine's network."""
 
     running: bool
     number: int = 0
     rootfs: str = ""
+    address: str = ""
     containers: dict[str, ContainerRecord] = {}
 
 

@@ -47,7 +47,7 @@ def environment(pod: Pod, container: Container, around: Surroundings, image: Ima
 
 
 def sandbox_spec(pod: Pod, volumes: Mapping[str, str], find_image: FindImage, masks: tuple[str, ...]) -> SandboxSpec:
-    """The pod's sandbox; `volumes` says where each volume is set up on this machine."""
+    """The pod's sandbox, but for its network; `volumes` says where each volume is set up on this machine."""
     found = {name: image for name in images(pod) if (image := find_image(name)) is not None}
     return SandboxSpec(
         uid=pod.uid,

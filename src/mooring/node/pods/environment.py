@@ -67,7 +67,9 @@ def unresolved(text: str, variables: Mapping[str, str]) -> list[str]:
 
 
 def hostname(pod: Pod) -> str:
-    """`spec.hostname`, else the pod's name, cut to what a host name may have."""
+    """`spec.hostname`, else the pod's name, cut to what a host name may have; the node's with the host's network."""
+    if pod.spec.host_network:
+        return pod.spec.node_name[:HOSTNAME_LENGTH]
     return (pod.spec.hostname or pod.name)[:HOSTNAME_LENGTH].rstrip("-.")
 
 

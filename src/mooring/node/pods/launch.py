@@ -7,22 +7,26 @@ not know when to do which: that is `decide`'s word.
 from __future__ import annotations
 
 import base64
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.events import Recorder
 from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
 from mooring.kube.reason import Reason
+from mooring.node.network import NetworkUnavailable, NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.containers import Image, container_spec, images_on_host_root, sandbox_spec
 from mooring.node.pods.decide import startable
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, references
+from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
 from mooring.node.registration import capacity
-from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox
+from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
 from mooring.volumes.errors import VolumeError
@@ -39,13 +43,21 @@ class PodLauncher:
     """The start of pods. `problems` says, by pod UID and container, why a container cannot be made."""
 
     def __init__(
-        self, client: Client, options: AgentOptions, runtime: Runtime, volumes: VolumeManager, recorder: Recorder
+        self,
+        client: Client,
+        options: AgentOptions,
+        runtime: Runtime,
+        volumes: VolumeManager,
+        recorder: Recorder,
+        network: NodeNetwork | None = None,
     ) -> None:
+        self._network = network
         self._client = client
         self._options = options
         self._runtime = runtime
         self._volumes = volumes
         self._recorder = recorder
+        self._promised: deque[str] = deque(maxlen=64)
         self.problems: dict[str, dict[str, Reason]] = {}
 
     async def want_volumes(self, pod: Pod) -> None:
@@ -74,12 +86,27 @@ class PodLauncher:
         masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
         spec = sandbox_spec(pod, facts.volumes.mounted, self._find_image, masks)
         try:
-            await self._runtime.start_sandbox(spec)
-        except RuntimeFailure as error:
+            await self._runtime.start_sandbox(self._with_network(pod, spec))
+        except (RuntimeFailure, NetworkUnavailable) as error:
             self._warn(pod, "FailedCreatePodSandBox", str(error))
             raise PodProblem(f"pod {pod.key}: {error}") from error
         log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
         self._tell_host_root(pod, self._runtime.sandboxes()[pod.uid])
+
+    def _with_network(self, pod: Pod, spec: SandboxSpec) -> SandboxSpec:
+        network = None
+        if self._network is not None and not pod.spec.host_network:
+            used = [sandbox.address for sandbox in self._runtime.sandboxes().values() if sandbox.running]
+            network = self._network.allocate([*used, *self._promised])
+            self._promised.append(network.address)  # until the sandbox shows it
+        address = network.address if network else ""
+        files = etc_files(pod, spec.hostname, address, self._host_files())
+        return msgspec.structs.replace(spec, network=network, etc=files)
+
+    @staticmethod
+    def _host_files() -> dict[str, str]:
+        paths = [Path("/etc", name) for name in ("hosts", "resolv.conf")]
+        return {path.name: path.read_text(errors="replace") for path in paths if path.is_file()}
 
     def _tell_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
         """Once for a pod."""
@@ -117,7 +144,7 @@ class PodLauncher:
         data = await self._referenced_data(pod, container)
         around = Surroundings(
             node_address=self._options.address,
-            pod_address=self._options.address,
+            pod_address=self._runtime.sandboxes()[pod.uid].address or self._options.address,
             lookup=lambda kind, name: data.get((kind, name)),
             allocatable=capacity(),
         )

@@ -38,14 +38,15 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
     main = [_container_status(facts, memory, around, container) for container in pod.spec.containers]
     init = [_container_status(facts, memory, around, container) for container in pod.spec.init_containers]
     phase = _phase(facts, main, init)
+    address = (facts.sandbox.address if facts.sandbox else "") or around.address
     status: dict[str, Any] = {
         "phase": phase,
         "conditions": _conditions(facts, main, phase, around.now),
         "containerStatuses": main,
         "hostIP": around.address,
         "hostIPs": [{"ip": around.address}],
-        "podIP": around.address,
-        "podIPs": [{"ip": around.address}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
         "startTime": pod.status.start_time or around.now,
     }
     if init:

@@ -22,6 +22,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Pod
 from mooring.kube.times import Now, format_time, parse_time
 from mooring.kube.workqueue import WorkQueue
+from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.cleanup import remove_pod_directory
 from mooring.node.pods.decide import decide
@@ -54,6 +55,7 @@ class PodWorker:
         *,
         now: Now,
         random: Random,
+        network: NodeNetwork | None = None,
     ) -> None:
         self._client = client
         self._options = options
@@ -63,7 +65,7 @@ class PodWorker:
         self._recorder = recorder
         self._now = now
         self._random = random
-        self._launcher = PodLauncher(client, options, runtime, volumes, recorder)
+        self._launcher = PodLauncher(client, options, runtime, volumes, recorder, network)
         self._probing = Probing(runtime, recorder, self.changed)
         self._stopping = Stopping(runtime, recorder)
         self._queue: WorkQueue[str] = WorkQueue()
@@ -179,7 +181,10 @@ class PodWorker:
             asked = memory.requested.get(container)
             return asked is not None and asked.attempt == attempt
 
-        self._probing.attend(facts, self._options.address, fresh=fresh)
+        self._probing.attend(facts, self._address(facts), fresh=fresh)
+
+    def _address(self, facts: Facts) -> str:
+        return (facts.sandbox.address if facts.sandbox else "") or self._options.address
 
     async def _do(self, uid: str, facts: Facts, action: Do, argument: str) -> None:
         pod = facts.pod
@@ -238,7 +243,7 @@ class PodWorker:
     async def _stop(self, uid: str, facts: Facts, name: str) -> None:
         grace = facts.verdict(name).grace_s
         grace_s = grace_period(facts) if grace is None else grace
-        await self._stopping.stop(uid, facts.pod if facts.runs(name) else None, name, self._options.address, grace_s)
+        await self._stopping.stop(uid, facts.pod if facts.runs(name) else None, name, self._address(facts), grace_s)
 
     async def _delete(self, pod: Pod, facts: Facts) -> None:
         await self._write_status(pod, facts, self._memory.get(pod.uid, Memory()))

@@ -25,6 +25,7 @@ from mooring.node.supervisor import ALREADY_STARTED, rootfs, syscalls
 from mooring.node.supervisor.container import Container, new_record
 from mooring.node.supervisor.exec import ExecServer
 from mooring.node.supervisor.logs import LogStream
+from mooring.node.supervisor.network import enter_network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from mooring.node.supervisor.container import ContainerRecord, ContainerRequest
+    from mooring.node.supervisor.network import Network
 
     class PodRequest(rootfs.PodRoot):
         hostname: str
         bootID: str
+        network: Network | None
 
 
 def main() -> None:
@@ -45,6 +48,8 @@ def main() -> None:
         return
     pod: PodRequest = json.loads(document)
     _lock(pod["directory"])
+    if pod["network"] is not None:
+        enter_network(pod["network"])
     go_out, go_in = os.pipe()
     ready_out, ready_in = os.pipe()
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS)
@@ -86,7 +91,8 @@ def _supervise(pod: PodRequest, go: int, ready: int) -> NoReturn:
         if os.read(go, 1):
             _redirect_standard_streams(pod["directory"])
             syscalls.sethostname(pod["hostname"])
-            supervisor = Supervisor(rootfs.enter_pod_root(pod), pod["masks"])
+            address = pod["network"]["address"] if pod["network"] is not None else ""
+            supervisor = Supervisor(rootfs.enter_pod_root(pod), pod["masks"], address)
             os.write(ready, b"ready")
             os.close(ready)
             supervisor.run()
@@ -142,8 +148,9 @@ def _ignore(number: int, frame: object) -> None:
 class Supervisor:
     """The event loop: children, requests, output."""
 
-    def __init__(self, mode: str, masks: list[str]) -> None:
+    def __init__(self, mode: str, masks: list[str], address: str) -> None:
         self._mode = mode
+        self._address = address
         self._masks = masks
         self._number, self._records = _earlier_sandboxes()
         self._by_pid: dict[int, Container] = {}
@@ -288,7 +295,8 @@ class Supervisor:
             self._send(client)
 
     def _state(self) -> str:
-        return json.dumps({"number": self._number, "rootfs": self._mode, "containers": self._records})
+        own = {"number": self._number, "rootfs": self._mode, "address": self._address}
+        return json.dumps({**own, "containers": self._records})
 
     def _save(self) -> None:
         try:

@@ -29,7 +29,8 @@ from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
 from mooring.node.volumes.operations import Operations
-from mooring.node.volumes.records import Records, scan
+from mooring.node.volumes.reconstruction import reconstruct
+from mooring.node.volumes.records import Records
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.plugin_manager import PluginManager
@@ -189,8 +190,8 @@ class VolumeManager:
         """Finds what earlier agents left mounted. Needs no API server; nothing is mounted or unmounted by it."""
         table = await self._mounts.mount_table()
         points = {mount.mount_point for mount in table}
-        known = self._records.load()
-        for record in [*known, *scan(self._root, known, table)]:
+        found = await reconstruct(self._root, self._plugins, self._records.load(), table)
+        for record in found.values():
             volume = WantedVolume.found(record, points)
             self._volumes[record.unique_name] = volume
             for pod_uid in record.pods:

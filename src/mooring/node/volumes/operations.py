@@ -15,7 +15,7 @@ from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, Volum
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.exclusivity import is_one_pod_only
-from mooring.volumes.interfaces import AttachableVolumePlugin, DeviceMountableVolumePlugin, VolumePlugin
+from mooring.volumes.interfaces import AttachableVolumePlugin, DeviceMountableVolumePlugin, Mounter, VolumePlugin
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -82,7 +82,7 @@ class Operations:
         plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
         self._refuse(volume, want, plugin)
         mounter = plugin.new_mounter(want.spec, want.pod)
-        await mounter.can_mount()
+        await self._can_mount(mounter, want)
         if pod_uid not in volume.wants or not want.starting:
             return
         volume.outdated.discard(pod_uid)
@@ -127,6 +127,13 @@ class Operations:
         device_path = await attacher.wait_for_attach(spec, permission.device_path, WAIT_FOR_ATTACH_S)
         await attacher.verify_device(spec, device_path)
         return device_path
+
+    async def _can_mount(self, mounter: Mounter, want: Want) -> None:
+        """Nothing is tried on a node that lacks what it takes; the pod's event says what that is."""
+        try:
+            await mounter.can_mount()
+        except Exception as error:
+            raise VolumeError(f"this node lacks what it takes to mount volume {want.spec.name}: {error}") from error
 
     def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
         """What must not be mounted for this pod, whatever the plugin can do."""
