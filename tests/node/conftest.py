@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.kube.objects import Event, Node, Pod, VolumeAttachment
+from mooring.kube.objects import Event, FlexVolumeSource, Node, Pod, VolumeAttachment
 from mooring.kube.transport import InProcess, Request, Response
 from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
@@ -272,12 +273,16 @@ class PlayedDisk(Played, AttachableVolumePlugin):
     name = DISK
 
     def can_support(self, spec: VolumeSpec) -> bool:
-        return spec.volume is not None and spec.volume.flex_volume is not None
+        return self._source(spec) is not None
 
     def get_volume_name(self, spec: VolumeSpec) -> str:
-        assert spec.volume is not None
-        assert spec.volume.flex_volume is not None
-        return spec.volume.flex_volume.options["disk"]
+        source = self._source(spec)
+        assert source is not None
+        return source.options["disk"]
+
+    def _source(self, spec: VolumeSpec) -> FlexVolumeSource | None:
+        source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
+        return source.flex_volume if source else None
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         return AttachCapabilities(refuses=True, revokes=False, multi_attach=False)
@@ -440,3 +445,9 @@ def play(tmp_path: Path, run: Callable[[Any], Any], now: Callable[[], Any]) -> C
         run(told())
 
     return play_story
+
+
+@pytest.fixture
+def played() -> Any:
+    """This module: what is played here, for tests that change or use a single piece."""
+    return sys.modules[__name__]

@@ -114,6 +114,13 @@ def test_what_cannot_be_used_is_left_out_with_its_reason_and_the_rest_works():
     assert (badly_named.inits, again.inits) == (0, 0)
 
 
+@pytest.mark.parametrize("namespace", ["kubernetes.io", "mooring.dev"])
+def test_the_namespaces_of_bundled_plugins_are_reserved(namespace: str):
+    manager = PluginManager([ExamplePlugin(f"{namespace}/mine")], HOST)
+    assert manager.plugins == ()
+    assert "reserved" in manager.errors[0].problem
+
+
 def test_the_cause_of_a_failed_init_is_kept():
     cause = PluginError("no array")
     manager = PluginManager([ExamplePlugin(problem=cause)], HOST)

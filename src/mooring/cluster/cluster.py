@@ -42,6 +42,12 @@ ALL_CONTROLLERS = (
     "deployment,replicaset,replicationcontroller,ephemeral,nodelifecycle,podgc,cleanup"
 )
 
+RECYCLE_FLAGS = (
+    *("--plugin-setting", "kubernetes.io/host-path:recycle=this-machine"),
+    *("--plugin-setting", "kubernetes.io/local-volume:recycle=this-machine"),
+)
+"""All nodes are on this machine, so its controllers may empty their directories."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -106,7 +112,9 @@ class Cluster:
         await self._until_ready(self._apiserver)
         which = ["--controllers", self.options.controllers, "--kubeconfig", kubeconfig]
         grace = ["--node-monitor-grace-period", str(self.options.node_monitor_grace_period)]
-        self._controllers = self._part("controllers", "controller", *which, *grace, *self._array_flags())
+        self._controllers = self._part(
+            "controllers", "controller", *which, *grace, *self._array_flags(), *RECYCLE_FLAGS
+        )
         await self._controllers.start()
         await self._start_machines()
         await self._control.enter_async_context(control.serving(self.layout.control, self._obey))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.volumes.errors import VolumeError
@@ -196,7 +197,7 @@ class Deleter(Volume):
         attached, which is an Info event on the PersistentVolume and another try later, not a failure."""
 
 
-RecycleEventRecorder = Callable[[str, str], None]
+RecycleEventRecorder = Callable[[Literal["Normal", "Warning"], str], None]
 """Takes event type (Normal, Warning) and message; the caller puts it on the PersistentVolume being recycled."""
 
 

@@ -30,6 +30,7 @@ from mooring.volumes.names import attachable_volume_name, pod_volume_name
 from mooring.volumes.spec import VolumeSpec
 
 ENTRY_POINTS = "mooring.volume_plugins"
+RESERVED = ("kubernetes.io", "mooring.dev")
 
 _log = structlog.get_logger(__name__)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -46,6 +47,14 @@ def qualified_name_problem(name: str) -> str | None:
         return f"{prefix!r} is not a DNS subdomain: lower-case letters, digits, '-' and '.', at most 253 characters"
     if len(rest) > 63 or not _NAME.fullmatch(rest):
         return f"{rest!r} is not a name: letters, digits, '-', '_' and '.', at most 63 characters"
+    return None
+
+
+def _reserved(name: str, plugin: VolumePlugin) -> str | None:
+    """kubernetes.io and mooring.dev are for the plugins that come with Mooring."""
+    namespace = name.partition("/")[0]
+    if namespace in RESERVED and not type(plugin).__module__.startswith("mooring."):
+        return f"the namespace {namespace} is reserved for the plugins that come with Mooring: take a domain of yours"
     return None
 
 
@@ -133,7 +142,7 @@ class PluginManager:
 
     def _register(self, plugin: VolumePlugin, host: VolumeHost) -> None:
         name = plugin.get_plugin_name()
-        problem = qualified_name_problem(name)
+        problem = qualified_name_problem(name) or _reserved(name, plugin)
         if problem is None and name in self._plugins:
             problem = "it was registered more than once"
         if problem is not None:

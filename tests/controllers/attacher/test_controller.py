@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from array_double import DISK
+from array_double import DISK, ArrayPlugin, _Attacher
 
-from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
+from mooring.volumes.interfaces import BulkVolumeVerifier
 
 Desk = Callable[[Any], Any]
 FINALIZER = "mooring.dev/attacher"
@@ -106,5 +107,69 @@ def test_a_record_that_was_never_acted_upon_is_left_to_go(desk: Desk):
             await controller.reconcile("va")  # the cache is late: the intent cannot be stored, so nothing is asked
         assert len(desk.wire.sent) == sent + 1
         assert desk.array.history == []
+
+    desk(scene)
+
+
+async def attached(desk: Any) -> tuple[Any, Any]:
+    """A controller, and its record of an attached volume."""
+    await wanted(desk)
+    controller = desk.make(AttacherController, plugins=desk.plugins())
+    return controller, await reconciled(desk, controller)
+
+
+async def verified(desk: Any, controller: Any) -> VolumeAttachment:
+    await controller.reconcile(VERIFY)
+    return await desk.api.get(VolumeAttachment, "va")
+
+
+def test_what_the_storage_has_lost_is_attached_again(desk: Desk):
+    async def scene(desk: Any):
+        controller, _ = await attached(desk)
+        assert (await verified(desk, controller)).status.attached
+        desk.array.attached.clear()
+        assert not (await verified(desk, controller)).status.attached
+        assert (await reconciled(desk, controller)).status.attached
+        assert desk.array.attached == {"d": "n"}
+
+    desk(scene)
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_storage_that_cannot_be_asked_means_still_attached(desk: Desk, bulk: bool, monkeypatch: pytest.MonkeyPatch):
+    async def fail(*given: Any) -> Any:
+        raise TimeoutError("no answer")
+
+    class Attacher(_Attacher, BulkVolumeVerifier):
+        bulk_verify_volumes = volumes_are_attached = fail
+
+    monkeypatch.setattr(ArrayPlugin, "new_attacher", lambda self: Attacher(self))  # noqa: PLW0108
+    monkeypatch.setattr(ArrayPlugin, "supports_bulk_volume_verification", lambda self: bulk)
+
+    async def scene(desk: Any):
+        controller, _ = await attached(desk)
+        desk.array.attached.clear()
+        assert (await verified(desk, controller)).status.attached
+
+    desk(scene)
+
+
+def test_an_attachment_that_is_being_detached_is_not_asked_about(desk: Desk):
+    async def scene(desk: Any):
+        controller, record = await attached(desk)
+        marked = await desk.api.revise(record, {"metadata": {"annotations": {"mooring.dev/detaching": "x"}}})
+        controller._records.accept(marked)
+        desk.array.attached.clear()
+        assert (await verified(desk, controller)).status.attached
+
+    desk(scene)
+
+
+def test_a_record_that_was_written_since_the_storage_was_asked_is_left_alone(desk: Desk):
+    async def scene(desk: Any):
+        controller, record = await attached(desk)
+        await desk.api.revise(record, {"metadata": {"annotations": {"somebody": "wrote"}}})
+        desk.array.attached.clear()
+        assert (await verified(desk, controller)).status.attached
 
     desk(scene)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from array_double import DISK
 
 from mooring.controllers.provisioning.controller import ProvisioningController
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.volumes import scrub
+from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.plugins import hostpath
 
 Desk = Callable[[Any], Any]
 
@@ -64,5 +72,88 @@ def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does
         await desk.api.delete(VolumeAttachment, "va")
         await controller.reconcile("volume:pv")
         assert desk.array.disks == set()
+
+    desk(scene)
+
+
+async def to_recycle(desk: Any, path: Path, settings: dict[str, str]) -> Any:
+    """A controller whose cache has a released hostPath volume of policy Recycle."""
+    path.mkdir()
+    (path / "old").touch()
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Recycle",
+        "hostPath": {"path": str(path)},
+        "claimRef": {"namespace": "default", "name": "c", "uid": "gone"},
+    }
+    await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    pv = await desk.api.patch(PersistentVolume, "pv", {"status": {"phase": "Released"}}, subresource="status")
+    host = ControllerVolumeHost(desk.now, {hostpath.PLUGIN_NAME: settings})
+    controller = desk.make(ProvisioningController, plugins=PluginManager([hostpath.plugin()], host))
+    controller._volumes.accept(pv)
+    return controller
+
+
+async def events(desk: Any, controller: Any) -> list[tuple[str, str]]:
+    writing = asyncio.create_task(controller.recorder.run())
+    await controller.recorder.flush()
+    writing.cancel()
+    return sorted((event.type, event.reason) for event in (await desk.api.list(Event)).items)
+
+
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(function: Any, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    monkeypatch.setattr(scrub, "blocking", at_once)
+
+
+def test_a_recycled_volume_is_empty_and_nobodys_and_its_events_say_so(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    no_threads(monkeypatch)
+
+    async def scene(desk: Any):
+        controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
+        await controller.reconcile("volume:pv")
+        assert list((tmp_path / "data").iterdir()) == []
+        assert (await desk.api.get(PersistentVolume, "pv")).spec.claim_ref is None
+        assert await events(desk, controller) == [("Normal", "VolumeRecycle"), ("Normal", "VolumeRecycled")]
+
+    desk(scene)
+
+
+def test_a_volume_of_another_machine_is_not_recycled_here(desk: Desk, tmp_path: Path):
+    async def scene(desk: Any):
+        controller = await to_recycle(desk, tmp_path / "data", {})
+        with pytest.raises(InvalidSpec, match="machine"):
+            await controller.reconcile("volume:pv")
+        assert (tmp_path / "data" / "old").exists()
+        assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Failed"
+        assert await events(desk, controller) == [("Warning", "VolumeFailedRecycle")]
+
+    desk(scene)
+
+
+def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
+    async def scene(desk: Any):
+        body = {"metadata": {"name": "slow"}, "provisioner": DISK, "mountOptions": ["noatime"]}
+        storage_class = await desk.api.create(StorageClass, body)
+        annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
+        claim = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "slow",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        made = await desk.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": "c", "annotations": annotations}, "spec": claim}, "default"
+        )
+        controller = desk.make(ProvisioningController, plugins=desk.plugins())
+        controller._classes.accept(storage_class)
+        controller._claims.accept(made)
+        with pytest.raises(InvalidSpec, match="mount options"):
+            await controller.reconcile("claim:default/c")
+        assert await events(desk, controller) == [("Warning", "ProvisioningFailed")]
 
     desk(scene)

@@ -64,5 +64,6 @@ def host(tmp_path: Path, cluster: Cluster, mounts: NotedMounts) -> NodeVolumeHos
         now,
         cluster.get_config_map,
         cluster.get_secret,
+        plugin_settings={"kubernetes.io/host-path": {"recycle": "this-machine"}},
         allocatable={"cpu": "2", "memory": "1Gi"},
     )

@@ -7,15 +7,17 @@ as it was, and the request is made again: every request is idempotent.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from random import Random
 from typing import Any
 
 import msgspec
 
 from mooring.controllers.attacher.decide import Step, decide
+from mooring.controllers.attacher.verification import denied, is_verified
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.objects import Node, PersistentVolume, Volume, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.volumes.errors import StorageRefused, VolumeError
@@ -23,6 +25,11 @@ from mooring.volumes.interfaces import AttachableVolumePlugin
 from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER_FINALIZER, INLINE_VOLUME, PLUGIN, VOLUME_NAME
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
+
+VERIFY = "*"
+"""The key under which everything that is attached is verified."""
+VERIFY_S = 60.0
+"""As upstream's reconciler sync."""
 
 
 class AttacherController(Controller):
@@ -37,8 +44,15 @@ class AttacherController(Controller):
         # What this controller notes of its own errors does not matter: it would end their backoff.
         self._records = self.watch(VolumeAttachment, lambda record: [record.name], matters=_what_matters)
 
+    async def started(self) -> None:
+        self.queue.add_after(VERIFY, VERIFY_S)
+
     async def reconcile(self, key: str) -> None:
         """Takes one VolumeAttachment a step further, until nothing is left to do."""
+        if key == VERIFY:
+            self.queue.add_after(VERIFY, VERIFY_S)
+            await self._verify()
+            return
         record = self._records.get(key)
         while record is not None:
             step, reason = decide(record)
@@ -46,6 +60,25 @@ class AttacherController(Controller):
                 return
             self.log.info(step.value, record=key, node=record.spec.node_name, reason=reason.message)
             record = await self._take(step, record)
+
+    async def _verify(self) -> None:
+        recorded: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = defaultdict(list)
+        for record in filter(is_verified, self._records.items()):
+            try:
+                recorded[self._plugin(record)].append((record, await self._spec(record)))
+            except VolumeError as error:  # nobody can be asked about it
+                self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
+        for plugin, ours in recorded.items():
+            for record in await denied(plugin, ours, self.log):
+                await self._tell_lost(record)
+
+    async def _tell_lost(self, record: VolumeAttachment) -> None:
+        self.log.warning("NotAttachedAnyMore", record=record.name, node=record.spec.node_name)
+        try:
+            patch = {"status": {"attached": False}}
+            self._accept(await self.client.revise(record, patch, subresource="status"))
+        except (Conflict, NotFound):  # written since: the storage was asked about something else
+            return
 
     async def _take(self, step: Step, record: VolumeAttachment) -> VolumeAttachment | None:
         if step is Step.STORE_INTENT:

@@ -1,9 +1,7 @@
-"""The provisioner: claims that wait get volumes, released volumes with policy Delete go.
+"""The provisioner: claims that wait get volumes, released volumes are reclaimed (`reclaim`).
 
 Keys are "claim:<namespace>/<name>" and "volume:<name>". The storage is asked first and the PersistentVolume written
-after it, under a name made from the claim's uid: whatever is interrupted is found again by the next try. A volume is
-deleted from the storage before its PersistentVolume is, after a live look that its claim is gone and that nothing is
-attached.
+after it, under a name made from the claim's uid: whatever is interrupted is found again by the next try.
 """
 
 from __future__ import annotations
@@ -13,18 +11,18 @@ from typing import Any, cast
 
 import msgspec
 
-from mooring.controllers.provisioning.decide import is_to_be_deleted, volume_name, wants_volume
+from mooring.controllers.provisioning.decide import is_to_be_deleted, is_to_be_recycled, volume_name, wants_volume
+from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import DeletedVolumeInUse
+from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
-from mooring.volumes.matching import PROVISIONED_BY, SELECTED_NODE, claim_reference
+from mooring.volumes.matching import SELECTED_NODE, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
-from mooring.volumes.spec import VolumeSpec
 
 RETRY_IN_USE_S = 1.0
 
@@ -42,6 +40,10 @@ class ProvisioningController(Controller):
         self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         self._attachments = self.watch(VolumeAttachment, self._volume_of_attachment)
+        self._reclaimer = Reclaimer(client, plugins, self._volumes, self.recorder, self.log, self._try_again)
+
+    def _try_again(self, pv: PersistentVolume) -> None:
+        self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
 
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
         name = storage_class.name
@@ -60,14 +62,21 @@ class ProvisioningController(Controller):
                 storage_class = self._classes.get(claim.spec.storage_class_name or "")
                 if storage_class is not None and wants_volume(claim, storage_class, self._ours):
                     await self._provision(claim, storage_class)
-        elif (pv := self._volumes.get(name)) is not None and is_to_be_deleted(pv, self._ours):
-            await self._delete(pv)
+        elif (pv := self._volumes.get(name)) is not None:
+            if is_to_be_deleted(pv, self._ours):
+                await self._reclaimer.delete(pv)
+            elif is_to_be_recycled(pv):
+                await self._reclaimer.recycle(pv)
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
         if self._volumes.get(volume_name(claim)) is not None:
             return  # made already; the binder has yet to see it
         try:
             plugin = self._plugins.find_provisionable_plugin_by_name(storage_class.provisioner)
+            if storage_class.mount_options and not plugin.supports_mount_option():
+                raise InvalidSpec(
+                    f"plugin {storage_class.provisioner} has no mount options: remove them from the class"
+                )
             options = VolumeOptions(
                 pv_name=volume_name(claim),
                 claim=claim,
@@ -97,41 +106,3 @@ class ProvisioningController(Controller):
             return
         self.log.info("Provisioned", claim=claim.key, volume=made.name)
         self.recorder.event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}")
-
-    async def _delete(self, pv: PersistentVolume) -> None:
-        if not await self._claim_is_gone(pv):
-            return
-        try:
-            if nodes := await self._attached_to(pv):
-                raise DeletedVolumeInUse(pv.name, nodes)
-            spec = VolumeSpec.of_persistent_volume(pv)
-            plugin = self._plugins.find_deletable_plugin_by_name(pv.metadata.annotations[PROVISIONED_BY])
-            await plugin.new_deleter(spec).delete()
-        except DeletedVolumeInUse as error:
-            self.recorder.once(pv, "Normal", Reason("VolumeDelete", str(error)))
-            self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
-            return
-        except KubeError:
-            raise
-        except Exception as error:
-            await self._failed(pv, error)
-            raise
-        await self.client.delete(PersistentVolume, pv.name, uid=pv.uid)
-        self.log.info("Deleted", volume=pv.name)
-
-    async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
-        """Read live: what follows destroys data."""
-        reference = pv.spec.claim_ref
-        if reference is None or not reference.uid:
-            return False
-        claim = await self.client.find(PersistentVolumeClaim, reference.name, reference.namespace)
-        return claim is None or claim.uid != reference.uid
-
-    async def _attached_to(self, pv: PersistentVolume) -> list[str]:
-        live = await self.client.list(VolumeAttachment)
-        return [r.spec.node_name for r in live.items if r.spec.source.persistent_volume_name == pv.name]
-
-    async def _failed(self, pv: PersistentVolume, error: Exception) -> None:
-        self.recorder.once(pv, "Warning", Reason("VolumeFailedDelete", str(error)))
-        status = {"phase": "Failed", "message": str(error)}
-        self._volumes.accept(await self.client.revise(pv, {"status": status}, subresource="status", any_version=True))

@@ -39,6 +39,11 @@ def is_to_be_deleted(pv: PersistentVolume, provisioners: Container[str]) -> bool
     )
 
 
+def is_to_be_recycled(pv: PersistentVolume) -> bool:
+    """The volume is released and its policy is Recycle."""
+    return pv.status.phase in ("Released", "Failed") and pv.spec.persistent_volume_reclaim_policy == "Recycle"
+
+
 def volume_name(claim: PersistentVolumeClaim) -> str:
     """The name of the volume made for a claim: the key that makes provisioning idempotent."""
     return f"pvc-{claim.uid}"

@@ -50,6 +50,7 @@ class Operations:
         if spec is None:
             return
         plugin = self._device_plugin(volume)
+        _refuse_mount_options(spec, plugin)
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
         mounter = plugin.new_device_mounter()
         path = mounter.get_device_mount_path(spec)
@@ -137,9 +138,13 @@ class Operations:
 
     def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
         """What must not be mounted for this pod, whatever the plugin can do."""
-        if want.spec.mount_options and not plugin.supports_mount_option():
-            options = ", ".join(want.spec.mount_options)
-            raise InvalidSpec(f"plugin {plugin.get_plugin_name()} cannot honour the mount options {options}")
+        _refuse_mount_options(want.spec, plugin)
         others = [other for uid, other in volume.wants.items() if uid != want.pod.uid and volume.holds(uid)]
         if others and is_one_pod_only(want.spec):
             raise VolumeError(f"the volume is ReadWriteOncePod and in use by pod {others[0].pod.key}")
+
+
+def _refuse_mount_options(spec: VolumeSpec, plugin: VolumePlugin) -> None:
+    if spec.mount_options and not plugin.supports_mount_option():
+        options = ", ".join(spec.mount_options)
+        raise InvalidSpec(f"plugin {plugin.get_plugin_name()} cannot honour the mount options {options}")

@@ -25,7 +25,7 @@ from mooring.volumes.interfaces import (
     Unmounter,
 )
 from mooring.volumes.metrics import file_system_metrics
-from mooring.volumes.scrub import scrub
+from mooring.volumes.scrub import may_recycle, scrub
 from mooring.volumes.spec import VolumeSpec
 
 PLUGIN_NAME = "kubernetes.io/host-path"
@@ -110,8 +110,10 @@ class HostPathUnmounter(Unmounter):
 class HostPathPlugin(PersistentVolumePlugin, RecyclableVolumePlugin):
     """The plugin."""
 
+    _host: VolumeHost
+
     def init(self, host: VolumeHost) -> None:
-        return
+        self._host = host
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
@@ -135,6 +137,7 @@ class HostPathPlugin(PersistentVolumePlugin, RecyclableVolumePlugin):
         return VolumeSpec.of_volume(Volume(name=volume_name, host_path=HostPathVolumeSource(path=mount_path)))
 
     async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None:
+        may_recycle(self._host.settings(PLUGIN_NAME), pv_name)
         await scrub(_source(spec).path, pv_name, event_recorder)
 
 

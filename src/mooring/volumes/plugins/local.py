@@ -24,7 +24,7 @@ from mooring.volumes.interfaces import (
     RecycleEventRecorder,
 )
 from mooring.volumes.pod_directory import BindMounter, BindUnmounter
-from mooring.volumes.scrub import scrub
+from mooring.volumes.scrub import may_recycle, scrub
 from mooring.volumes.spec import VolumeSpec
 
 PLUGIN_NAME = "kubernetes.io/local-volume"
@@ -104,6 +104,7 @@ class LocalPlugin(DeviceMountableVolumePlugin, PersistentVolumePlugin, Recyclabl
         return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=spec))
 
     async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None:
+        may_recycle(self._host.settings(PLUGIN_NAME), pv_name)
         await scrub(_source(spec).path, pv_name, event_recorder)
 
 

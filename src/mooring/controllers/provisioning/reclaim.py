@@ -1,0 +1,105 @@
+"""What becomes of a volume whose claim is gone: deleted from the storage, or emptied and offered again.
+
+Both destroy data, so both look live first: the claim must be gone, and nothing attached. A volume that is still
+attached is not a failure: a Normal event, and another try later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mooring.kube.client import Client
+from mooring.kube.errors import KubeError
+from mooring.kube.events import EventType, Recorder
+from mooring.kube.informer import Informer
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from mooring.kube.reason import Reason
+from mooring.volumes.errors import DeletedVolumeInUse
+from mooring.volumes.matching import BOUND_BY_CONTROLLER, PROVISIONED_BY
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+
+class Reclaimer:
+    """Carries out the reclaim policies Delete and Recycle. `again(pv)` brings a volume back later."""
+
+    def __init__(
+        self,
+        client: Client,
+        plugins: PluginManager,
+        volumes: Informer[PersistentVolume],
+        recorder: Recorder,
+        log: Any,
+        again: Callable[[PersistentVolume], None],
+    ) -> None:
+        self._client = client
+        self._plugins = plugins
+        self._volumes = volumes
+        self._recorder = recorder
+        self._log = log
+        self._again = again
+
+    async def delete(self, pv: PersistentVolume) -> None:
+        """From the storage first, then from the API."""
+        if await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
+            await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
+            self._log.info("Deleted", volume=pv.name)
+
+    async def recycle(self, pv: PersistentVolume) -> None:
+        """Its content goes, then it is nobody's: another claim can have it."""
+        if await self._reclaim(pv, self._recycle_in_storage, "VolumeRecycle", "VolumeFailedRecycle"):
+            self._recorder.event(pv, "Normal", "VolumeRecycled", "Volume recycled")
+            free = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
+            self._volumes.accept(await self._client.revise(pv, free))
+            self._log.info("Recycled", volume=pv.name)
+
+    async def _reclaim(
+        self, pv: PersistentVolume, act: Callable[[PersistentVolume], Awaitable[None]], later: str, failed: str
+    ) -> bool:
+        """Whether it was done. Raises what it failed of, after it was told on the volume."""
+        if not await self._claim_is_gone(pv):
+            return False
+        try:
+            if nodes := await self._attached_to(pv):
+                raise DeletedVolumeInUse(pv.name, nodes)
+            await act(pv)
+        except DeletedVolumeInUse as error:
+            self._recorder.once(pv, "Normal", Reason(later, str(error)))
+            self._again(pv)
+            return False
+        except KubeError:
+            raise
+        except Exception as error:
+            await self._failed(pv, Reason(failed, str(error)))
+            raise
+        return True
+
+    async def _delete_from_storage(self, pv: PersistentVolume) -> None:
+        plugin = self._plugins.find_deletable_plugin_by_name(pv.metadata.annotations[PROVISIONED_BY])
+        await plugin.new_deleter(VolumeSpec.of_persistent_volume(pv)).delete()
+
+    async def _recycle_in_storage(self, pv: PersistentVolume) -> None:
+        spec = VolumeSpec.of_persistent_volume(pv)
+        plugin = self._plugins.find_recyclable_plugin_by_spec(spec)
+
+        def record(type_: EventType, message: str) -> None:
+            self._recorder.event(pv, type_, "VolumeRecycle", message)
+
+        await plugin.recycle(pv.name, spec, record)
+
+    async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return False
+        claim = await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+        return claim is None or claim.uid != reference.uid
+
+    async def _attached_to(self, pv: PersistentVolume) -> list[str]:
+        live = await self._client.list(VolumeAttachment)
+        return [r.spec.node_name for r in live.items if r.spec.source.persistent_volume_name == pv.name]
+
+    async def _failed(self, pv: PersistentVolume, reason: Reason) -> None:
+        self._recorder.once(pv, "Warning", reason)
+        status = {"phase": "Failed", "message": reason.message}
+        self._volumes.accept(await self._client.revise(pv, {"status": status}, subresource="status", any_version=True))

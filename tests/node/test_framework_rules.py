@@ -1,0 +1,144 @@
+"""What the node agent asks plugins before and after it uses them: in virtual time, with played mounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.kube.objects import (
+    FlexVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Volume,
+)
+from mooring.mounts.interface import Mount
+from mooring.node.volumes.reconstruction import reconstruct
+from mooring.node.volumes.records import DeviceRecord, VolumeRecord
+from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+Play = Callable[[Any], None]
+EMPTY_DIR = {"name": "cache", "emptyDir": {}}
+DISK = "example.com/disk"
+
+
+def test_a_node_that_lacks_what_a_volume_needs_says_so_and_tries_nothing(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    async def can_mount(self: Any) -> None:
+        raise FileNotFoundError("mkfs.xfs is not installed")
+
+    monkeypatch.setattr(played.PlayedMounter, "can_mount", can_mount)
+
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod(volumes=[EMPTY_DIR])
+
+        async def told() -> bool:
+            return any(
+                reason == "FailedMount" and "this node lacks" in message and "mkfs.xfs" in message
+                for reason, message in await world.events()
+            )
+
+        await world.until(told)
+        assert world.machine.journal == []
+
+    play(story)
+
+
+def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        made = await world.api.create(
+            PersistentVolumeClaim,
+            {"metadata": {"name": "c"}, "spec": {**claim, "volumeName": "pv", "storageClassName": ""}},
+            "default",
+        )
+        await world.api.patch(
+            PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status"
+        )
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "mountOptions": ["noatime"],
+            "flexVolume": {"driver": DISK, "options": {"disk": "d1"}},
+            "claimRef": {"namespace": "default", "name": "c", "uid": made.uid},
+        }
+        await world.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        await world.create_pod(volumes=[volume])
+        await world.attach()
+
+        async def told() -> bool:
+            return any("cannot honour the mount options noatime" in message for _, message in await world.events())
+
+        await world.until(told)
+        assert not any(step.startswith("mount-device") for step in world.machine.journal)
+
+    play(story)
+
+
+# --- after a restart
+
+
+class Known:
+    """A plugin that tells from a pod's directory which disk it shows."""
+
+    def __init__(self, played: Any) -> None:
+        disk = played.PlayedDisk(played.Machine())
+
+        async def construct(volume_name: str, mount_path: str) -> VolumeSpec:
+            if volume_name == "unknown":
+                raise InvalidSpec("nobody knows")
+            source = FlexVolumeSource(driver=DISK, options={"disk": "d1"})
+            return VolumeSpec.of_volume(Volume(name=volume_name, flex_volume=source))
+
+        disk.construct_volume_spec = construct
+        self.manager = PluginManager([disk, played.PlayedLocal(played.Machine())], _NoHost())  # type: ignore[arg-type]
+
+
+class _NoHost(VolumeHost):  # type: ignore[misc]
+    """Nothing is asked of it."""
+
+
+def pod_directory(root: Path, name: str) -> str:
+    path = root / "pods" / "u1" / "volumes" / "example.com~disk" / name
+    path.mkdir(parents=True)
+    return str(path)
+
+
+def mount(path: Path) -> Mount:
+    return Mount(1, 0, (8, 0), "/", str(path), frozenset(), "ext4", "/dev/x")
+
+
+async def test_a_pods_directory_and_its_device_are_found_to_be_one_volume(tmp_path: Path, played: Any) -> None:
+    path = pod_directory(tmp_path, "data")
+    device = tmp_path / "plugins" / "example.com~disk" / "mounts" / "d1"
+    found = await reconstruct(tmp_path, Known(played).manager, [], [mount(device)])
+    assert list(found) == [f"{DISK}/d1"]
+    (record,) = found.values()
+    assert record.device == DeviceRecord(str(device))
+    assert record.attachable
+    assert {uid: pod.path for uid, pod in record.pods.items()} == {"u1": path}
+
+
+async def test_what_is_recorded_is_completed_by_what_is_found(tmp_path: Path, played: Any) -> None:
+    pod_directory(tmp_path, "data")
+    device = DeviceRecord("/m", "attachment", "node")
+    known = VolumeRecord(f"{DISK}/d1", DISK, attachable=True, has_device=True, device=device)
+    found = await reconstruct(tmp_path, Known(played).manager, [known], [])
+    assert found[f"{DISK}/d1"].device == device
+    assert list(found[f"{DISK}/d1"].pods) == ["u1"]
+
+
+async def test_what_no_plugin_knows_stays_by_itself(tmp_path: Path, played: Any) -> None:
+    pod_directory(tmp_path, "unknown")
+    found = await reconstruct(tmp_path, Known(played).manager, [], [])
+    assert list(found) == [f"{DISK}/u1-unknown"]
+    assert not found[f"{DISK}/u1-unknown"].attachable
