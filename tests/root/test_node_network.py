@@ -95,6 +95,7 @@ async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: 
     assert len(links() - before) == 1
     assert await world.stop(signal.SIGKILL) != 0
     await world.start()
+    await world.until(lambda: (world.root / "agent.log").read_text().count("event=registered") == 2)
     assert len(links() - before) == 1
     await world.stop(signal.SIGUSR1)
     await world.until(lambda: links() - before == set())
