@@ -42,6 +42,7 @@ class Array:
         self.harms: list[str] = []
         self.attach_s = self.attach_reply_s = self.detach_s = 0.0
         self.failure: Exception | None = None
+        self.limit: int | None = None  # how many disks a node takes
         self.busy = self.busiest = 0
 
     async def attach(self, disk: str, node: str) -> None:
@@ -207,6 +208,9 @@ class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableV
         if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
             raise InvalidSpec(f"volume {spec.name} does not name its disk")
         return source.flex_volume.options["disk"]
+
+    def volume_limit(self) -> int | None:
+        return self.array.limit
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         return AttachCapabilities(refuses=True, revokes=False, multi_attach=False, request_validity_s=0)

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from array_double import Array, ArrayPlugin
+from array_double import Array
 from wire import Wire
 
 from mooring.apiserver import Server
@@ -21,6 +21,7 @@ from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
 from mooring.node.runtime import ContainerRecord, ContainerSpec, Sandbox, SandboxSpec
+from mooring.volumes.host import VolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
 
@@ -87,11 +88,20 @@ class _NoMounts:
 class Machine:
     """One node. `agent_dies` leaves processes and mounts; `power_off` does not."""
 
-    def __init__(self, name: str, server: Server, array: Array, root: Path, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        array: Array,
+        root: Path,
+        now: Callable[[], datetime],
+        make_plugins: Callable[[VolumeHost], PluginManager],
+    ) -> None:
         self.name = name
         self.runtime = PlayedRuntime()
         self.wire = Wire(InProcess(server.call, server.tokens.node(name)))
         self._array, self._root, self._now = array, root, now
+        self._make_plugins = make_plugins
         self._boots = 0
         self._agent: asyncio.Task[None] | None = None
 
@@ -107,7 +117,7 @@ class Machine:
             mounts=_NoMounts(self._array, self.name, mounts),  # type: ignore[arg-type]
             now=self._now,
             random=Random(self.name),
-            make_plugins=lambda host: PluginManager([ArrayPlugin(self._array)], host),
+            make_plugins=self._make_plugins,
         )
         self._agent = asyncio.create_task(agent.run(asyncio.Event()))
 

@@ -29,7 +29,7 @@ from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
-from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.host import ControllerVolumeHost, VolumeHost
 from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -64,8 +64,7 @@ class Process:
     def _make(self, world: World, name: str, seed: int) -> Controller:
         given: dict[str, Any] = {"now": world.now, "random": Random(f"{name} {seed}")}
         if name in (*ATTACHING, "provisioning"):
-            host = ControllerVolumeHost(world.now)
-            given["plugins"] = PluginManager([ArrayPlugin(world.array)], host)
+            given["plugins"] = world.make_plugins(ControllerVolumeHost(world.now))
         if name == "nodelifecycle":
             given["grace_period"] = GRACE_S
         made: Controller = BY_NAME[name](Client(self.wire), **given)
@@ -84,16 +83,25 @@ class Process:
 
 
 class World:
-    """`api` is the administrator's client."""
+    """`api` is the administrator's client. The played array's plugin is there, or those of `make_plugins`."""
 
-    def __init__(self, root: Path, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        now: Callable[[], datetime],
+        make_plugins: Callable[[VolumeHost], PluginManager] | None = None,
+    ) -> None:
         self.now = now
         self.array = Array()
+        self.make_plugins = make_plugins or (lambda host: PluginManager([ArrayPlugin(self.array)], host))
         self.server = Server.in_memory(now=now, random=Random(1))
         self.api, _ = wired(self.server)
-        self.machines = {f"n{i}": Machine(f"n{i}", self.server, self.array, root / f"n{i}", now) for i in range(3)}
+        self.machines = {f"n{i}": self._machine(f"n{i}", root) for i in range(3)}
         self.processes: list[Process] = []
         self._seeds = 0
+
+    def _machine(self, name: str, root: Path) -> Machine:
+        return Machine(name, self.server, self.array, root / name, self.now, self.make_plugins)
 
     async def start(
         self, nodes: int = 2, controllers: Iterable[Iterable[str]] = (ATTACHING, PLACING, WATCHING)
