@@ -13,6 +13,7 @@ from mooring.kube.objects import Container, EnvVar, ObjectMeta, Pod, PodSpec, Vo
 from mooring.kube.objects.pods import EnvFromSource, PodSecurityContext, SecurityContext
 from mooring.node.pods.containers import Image, container_spec, environment, images_on_host_root, sandbox_spec
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, expand, hostname
+from mooring.node.pods.unsupported import not_honoured
 from mooring.node.runtime import ContainerSpec
 
 
@@ -277,3 +278,10 @@ def test_a_sub_path_may_be_made_of_variables() -> None:
         sub_path("$(NONE)")
     with pytest.raises(ContainerConfigProblem, match="inside the volume"):
         sub_path("$(UP)/x")
+
+
+def test_what_the_node_does_nothing_about_is_named_once() -> None:
+    limited = Container(name="a", resources={"limits": {"cpu": "1"}}, security_context=SecurityContext(privileged=True))
+    pod = pod_of(limited, msgspec.structs.replace(limited, name="b"))
+    assert not_honoured(pod) == ["resources.limits", "securityContext.privileged"]
+    assert not_honoured(pod_of(Container(name="a"))) == []

@@ -162,18 +162,26 @@ class Agent:
             plugin_settings=options.plugin_settings,
             allocatable=capacity(),
         )
+        plugins = make_plugins(host)
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
             options.name,
             options.root_dir,
-            make_plugins(host),
+            plugins,
             mounts,
             report=lambda pod, reason, message: self._recorder.event(pod, "Warning", reason, message),
             pod_changed=self._pod_changed,
             content=self._content,
         )
-        self._registration = Registration(client, options, self._volumes.volumes_in_use, now=now, random=random)
+        self._registration = Registration(
+            client,
+            options,
+            self._volumes.volumes_in_use,
+            volume_limits=plugins.volume_limits(),
+            now=now,
+            random=random,
+        )
         self._registration.nodes.add_handler(self._volumes.node_changed)
         self._pods = Informer(
             client,

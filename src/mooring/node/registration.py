@@ -18,7 +18,7 @@ import asyncio
 import math
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -30,6 +30,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Lease, Node
 from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.node.options import AgentOptions
+from mooring.volumes.limits import limit_resource
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
@@ -108,12 +109,14 @@ class Registration:
         options: AgentOptions,
         volumes_in_use: Callable[[], tuple[str, ...]],
         *,
+        volume_limits: Mapping[str, int],
         now: Now,
         random: Random,
     ) -> None:
         self._client = client
         self._options = options
         self._volumes_in_use = volumes_in_use
+        self._limits = {limit_resource(plugin): str(limit) for plugin, limit in volume_limits.items()}
         self._now = now
         self._random = random
         self._lock = asyncio.Lock()
@@ -228,6 +231,8 @@ class Registration:
 
     def _body(self, base: Node | None, volumes: tuple[str, ...]) -> dict[str, Any]:
         body = node_body(self._options)
+        for amount in ("capacity", "allocatable"):
+            body["status"][amount] = body["status"][amount] | self._limits
         stamp = format_time(self._now())
         annotations: dict[str, str | None] = {
             RECONSTRUCTED: self._options.boot_id,

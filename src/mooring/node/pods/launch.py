@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,13 +18,16 @@ from mooring.kube.client import Client
 from mooring.kube.events import Recorder
 from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
 from mooring.kube.reason import Reason
+from mooring.node.images.layout import ImageProblem
+from mooring.node.images.store import ImageStore
 from mooring.node.network import NetworkUnavailable, NodeNetwork
 from mooring.node.options import AgentOptions
-from mooring.node.pods.containers import Image, container_spec, images_on_host_root, sandbox_spec
+from mooring.node.pods.containers import container_spec, images_on_host_root, sandbox_spec
 from mooring.node.pods.decide import startable
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, references
 from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
+from mooring.node.pods.unsupported import not_honoured
 from mooring.node.registration import capacity
 from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
@@ -57,6 +60,7 @@ class PodLauncher:
         self._runtime = runtime
         self._volumes = volumes
         self._recorder = recorder
+        self._images = ImageStore(options.images_dir, options.root_dir)
         self._promised: deque[str] = deque(maxlen=64)
         self.problems: dict[str, dict[str, Reason]] = {}
 
@@ -83,8 +87,9 @@ class PodLauncher:
 
     async def start_sandbox(self, pod: Pod, facts: Facts) -> None:
         """With the volumes that `facts` shows as mounted."""
+        await self._prepare(pod, (*pod.spec.init_containers, *pod.spec.containers))
         masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
-        spec = sandbox_spec(pod, facts.volumes.mounted, self._find_image, masks)
+        spec = sandbox_spec(pod, facts.volumes.mounted, self._images.find, masks)
         try:
             await self._runtime.start_sandbox(self._with_network(pod, spec))
         except (RuntimeFailure, NetworkUnavailable) as error:
@@ -92,6 +97,7 @@ class PodLauncher:
             raise PodProblem(f"pod {pod.key}: {error}") from error
         log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
         self._tell_host_root(pod, self._runtime.sandboxes()[pod.uid])
+        self._tell_not_honoured(pod, self._runtime.sandboxes()[pod.uid])
 
     def _with_network(self, pod: Pod, spec: SandboxSpec) -> SandboxSpec:
         network = None
@@ -110,7 +116,7 @@ class PodLauncher:
 
     def _tell_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
         """Once for a pod."""
-        images = images_on_host_root(pod, self._find_image)
+        images = images_on_host_root(pod, self._images.find)
         if sandbox.number or not images:
             return
         root = "as an overlay (writes stay in the container)"
@@ -119,15 +125,22 @@ class PodLauncher:
         self._warn(
             pod,
             "HostRootFileSystem",
-            f"image {', '.join(images)}: there is no such root file system folder under --images, so the containers "
+            f"image {', '.join(images)}: there is no image of that name under --images, so the containers "
             f"run on the root file system of node {self._options.name}, {root}. Pods here are processes for testing "
             "storage, not a security boundary",
         )
+
+    def _tell_not_honoured(self, pod: Pod, sandbox: Sandbox) -> None:
+        """Once for a pod."""
+        fields = not_honoured(pod)
+        if fields and not sandbox.number:
+            self._warn(pod, "NotHonoured", f"node {self._options.name} does nothing about {', '.join(fields)}")
 
     async def start_container(self, pod: Pod, facts: Facts, name: str) -> None:
         """Asks the runtime for the container's next attempt."""
         container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
         problems = self.problems.setdefault(pod.uid, {})
+        await self._prepare(pod, (container,))
         try:
             spec = await self._container_spec(pod, container, attempt)
             await self._runtime.start_container(pod.uid, spec)
@@ -148,7 +161,7 @@ class PodLauncher:
             lookup=lambda kind, name: data.get((kind, name)),
             allocatable=capacity(),
         )
-        return container_spec(pod, container, attempt, around=around, find_image=self._find_image)
+        return container_spec(pod, container, attempt, around=around, find_image=self._images.find)
 
     async def _referenced_data(self, pod: Pod, container: Container) -> dict[tuple[str, str], Mapping[str, str]]:
         """The ConfigMaps and Secrets that the container's variables refer to."""
@@ -161,12 +174,16 @@ class PodLauncher:
                 found[kind, name] = {k: base64.b64decode(v).decode(errors="replace") for k, v in secret.data.items()}
         return found
 
-    def _find_image(self, image: str) -> Image | None:
-        images = self._options.images_dir
-        if images is None or not image or ".." in Path(image).parts:
-            return None
-        directory = images / image
-        return Image(str(directory)) if directory.is_dir() else None
+    async def _prepare(self, pod: Pod, containers: Sequence[Container]) -> None:
+        """Makes the containers' images ready to be used."""
+        for container in containers:
+            try:
+                await self._images.prepare(container.image)
+            except ImageProblem as error:
+                problem = Reason(error.reason, str(error))
+                self.problems.setdefault(pod.uid, {})[container.name] = problem
+                self._warn(pod, "Failed", f"image {container.image!r}: {error}")
+                raise PodProblem(f"pod {pod.key}: {error}") from error
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(pod, "Warning", reason, message)
