@@ -329,6 +329,10 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
         """Whether this volume of the plugin needs attaching at all."""
         return True
 
+    def volume_limit(self) -> int | None:
+        """How many volumes of the plugin this node takes at once; None: no limit is known. Asked on nodes."""
+        return None
+
     @abstractmethod
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         """Pure: from the spec alone."""

@@ -131,6 +131,11 @@ class PluginManager:
     def find_provisionable_plugin_by_name(self, name: str) -> ProvisionableVolumePlugin:
         return _must_be(self.find_plugin_by_name(name), ProvisionableVolumePlugin, "provisionable")
 
+    def volume_limits(self) -> dict[str, int]:
+        """How many volumes of each plugin this node takes, of those that know a limit."""
+        attachable = [each for each in self.plugins if isinstance(each, AttachableVolumePlugin)]
+        return {each.get_plugin_name(): limit for each in attachable if (limit := each.volume_limit()) is not None}
+
     def unique_volume_name(self, spec: VolumeSpec, pod_uid: str) -> str:
         """The unique name of a pod's volume, as in `volumesInUse` and `volumesAttached`. Raises as
         `find_plugin_by_spec`, and InvalidSpec."""

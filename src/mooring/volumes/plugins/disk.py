@@ -70,6 +70,11 @@ class DiskPlugin(
     def can_support(self, spec: VolumeSpec) -> bool:
         return flex_volume(spec) is not None
 
+    def volume_limit(self) -> int | None:
+        """The setting `maxVolumes`."""
+        limit = self._host.settings(PLUGIN_NAME).get("maxVolumes")
+        return int(limit) if limit else None
+
     def supports_mount_option(self) -> bool:
         return True
 
