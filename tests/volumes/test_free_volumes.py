@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from claims_and_volumes import claim, volume
 from hypothesis import given
 
 from mooring.kube.objects import (
@@ -19,41 +20,13 @@ from mooring.kube.objects import (
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
     VolumeNodeAffinity,
-    VolumeResourceRequirements,
 )
 from mooring.volumes import free_volumes
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import capacity, mismatch, reserved_for
 
 OTHER = ObjectReference(namespace="ns", name="other", uid="o")
-
-
-def claim(
-    *, annotations: dict[str, str] | None = None, size: str = "1Gi", uid: str = "u", **spec: Any
-) -> PersistentVolumeClaim:
-    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(name="c", namespace="ns", uid=uid, annotations=annotations or {}),
-        spec=PersistentVolumeClaimSpec(resources=VolumeResourceRequirements(requests={"storage": size}), **given_spec),
-    )
-
-
-def volume(
-    name: str = "pv", *, size: str = "1Gi", to: str | None = None, phase: str = "Available", deleting: bool = False,
-    labels: dict[str, str] | None = None, **spec: Any,
-) -> PersistentVolume:  # fmt: skip
-    """`to`: the uid in a claimRef that names ns/c; "" for a reservation."""
-    reference = ObjectReference(namespace="ns", name="c", uid=to) if to is not None else None
-    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
-    return PersistentVolume(
-        metadata=ObjectMeta(name=name, labels=labels or {}, deletion_timestamp="t" if deleting else None),
-        spec=PersistentVolumeSpec(capacity={"storage": size}, **{"claim_ref": reference, **given_spec}),
-        status=PersistentVolumeStatus(phase=phase),
-    )
 
 
 def find(wanted: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], **more: Any) -> PersistentVolume | None:

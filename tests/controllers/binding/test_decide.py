@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from claims_and_volumes import claim, volume
 
 from mooring.controllers.binding.decide import Claim, decide_claim, decide_phase
 from mooring.kube.objects import (
@@ -12,40 +11,12 @@ from mooring.kube.objects import (
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
     StorageClass,
-    VolumeResourceRequirements,
 )
 from mooring.volumes.free_volumes import FreeVolumes
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 SELECTED = {"volume.kubernetes.io/selected-node": "n"}
-
-
-def claim(
-    *, annotations: dict[str, str] | None = None, size: str = "1Gi", uid: str = "u", **spec: Any
-) -> PersistentVolumeClaim:
-    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(name="c", namespace="ns", uid=uid, annotations=annotations or {}),
-        spec=PersistentVolumeClaimSpec(resources=VolumeResourceRequirements(requests={"storage": size}), **given_spec),
-    )
-
-
-def volume(
-    name: str = "pv", *, size: str = "1Gi", to: str | None = None, phase: str = "Available", deleting: bool = False,
-    labels: dict[str, str] | None = None, **spec: Any,
-) -> PersistentVolume:  # fmt: skip
-    """`to`: the uid in a claimRef that names ns/c; "" for a reservation."""
-    reference = ObjectReference(namespace="ns", name="c", uid=to) if to is not None else None
-    given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
-    return PersistentVolume(
-        metadata=ObjectMeta(name=name, labels=labels or {}, deletion_timestamp="t" if deleting else None),
-        spec=PersistentVolumeSpec(capacity={"storage": size}, **{"claim_ref": reference, **given_spec}),
-        status=PersistentVolumeStatus(phase=phase),
-    )
 
 
 def storage_class(provisioner: str = "example.com/disk", mode: str = "Immediate") -> StorageClass:
