@@ -315,7 +315,13 @@ class World:
     async def start(self, boot_id: str = "boot-1") -> None:
         """Starts an agent; returns when its Node is there."""
         await self.server.start()
-        options = AgentOptions(name=NODE, root_dir=self.root, boot_id=boot_id, images_dir=self.root / "images")
+        options = AgentOptions(
+            name=NODE,
+            root_dir=self.root,
+            boot_id=boot_id,
+            images_dir=self.root / "images",
+            manifests_dir=self.root / "manifests",
+        )
         client = Client(_Recording(self))
         self.runtime = PlayedRuntime(self.machine)
         agent = Agent(

@@ -147,6 +147,18 @@ async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(wo
     assert "'no-such-program'" in told
 
 
+async def test_the_summary_tells_how_full_each_volume_is(world: World) -> None:
+    script = "head -c 100000 /dev/zero > /data/file; echo done; exec sleep 1000"
+    await start(world, script, volumes=[{"name": "data", "emptyDir": {}}])
+    await world.until(lambda: written(world, "done"))
+    page = json.loads(await world.api.request("GET", "/api/v1/nodes/node-1/proxy/stats/summary"))
+    (pod,) = page["pods"]
+    assert pod["podRef"]["name"] == "web-0"
+    (volume,) = pod["volume"]
+    assert volume["name"] == "data"
+    assert 100_000 <= volume["usedBytes"] < volume["capacityBytes"]
+
+
 @needs_kubectl
 async def test_kubectl_shows_logs_and_pages_of_the_node(world: World) -> None:
     await start(world, "echo hello; exec sleep 1000")

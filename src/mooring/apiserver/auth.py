@@ -1,21 +1,22 @@
 """Who may do what: bearer tokens to users, and the two roles.
 
 An administrator may do anything. A node may read what its pods need and write only what is its own: its Node, Lease
-and CSINode, events, the status of pods bound to it, and the deletion of those pods. Pure but for the secret that
-tokens are made from.
+and CSINode, events, the status of pods bound to it, the deletion of those pods, and mirrors of its static pods. Pure
+but for the secret that tokens are made from.
 """
 
 import hmac
 from collections.abc import Mapping
 from hashlib import sha256
 
-from mooring.apiserver.dotted import text_at
+from mooring.apiserver.dotted import strings_at, text_at
 from mooring.apiserver.errors import Forbidden, Obj, Unauthorized, forbidden
 from mooring.apiserver.message import ADMIN, User, node_user
 from mooring.apiserver.routes import Route
 
 ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
+_MIRROR = "kubernetes.io/config.mirror"
 _READ = frozenset({"get", "list", "watch"})
 _NODE_READS = frozenset({
     "pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "configmaps", "secrets", "services",
@@ -83,6 +84,16 @@ def authorize_create(user: User, route: Route, name: str) -> None:
         raise denied(user, route, f'can only create {route.kind.plural} of its own name, not "{name}"')
 
 
+def authorize_mirror(user: User, route: Route, pod: Obj) -> None:
+    """Raises Forbidden if a node creates a pod that is not the mirror of a static pod of its own."""
+    if user.is_admin or route.kind.plural != "pods":
+        return
+    if _MIRROR not in strings_at(pod, "metadata.annotations"):
+        raise denied(user, route, "can only create mirror pods")
+    if text_at(pod, "spec.nodeName") != user.node_name:
+        raise denied(user, route, f'can only create pods with spec.nodeName set to "{user.node_name}"')
+
+
 def authorize_pod(user: User, route: Route, pod: Obj) -> None:
     """Raises Forbidden if a node writes to a pod that is not bound to it."""
     if user.is_admin or route.verb in _READ:
@@ -110,7 +121,7 @@ def _node_may(node: str, route: Route) -> bool:
         return verb in ("create", "update", "patch")
     if plural == "pods":
         return (route.subresource == "status" and verb in ("update", "patch")) or (
-            not route.subresource and verb == "delete"
+            not route.subresource and verb in ("create", "delete")
         )
     if plural not in _OWN_NAME or route.namespace != _OWN_NAME[plural] or verb == "deletecollection":
         return False

@@ -100,6 +100,7 @@ class Writer:
             if generated:
                 meta["name"] = self._generated_name(meta["generateName"])
             auth.authorize_create(user, route, meta.get("name") or "")
+            auth.authorize_mirror(user, route, sent)
             try:
                 item = await self.store_new(kind, sent, request)
             except AlreadyExists:

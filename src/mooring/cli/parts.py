@@ -162,8 +162,12 @@ def controller(
 @click.option("--root-dir", required=True, type=click.Path(path_type=Path), help="The agent's own directory.")
 @KUBECONFIG
 @click.option(
-    "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
+    "--images",
+    type=click.Path(path_type=Path, exists=True),
+    help="Folder of root file systems and OCI layouts for `image:`.",
 )
+@click.option("--manifests", type=click.Path(path_type=Path), help="Folder of static pods' manifests.")
+@click.option("--standalone", is_flag=True, help="Without an API server: only the static pods of --manifests run.")
 @click.option("--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see.")
 @click.option(
     "--pod-network",
@@ -186,6 +190,8 @@ def agent(
     root_dir: Path,
     kubeconfig: str | None,
     images: Path | None,
+    manifests: Path | None,
+    standalone: bool,
     hide: tuple[Path, ...],
     pod_network: str,
     endpoint_token_file: Path | None,
@@ -199,19 +205,25 @@ def agent(
     volumes are unmounted, then the agent exits.
     """
     from mooring.kube import config
+    from mooring.kube.client import Client
     from mooring.kube.times import wall_clock
     from mooring.node.agent import run_agent
     from mooring.node.options import AgentOptions
+    from mooring.node.standalone import NoServer
 
     if os.geteuid() != 0:
         fail("the node agent needs root: it mounts file systems and makes namespaces")
     log_lines(log_level)
     answer_signal()
-    client = config.connect(os.environ, kubeconfig)
+    if standalone and manifests is None:
+        raise click.UsageError("--standalone: give the folder of the pods' manifests with --manifests")
+    client = Client(NoServer()) if standalone else config.connect(os.environ, kubeconfig)
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),
         boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        manifests_dir=manifests.absolute() if manifests else None,
+        standalone=standalone,
         images_dir=images.absolute() if images else None,
         masked_dirs=tuple(path.absolute() for path in hide),
         pod_network=pod_network,

@@ -33,12 +33,16 @@ from mooring.mounts.blocking import blocking
 from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts
 from mooring.node.endpoint.server import Changes, Endpoint
+from mooring.node.endpoint.summary import summary
 from mooring.node.network import NetworkUnavailable, NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
+from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
 from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.registration import Registration, capacity
 from mooring.node.runtime import Runtime
+from mooring.node.static.mirrors import Mirrors
+from mooring.node.static.pods import StaticPods
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
@@ -149,6 +153,7 @@ class Agent:
         network_problem: str = "",
     ) -> None:
         self._network_problem = network_problem
+        self._now = now
         self._options = options
         self._runtime = runtime
         self._recorder = Recorder(client, COMPONENT, now=now, random=random, host=options.name)
@@ -191,10 +196,13 @@ class Agent:
             indexers={"uid": lambda pod: (pod.uid,)},
         )
         self._pods.add_handler(self._volumes.pod_updated)
+        self._static = StaticPods(options.manifests_dir, options.name, now)
+        self._mirrors = Mirrors(client, self._static, self._pods)
+        self._source = PodSource(self._pods, self._static, self._mirrors)
         self._worker = PodWorker(
             client,
             options,
-            self._pods,
+            self._source,
             runtime,
             self._volumes,
             self._recorder,
@@ -222,10 +230,10 @@ class Agent:
         self._changes.tell(uid)
 
     def _find_pod(self, namespace: str, name: str) -> Pod | None:
-        return self._pods.get(f"{namespace}/{name}")
+        return self._source.named(namespace, name)
 
     async def _summary(self) -> dict[str, Any]:
-        return {"node": {"nodeName": self._options.name}, "pods": []}
+        return await summary(self._options.name, self._volumes.mounted(), self._now)
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works until cancelled, or until `shutdown` was set and is done."""
@@ -237,7 +245,9 @@ class Agent:
 
     async def _run(self, shutdown: asyncio.Event) -> None:
         self._registration.endpoint_port = self._endpoint.port
-        await self._registration.register()
+        if not self._options.standalone:
+            await self._registration.register()
+        self._static.reload()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in self._parts()]
             await shutdown.wait()
@@ -246,12 +256,17 @@ class Agent:
                 task.cancel()
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
-        return [
+        with_api = [
             self._registration.nodes.run(),
             self._registration.run(),
             self._registration.run_lease(),
-            self._recorder.run(),
             self._pods.run(),
+            self._work(self._mirrors.run),
+        ]
+        return [
+            *([] if self._options.standalone else with_api),
+            self._recorder.run(),
+            self._static.run(),
             self._content.run(),
             self._work(lambda: self._volumes.run(self._registration)),
             self._work(self._worker.run),
@@ -268,8 +283,9 @@ class Agent:
 
     async def _work(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         """Begins when it is known what is wanted."""
-        await self._registration.nodes.synced()
-        await self._pods.synced()
+        if not self._options.standalone:
+            await self._registration.nodes.synced()
+            await self._pods.synced()
         await part()
 
     async def _shut_down(self) -> None:
@@ -277,12 +293,16 @@ class Agent:
         # First the word that this node takes no pods, or what ends here is scheduled here again.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANNOUNCE_S):
-                await self._registration.shut_down("the node is shutting down")
+                await self._announce("the node is shutting down")
         self._worker.shut_down()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SHUTDOWN_S):
                 await self._worker.idle()
                 await self._volumes.drained()
-        await self._registration.shut_down("the node was shut down")
+        await self._announce("the node was shut down")
         await self._recorder.flush()
         log.info("shut down", node=self._options.name, volumes_in_use=self._volumes.volumes_in_use())
+
+    async def _announce(self, message: str) -> None:
+        if not self._options.standalone:
+            await self._registration.shut_down(message)

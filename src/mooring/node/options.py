@@ -17,8 +17,12 @@ class AgentOptions:
     """Everything that this agent keeps; one agent for one directory."""
     boot_id: str
     """Names this boot of the machine; another after each start of the (possibly simulated) machine."""
+    manifests_dir: Path | None = None
+    """Where the manifests of static pods are."""
+    standalone: bool = False
+    """There is no API server: only static pods run, with volumes of this machine."""
     images_dir: Path | None = None
-    """Where `image:` names a root file system folder."""
+    """Where `image:` names a root file system folder or an OCI layout."""
     masked_dirs: tuple[Path, ...] = ()
     """Directories of the machine that pods on its root file system see empty, besides `root_dir`."""
     address: str = "127.0.0.1"

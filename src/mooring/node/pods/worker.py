@@ -18,7 +18,6 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, KubeError, NotFound, ServerError, Unreachable
 from mooring.kube.events import Recorder
-from mooring.kube.informer import Informer
 from mooring.kube.objects import Pod
 from mooring.kube.times import Now, format_time, parse_time
 from mooring.kube.workqueue import WorkQueue
@@ -30,6 +29,7 @@ from mooring.node.pods.ending import ends_with_the_first, grace_period
 from mooring.node.pods.facts import Do, Facts, Memory
 from mooring.node.pods.launch import PodLauncher
 from mooring.node.pods.probing import Probing
+from mooring.node.pods.source import PodSource
 from mooring.node.pods.status import Surroundings, pod_status, shows
 from mooring.node.pods.stopping import Stopping
 from mooring.node.runtime import Runtime
@@ -42,13 +42,13 @@ log = structlog.get_logger("node-agent")
 
 
 class PodWorker:
-    """All pods of one node. `pods` is an informer of the pods bound to it, with an index "uid"."""
+    """All pods of one node."""
 
     def __init__(
         self,
         client: Client,
         options: AgentOptions,
-        pods: Informer[Pod],
+        pods: PodSource,
         runtime: Runtime,
         volumes: VolumeManager,
         recorder: Recorder,
@@ -74,7 +74,7 @@ class PodWorker:
         self._shutting_down = False
         self._at_work = 0
         self._idle = asyncio.Event()
-        pods.add_handler(self._pod_changed)
+        pods.add_handler(self.changed)
 
     def changed(self, uid: str) -> None:
         """Something about this pod has changed."""
@@ -102,11 +102,6 @@ class PodWorker:
         async with asyncio.TaskGroup() as group:
             for part in (self._probing.run(), self._stopping.run(), self._queue.run(WORKERS, self._reconcile)):
                 group.create_task(part)
-
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            if pod is not None:
-                self._queue.add(pod.uid)
 
     def _directories(self) -> set[str]:
         return {path.name for path in (self._options.root_dir / "pods").glob("*") if path.is_dir()}
@@ -147,8 +142,7 @@ class PodWorker:
         self._queue.add_after(uid, LOOK_AGAIN_S * (1 + self._random.random()))
 
     def _facts(self, uid: str) -> Facts:
-        found = self._pods.by_index("uid", uid)
-        pod = found[0] if found else None
+        pod = self._pods.find(uid)
         left = self._time_left(pod)
         return Facts(
             pod=pod,
@@ -247,8 +241,11 @@ class PodWorker:
 
     async def _delete(self, pod: Pod, facts: Facts) -> None:
         await self._write_status(pod, facts, self._memory.get(pod.uid, Memory()))
-        with contextlib.suppress(NotFound):  # somebody removed it by force
-            await self._client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
+        if self._pods.is_static(pod):
+            self._pods.removed(pod)  # its mirror follows
+        else:
+            with contextlib.suppress(NotFound):  # somebody removed it by force
+                await self._client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
         log.info("pod removed", pod=pod.key, pod_uid=pod.uid)
 
     # --- telling
@@ -282,11 +279,17 @@ class PodWorker:
         """Writes the status if it is another than what was written last, or somebody else has changed it since."""
         around = Surroundings(self._options.address, format_time(self._now()), self._launcher.problems.get(pod.uid, {}))
         status = pod_status(facts, memory, around)
-        if self._written.get(pod.uid) == status and shows(pod, status):
+        target = self._pods.in_api(pod)
+        if target is not None and self._written.get(pod.uid) == status and shows(target, status):
             return
+        self._pods.note_status(pod, status)
+        if target is None:
+            return  # its mirror is not there yet: what it is to show is written when it is
         body = {"status": status}
         try:
-            answer = await self._client.revise(pod, body, subresource="status", any_version=True, strategy="strategic")
+            answer = await self._client.revise(
+                target, body, subresource="status", any_version=True, strategy="strategic"
+            )
         except (NotFound, Conflict):
             return  # it is gone, or another pod has its name
         self._written[pod.uid] = status

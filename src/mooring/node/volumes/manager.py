@@ -27,11 +27,12 @@ from mooring.kube.workqueue import WorkQueue
 from mooring.mounts.interface import Mounts
 from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
-from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
+from mooring.node.volumes.decide import Action, PodVolumes, Presence, Step, decide
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
 from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -106,6 +107,16 @@ class VolumeManager:
     def pods(self) -> list[str]:
         """The pods that want, or hold, any volume."""
         return list(self._by_pod)
+
+    def mounted(self) -> list[tuple[Pod, str, Volume]]:
+        """Each pod's volumes that are set up, with their names in the pod, as their plugins have them."""
+        found: list[tuple[Pod, str, Volume]] = []
+        for volume in self._volumes.values():
+            plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+            for uid, want in volume.wants.items():
+                if volume.pods.get(uid) is Presence.PRESENT:
+                    found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
+        return found
 
     def state(self, pod_uid: str) -> PodVolumes:
         """What the pod has, and what it waits for."""

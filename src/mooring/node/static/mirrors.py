@@ -1,0 +1,94 @@
+"""Shows static pods in the API: for each a mirror pod, which says how it is. What is done to a mirror changes nothing:
+one that is deleted is made anew, and the pod runs on.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists, NotFound
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Pod
+from mooring.kube.workqueue import WorkQueue
+from mooring.node.static.manifests import MIRROR, StaticPod
+from mooring.node.static.pods import StaticPods
+
+log = structlog.get_logger("node-agent")
+
+
+class Step(Enum):
+    """What a mirror needs."""
+
+    NOTHING = "nothing"
+    CREATE = "create"
+    DELETE = "delete"
+
+
+def is_mirror(pod: Pod) -> bool:
+    """Whether the pod only shows a static one."""
+    return MIRROR in pod.metadata.annotations
+
+
+def step(static: StaticPod | None, mirror: Pod | None) -> Step:
+    """What is to be done about the mirror of one name."""
+    if mirror is not None:
+        current = static is not None and mirror.metadata.annotations.get(MIRROR) == static.hash
+        return Step.NOTHING if current and not mirror.deleting else Step.DELETE
+    return Step.CREATE if static is not None and not static.pod.deleting else Step.NOTHING
+
+
+class Mirrors:
+    """The mirrors of this node. `pods` are the API's pods of this node."""
+
+    def __init__(self, client: Client, static: StaticPods, pods: Informer[Pod]) -> None:
+        self._client = client
+        self._static = static
+        self._pods = pods
+        self._queue: WorkQueue[str] = WorkQueue()
+        static.add_handler(lambda changed: self._queue.add(changed.pod.key))
+        pods.add_handler(self._pod_changed)
+
+    def mirror_of(self, pod: Pod) -> Pod | None:
+        """The mirror of a static pod, if it is there and shows this one."""
+        mirror = self._pods.get(pod.key)
+        return mirror if mirror is not None and mirror.metadata.annotations.get(MIRROR) == pod.uid else None
+
+    async def run(self) -> None:
+        """Works until cancelled. Only after the first list of pods."""
+        for pod in (*self._pods.items(), *(each.pod for each in self._static.items())):
+            self._queue.add(pod.key)
+        await self._queue.run(1, self._reconcile)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            if pod is not None and is_mirror(pod):
+                self._queue.add(pod.key)
+
+    async def _reconcile(self, key: str) -> None:
+        static, shown = self._static.by_key(key), self._pods.get(key)
+        mirror = shown if shown is not None and is_mirror(shown) else None
+        match step(static, mirror):
+            case Step.CREATE:
+                assert static is not None
+                await self._create(static)
+            case Step.DELETE:
+                assert mirror is not None
+                try:
+                    await self._client.delete(
+                        Pod, mirror.name, mirror.namespace, uid=mirror.uid, grace_period_seconds=0
+                    )
+                except NotFound:
+                    log.debug("mirror was gone already", pod=key)
+            case Step.NOTHING:
+                return
+
+    async def _create(self, static: StaticPod) -> None:
+        try:
+            answer = await self._client.create(Pod, static.body, static.pod.namespace)
+            self._pods.accept(answer)
+        except AlreadyExists:
+            if not is_mirror(await self._client.get(Pod, static.pod.name, static.pod.namespace)):
+                log.error("static pod not shown: another pod has its name", pod=static.pod.key)

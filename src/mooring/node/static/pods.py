@@ -1,0 +1,114 @@
+"""The static pods of this node: kept as the folder says, told of by the kernel when it changes.
+
+A pod whose manifest is gone or has changed is deleted with its grace period; only when it is gone does another one take
+its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.kube.objects import Pod
+from mooring.kube.objects.pods import PodStatus
+from mooring.kube.times import Now, format_time
+from mooring.node.inotify import IN_CLOSE_WRITE, IN_DELETE, IN_MOVED_FROM, IN_MOVED_TO, Inotify
+from mooring.node.static.manifests import StaticPod, read_folder
+
+log = structlog.get_logger("node-agent")
+
+Handler = Callable[[StaticPod], None]
+
+
+class StaticPods:
+    """The pods of `folder`; None: there are none. Handlers are called with each that has changed."""
+
+    def __init__(self, folder: Path | None, node_name: str, now: Now) -> None:
+        self._folder = folder
+        self._node_name = node_name
+        self._now = now
+        self._pods: dict[str, StaticPod] = {}  # by key
+        self._handlers: list[Handler] = []
+
+    def add_handler(self, handler: Handler) -> None:
+        """From now on."""
+        self._handlers.append(handler)
+
+    def items(self) -> list[StaticPod]:
+        """All of them, also those that are being deleted."""
+        return list(self._pods.values())
+
+    def by_key(self, key: str) -> StaticPod | None:
+        """By "namespace/name"."""
+        return self._pods.get(key)
+
+    def by_uid(self, uid: str) -> StaticPod | None:
+        """By the hash of the manifest."""
+        return next((each for each in self._pods.values() if each.pod.uid == uid), None)
+
+    def note_status(self, uid: str, status: Mapping[str, Any]) -> None:
+        """The pod's status as it is now: it is what its next status is computed from."""
+        held = self.by_uid(uid)
+        if held is not None:
+            self._put(held, status=msgspec.convert(status, PodStatus))
+
+    def removed(self, uid: str) -> None:
+        """The pod is gone from this node: its name is free."""
+        held = self.by_uid(uid)
+        if held is not None:
+            del self._pods[held.pod.key]
+            self._tell(held)
+            self.reload()
+
+    def reload(self) -> None:
+        """Reads the folder. A file that cannot be read is logged; its pod ends."""
+        if self._folder is None:
+            return
+        wanted, problems = read_folder(self._folder, self._node_name)
+        for problem in problems:
+            log.error("manifest refused", error=str(problem))
+        for key, held in list(self._pods.items()):
+            if (wanted[key].hash if key in wanted else None) != held.hash and not held.pod.deleting:
+                self._delete(held)
+        for key, new in wanted.items():
+            if key not in self._pods:
+                self._pods[key] = new
+                log.info("static pod", pod=key, pod_uid=new.pod.uid)
+                self._tell(new)
+
+    async def run(self) -> None:
+        """Follows the folder until cancelled."""
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        mask = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE
+        watch = Inotify([self._folder], mask, self.reload)
+        try:
+            self.reload()
+            await asyncio.Event().wait()
+        finally:
+            watch.close()
+
+    def _delete(self, held: StaticPod) -> None:
+        grace = held.pod.spec.termination_grace_period_seconds
+        metadata = msgspec.structs.replace(
+            held.pod.metadata, deletion_timestamp=format_time(self._now()), deletion_grace_period_seconds=grace
+        )
+        self._tell(self._put(held, metadata=metadata))
+
+    def _put(self, held: StaticPod, **changes: Any) -> StaticPod:
+        new = self._pods[held.pod.key] = StaticPod(_replace(held.pod, changes), held.body)
+        return new
+
+    def _tell(self, changed: StaticPod) -> None:
+        for handler in self._handlers:
+            handler(changed)
+
+
+def _replace(pod: Pod, changes: dict[str, Any]) -> Pod:
+    return msgspec.structs.replace(pod, **changes)

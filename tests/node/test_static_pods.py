@@ -1,0 +1,169 @@
+"""Static pods: what a manifest means, and their mirrors in the API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.kube.objects import ObjectMeta, Pod
+from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
+from mooring.node.static.mirrors import Step, step
+
+Play = Any
+PATH = Path("/manifests/web.yaml")
+
+
+def manifest(name: str = "web", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "app", "command": ["run"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+def test_a_static_pod_has_the_nodes_name_at_its_end_and_a_uid_of_its_manifest() -> None:
+    pods = [static_pod(manifest(restartPolicy=policy), "node-1", PATH).pod for policy in ("Always", "Never", "Never")]
+    assert pods[0].key == "default/web-node-1"
+    assert pods[0].spec.node_name == "node-1"
+    assert pods[0].metadata.annotations[HASH] == pods[0].uid
+    assert pods[0].uid != pods[1].uid == pods[2].uid
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ([], "not a Pod"),
+        ({"apiVersion": "v1", "kind": "Service"}, "not a Pod"),
+        (manifest(name=""), "needs a name"),
+        (manifest(containers=[]), "needs a name and a container"),
+        (manifest(volumes=[{"name": "v", "configMap": {"name": "c"}}]), "volume v: a static pod cannot use configMap"),
+        (manifest(containers=[{"name": "m", "envFrom": [{}]}]), "container m"),
+        (manifest(terminationGracePeriodSeconds="soon"), "terminationGracePeriodSeconds"),
+    ],
+)
+def test_what_cannot_be_a_static_pod_is_refused_with_its_file(document: Any, why: str) -> None:
+    with pytest.raises(BadManifest, match=f"/manifests/web.yaml: .*{why}"):
+        static_pod(document, "node-1", PATH)
+
+
+def test_a_folder_is_read_but_for_hidden_files_and_one_bad_file_spoils_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(json.dumps(manifest("a")))
+    (tmp_path / "b.json").write_text("{")
+    (tmp_path / "c.yml").write_text(json.dumps(manifest("a")))
+    (tmp_path / ".a.yaml.swp.yaml").write_text("{")
+    (tmp_path / "README.md").write_text("{")
+    pods, problems = read_folder(tmp_path, "n")
+    assert list(pods) == ["default/a-n"]
+    assert ["b.json" in str(problems[0]), "another manifest" in str(problems[1])] == [True, True]
+    assert read_folder(tmp_path / "none", "n") == ({}, [])
+
+
+def mirror(of: StaticPod | None, *, deleting: bool = False) -> Pod:
+    hashed = of.hash if of else "another"
+    return Pod(metadata=ObjectMeta(annotations={MIRROR: hashed}, deletion_timestamp="now" if deleting else None))
+
+
+def test_a_mirror_is_made_kept_and_replaced() -> None:
+    static = static_pod(manifest(), "node-1", PATH)
+    assert step(static, None) is Step.CREATE
+    assert step(static, mirror(static)) is Step.NOTHING
+    assert step(static, mirror(static, deleting=True)) is Step.DELETE
+    assert step(static, mirror(None)) is Step.DELETE
+    assert step(None, mirror(None)) is Step.DELETE
+    assert step(None, None) is Step.NOTHING
+
+
+def write(world: Any, text: dict[str, Any] | None, name: str = "web") -> None:
+    path = world.root / "manifests" / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(text))
+
+
+async def running(world: Any, name: str = "web-node-1") -> bool:
+    return await world.phase(name) == "Running"
+
+
+async def gone(world: Any) -> bool:
+    return await world.pod("web-node-1") is None
+
+
+def test_a_manifest_becomes_a_pod_whose_mirror_says_how_it_is(play: Play) -> None:
+    async def story(world: Any) -> None:
+        write(world, manifest())
+        await world.start()
+        await world.until(lambda: running(world))
+        shown = await world.pod("web-node-1")
+        assert MIRROR in shown.metadata.annotations
+        assert "start main 0" in world.machine.journal
+        assert list(world.machine.sandboxes) != [shown.uid]
+        write(world, manifest("other"), "other")
+        await world.until(lambda: running(world, "other-node-1"))
+
+    play(story)
+
+
+def test_a_mirror_that_is_deleted_comes_back_and_the_pod_runs_on(play: Play) -> None:
+    async def story(world: Any) -> None:
+        write(world, manifest())
+        await world.start()
+        await world.until(lambda: running(world))
+        first = await world.pod("web-node-1")
+        await world.api.delete(Pod, "web-node-1", "default")
+        await world.until(lambda: another(world, first.uid))
+        await world.until(lambda: running(world))
+        assert [entry for entry in world.machine.journal if entry.startswith(("signal", "kill"))] == []
+
+    play(story)
+
+
+async def another(world: Any, uid: str) -> bool:
+    pod = await world.pod("web-node-1")
+    return pod is not None and pod.uid != uid
+
+
+def test_without_its_manifest_a_pod_ends_with_its_grace_period_and_its_mirror_goes(play: Play) -> None:
+    async def story(world: Any) -> None:
+        write(world, manifest())
+        await world.start()
+        await world.until(lambda: running(world))
+        write(world, None)
+        await world.until(lambda: gone(world))
+        ends = [entry for entry in world.machine.journal if entry.startswith(("signal", "kill"))]
+        assert ends == ["signal main 15", "kill"]
+        await world.until(lambda: not world.machine.sandboxes)
+
+    play(story)
+
+
+def test_a_changed_manifest_is_another_pod_that_starts_when_the_first_has_gone(play: Play) -> None:
+    async def story(world: Any) -> None:
+        write(world, manifest())
+        await world.start()
+        await world.until(lambda: running(world))
+        first = await world.pod("web-node-1")
+        write(world, manifest(terminationGracePeriodSeconds=7))
+        await world.until(lambda: another(world, first.uid))
+        await world.until(lambda: running(world))
+        starts = [entry.partition(" ")[0] for entry in world.machine.journal]
+        assert starts == ["start-sandbox", "start", "signal", "kill", "start-sandbox", "start"]
+
+    play(story)
+
+
+def test_a_restarted_agent_finds_its_static_pods_and_leaves_them_alone(play: Play) -> None:
+    async def story(world: Any) -> None:
+        write(world, manifest())
+        await world.start()
+        await world.until(lambda: running(world))
+        await world.kill()
+        world.machine.journal.clear()
+        await world.start()
+        await world.until(lambda: running(world))
+        write(world, manifest("other"), "other")
+        await world.until(lambda: running(world, "other-node-1"))
+        assert world.machine.journal == ["start-sandbox other-node-1", "start main 0"]
+
+    play(story)
