@@ -14,7 +14,7 @@ from mooring.kube.objects.pods import EnvFromSource, PodSecurityContext, Securit
 from mooring.node.pods.containers import Image, container_spec, environment, images_on_host_root, sandbox_spec
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, expand, hostname
 from mooring.node.pods.unsupported import not_honoured
-from mooring.node.runtime import ContainerSpec
+from mooring.node.runtime import ContainerMount, ContainerSpec
 
 
 def nothing(kind: str, name: str) -> None:
@@ -178,10 +178,10 @@ def test_outer_mounts_come_before_inner_ones() -> None:
     ]
 
 
-def test_a_raw_device_is_refused_with_a_reason() -> None:
+def test_a_raw_device_is_shown_at_its_path() -> None:
     device = VolumeDevice(name="raw", device_path="/dev/x")
-    with pytest.raises(ContainerConfigProblem, match="volumeDevices"):
-        made(Container(name="main", command=("x",), volume_devices=(device,)))
+    spec = made(Container(name="main", command=("x",), volume_devices=(device,)))
+    assert spec.mounts == (ContainerMount("raw", "/dev/x"),)
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?", fullmatch=True))

@@ -51,26 +51,30 @@ def test_a_node_that_lacks_what_a_volume_needs_says_so_and_tries_nothing(
     play(story)
 
 
+async def bound_volume(world: Any, **spec: Any) -> None:
+    """Claim c and volume pv of disk d1, bound to each other."""
+    mode = {"volumeMode": spec["volumeMode"]} if "volumeMode" in spec else {}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **mode}
+    made = await world.api.create(
+        PersistentVolumeClaim,
+        {"metadata": {"name": "c"}, "spec": {**claim, "volumeName": "pv", "storageClassName": ""}},
+        "default",
+    )
+    await world.api.patch(PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status")
+    whole = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "flexVolume": {"driver": DISK, "options": {"disk": "d1"}},
+        "claimRef": {"namespace": "default", "name": "c", "uid": made.uid},
+        **spec,
+    }
+    await world.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": whole})
+
+
 def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
     async def story(world: Any) -> None:
         await world.start()
-        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        made = await world.api.create(
-            PersistentVolumeClaim,
-            {"metadata": {"name": "c"}, "spec": {**claim, "volumeName": "pv", "storageClassName": ""}},
-            "default",
-        )
-        await world.api.patch(
-            PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status"
-        )
-        spec = {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "mountOptions": ["noatime"],
-            "flexVolume": {"driver": DISK, "options": {"disk": "d1"}},
-            "claimRef": {"namespace": "default", "name": "c", "uid": made.uid},
-        }
-        await world.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await bound_volume(world, mountOptions=["noatime"])
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
         await world.create_pod(volumes=[volume])
         await world.attach()
@@ -142,3 +146,30 @@ async def test_what_no_plugin_knows_stays_by_itself(tmp_path: Path, played: Any)
     found = await reconstruct(tmp_path, Known(played).manager, [], [])
     assert list(found) == [f"{DISK}/u1-unknown"]
     assert not found[f"{DISK}/u1-unknown"].attachable
+
+
+async def test_a_raw_device_of_a_pod_is_found_by_its_link(tmp_path: Path, played: Any) -> None:
+    link = tmp_path / "pods" / "u1" / "volumeDevices" / "example.com~disk" / "data"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("/dev/x")
+    found = await reconstruct(tmp_path, Known(played).manager, [], [])
+    (record,) = found.values()
+    assert record.block
+    assert record.pods["u1"].path == str(link)
+
+
+def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        await bound_volume(world, volumeMode="Block")
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        container = {"volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}]}
+        await world.create_pod(volumes=[volume], container=container)
+        await world.attach()
+
+        async def told() -> bool:
+            return any("cannot give pods raw devices" in message for _, message in await world.events())
+
+        await world.until(told)
+
+    play(story)

@@ -216,6 +216,21 @@ async def test_the_device_of_another_disk_is_never_mounted(world: World):
     assert (await HostMounts().probe(os.path.realpath(theirs))).content.value == "blank"
 
 
+async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(world: World):
+    plugin, spec = world.plugin("a"), volume()
+    world.array.create("other", SIZE)
+    await plugin.new_attacher().attach(volume("other"), "a")
+    path = await plugin.new_attacher().attach(spec, "a")
+    with pytest.raises(WrongDevice):
+        await plugin.set_up_device(volume("other"), path)
+    device = await plugin.set_up_device(spec, path)
+    opened = os.open(device, os.O_RDWR)
+    with pytest.raises(DeviceStillInUse):
+        await plugin.new_detacher().detach("d", "a")
+    os.close(opened)
+    await plugin.new_detacher().detach("d", "a")
+
+
 async def test_a_disk_with_a_foreign_file_system_is_left_as_it_is(world: World):
     device = os.path.realpath(await world.plugin("").new_attacher().attach(volume(), "a"))
     await run("mkfs.ext2", "-q", device)

@@ -168,3 +168,33 @@ async def test_what_is_mounted_below_is_not_recycled(host: NodeVolumeHost, tmp_p
     with pytest.raises(DeviceBusy):
         await scrub(str(tmp_path / "data"), "pv", lambda kind, message: None)
     assert (inside / "kept").exists()
+
+
+def raw(path: str) -> VolumeSpec:
+    spec = PersistentVolumeSpec(local=LocalVolumeSource(path=path), volume_mode="Block")
+    return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec))
+
+
+async def test_a_raw_device_is_a_link_in_the_pods_directory(host: NodeVolumeHost, device: str, tmp_path: Path):
+    plugin = local.plugin()
+    plugin.init(host)
+    link = tmp_path / "by-id"
+    link.symlink_to(device)
+    found = await plugin.set_up_device(raw(str(link)), "")
+    assert found == device
+    mapper = plugin.new_block_volume_mapper(raw(str(link)), POD)
+    path = mapper.get_pod_device_map_path()
+    assert path == str(tmp_path / "node/pods/pod-uid/volumeDevices/kubernetes.io~local-volume/pv")
+    for target in ("/dev/another", found, found):  # also when another device was there before
+        await mapper.map_pod_device(target)
+    assert os.path.realpath(path) == device
+    for _ in range(2):
+        await plugin.new_block_volume_unmapper("pv", "pod-uid").unmap_pod_device()
+    assert not os.path.lexists(path)
+
+
+async def test_what_is_no_block_device_is_not_given_as_one(host: NodeVolumeHost, tmp_path: Path):
+    plugin = local.plugin()
+    plugin.init(host)
+    with pytest.raises(InvalidSpec, match="not a block device"):
+        await plugin.set_up_device(raw(str(tmp_path)), "")

@@ -88,6 +88,10 @@ class VolumeInUse(StorageRefused):
         )
 
 
+class SnapshotNotFound(StorageRefused):
+    """The storage has no snapshot of that name."""
+
+
 class DeviceStillInUse(StorageRefused):
     """A detach was refused: the node still uses the device. `holders` says who, in words."""
 

@@ -3,6 +3,7 @@
 Layout on a node, like the kubelet's:
 
     <root>/pods/<pod uid>/volumes/<plugin, / as ~>/<spec name>     a pod's volume
+    <root>/pods/<pod uid>/volumeDevices/<plugin, / as ~>/<spec name>    a link to a raw device
     <root>/plugins/<plugin, / as ~>/mounts/<volume name>           a device, mounted once for all pods of the node
 """
 
@@ -56,6 +57,10 @@ class VolumeHost(Protocol):
         """Where a pod's volume is set up."""
         ...
 
+    def get_pod_device_path(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        """Where a pod's raw device is linked."""
+        ...
+
     def get_plugin_dir(self, plugin: str) -> Path:
         """The plugin's own directory on this node."""
         ...
@@ -90,6 +95,9 @@ class NodeVolumeHost:
 
     def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
         return self.pod_dir(pod_uid) / "volumes" / escape_plugin_name(plugin) / spec_name
+
+    def get_pod_device_path(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        return self.pod_dir(pod_uid) / "volumeDevices" / escape_plugin_name(plugin) / spec_name
 
     def get_plugin_dir(self, plugin: str) -> Path:
         return self.root / "plugins" / escape_plugin_name(plugin)
@@ -127,6 +135,9 @@ class ControllerVolumeHost:
         raise _not_on_a_controller("pod directories")
 
     def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
+        raise _not_on_a_controller("pod directories")
+
+    def get_pod_device_path(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
         raise _not_on_a_controller("pod directories")
 
     def get_plugin_dir(self, plugin: str) -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -127,7 +128,8 @@ class BlockVolumeMapper(ABC):
         """The symbolic link that leads the pod to the device."""
 
     @abstractmethod
-    async def map_pod_device(self, device_path: str) -> None: ...
+    async def map_pod_device(self, device_path: str) -> None:
+        """Makes the link. `device_path` is what `BlockVolumePlugin.set_up_device` gave."""
 
 
 class BlockVolumeUnmapper(ABC):
@@ -205,6 +207,23 @@ RecycleEventRecorder = Callable[[Literal["Normal", "Warning"], str], None]
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """A snapshot that the storage keeps: `size` is the least a volume restored from it must have, in bytes."""
+
+    handle: str
+    size: int
+    created: datetime
+
+
+@dataclass(frozen=True)
+class ContentSource:
+    """Where a new volume's content comes from: a snapshot, or (a clone) another volume; by the storage's own names."""
+
+    snapshot: str = ""
+    volume: str = ""
+
+
+@dataclass(frozen=True)
 class VolumeOptions:
     """What `new_provisioner` is to make. `parameters` and `mount_options` are the StorageClass's."""
 
@@ -214,6 +233,8 @@ class VolumeOptions:
     reclaim_policy: str = "Delete"
     mount_options: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    content: ContentSource | None = None
+    """What the volume holds at first; None: nothing."""
     selected_node: Node | None = None
     """Where the first pod will run (`WaitForFirstConsumer`), else None."""
 
@@ -354,10 +375,32 @@ class BlockVolumePlugin(VolumePlugin):
     """Its volumes can be given to pods as raw devices."""
 
     @abstractmethod
+    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+        """The block device of the volume on this node, links resolved; `device_path` is where it was attached, "" for a
+        volume that is not. Before any pod gets it. Raises `InvalidSpec` if the volume has no block device."""
+
+    @abstractmethod
     def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> BlockVolumeMapper: ...
 
     @abstractmethod
     def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> BlockVolumeUnmapper: ...
+
+
+class SnapshottableVolumePlugin(VolumePlugin):
+    """Its volumes can be kept as they are at one moment. Volumes go by the names that `get_volume_name` gives."""
+
+    @abstractmethod
+    async def create_snapshot(self, volume_name: str, name: str) -> Snapshot:
+        """Takes the snapshot `name`; the same one when called again. A volume in use is kept as after a power failure
+        at that moment, or better. Raises `VolumeNotFound`."""
+
+    @abstractmethod
+    async def get_snapshot(self, handle: str) -> Snapshot:
+        """A snapshot that the storage has already. Raises `SnapshotNotFound`."""
+
+    @abstractmethod
+    async def delete_snapshot(self, handle: str) -> None:
+        """When this returns, the snapshot is gone; success if it was. Volumes restored from it are not touched."""
 
 
 class ExpandableVolumePlugin(VolumePlugin):

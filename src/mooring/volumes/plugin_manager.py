@@ -24,6 +24,7 @@ from mooring.volumes.interfaces import (
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
+    SnapshottableVolumePlugin,
     VolumePlugin,
 )
 from mooring.volumes.names import attachable_volume_name, pod_volume_name
@@ -130,6 +131,12 @@ class PluginManager:
 
     def find_provisionable_plugin_by_name(self, name: str) -> ProvisionableVolumePlugin:
         return _must_be(self.find_plugin_by_name(name), ProvisionableVolumePlugin, "provisionable")
+
+    def find_snapshottable_plugin_by_spec(self, spec: VolumeSpec) -> SnapshottableVolumePlugin:
+        return _must_be(self.find_plugin_by_spec(spec), SnapshottableVolumePlugin, "able to take snapshots")
+
+    def find_snapshottable_plugin_by_name(self, name: str) -> SnapshottableVolumePlugin:
+        return _must_be(self.find_plugin_by_name(name), SnapshottableVolumePlugin, "able to take snapshots")
 
     def volume_limits(self) -> dict[str, int]:
         """How many volumes of each plugin this node takes, of those that know a limit."""

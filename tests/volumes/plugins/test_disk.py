@@ -157,7 +157,6 @@ async def test_delays_of_the_class_become_the_disks(disks: DiskPlugin, tmp_path:
         (claim("0"), "asks for '0'"),
         (claim("much"), "asks for 'much'"),
         (claim(access_modes=("ReadWriteMany",)), "ReadWriteMany"),
-        (claim(volume_mode="Block"), "Block"),
         (claim(data_source={"kind": "VolumeSnapshot"}), "dataSource"),
     ],
 )

@@ -13,7 +13,7 @@ log = structlog.get_logger("node-agent")
 def remove_pod_directory(root: Path, uid: str) -> bool:
     """Whether it is gone. Only after the runtime and the volume plugins have removed what was theirs."""
     directory = root / "pods" / uid
-    parents = [directory, directory / "volumes", directory / "plugins"]
+    parents = [directory, directory / "volumes", directory / "volumeDevices", directory / "plugins"]
     inner = [path for parent in parents[1:] for path in parent.glob("*")]
     for path in [*inner, *reversed(parents)]:
         try:

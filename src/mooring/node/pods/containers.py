@@ -125,13 +125,13 @@ def _command(container: Container, image: Image | None) -> tuple[str, ...]:
 
 
 def _mounts(container: Container, variables: Mapping[str, str]) -> tuple[ContainerMount, ...]:
-    if container.volume_devices:
-        raise config_problem(f"container {container.name}: raw block volumes (volumeDevices) are not supported yet")
+    devices = (ContainerMount(device.name, device.device_path) for device in container.volume_devices)
     # Outer paths first, so that a mount inside another one's path is not hidden by it.
-    return tuple(
+    volumes = (
         ContainerMount(mount.name, mount.mount_path, mount.read_only, _sub_path(container, mount, variables))
         for mount in sorted(container.volume_mounts, key=lambda mount: mount.mount_path)
     )
+    return (*volumes, *devices)
 
 
 def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> str:

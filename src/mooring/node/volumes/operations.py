@@ -6,6 +6,8 @@ or anything else); what is then known of the mount is in the `WantedVolume`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 import structlog
 
@@ -15,7 +17,13 @@ from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, Volum
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.exclusivity import is_one_pod_only
-from mooring.volumes.interfaces import AttachableVolumePlugin, DeviceMountableVolumePlugin, Mounter, VolumePlugin
+from mooring.volumes.interfaces import (
+    AttachableVolumePlugin,
+    BlockVolumePlugin,
+    DeviceMountableVolumePlugin,
+    Mounter,
+    VolumePlugin,
+)
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -37,7 +45,8 @@ class Operations:
             unique_name,
             self._plugins.find_plugin_by_spec(spec).get_plugin_name(),
             attachable=self._plugins.find_attachable_plugin_by_spec(spec) is not None,
-            has_device=self._plugins.find_device_mountable_plugin_by_spec(spec) is not None,
+            has_device=spec.block or self._plugins.find_device_mountable_plugin_by_spec(spec) is not None,
+            block=spec.block,
         )
 
     def requires_remount(self, volume: WantedVolume) -> bool:
@@ -49,31 +58,47 @@ class Operations:
         spec = next((want.spec for want in volume.wants.values() if want.starting), None)
         if spec is None:
             return
+        if volume.record.block:
+            await self._set_up_device(volume, spec, permission)
+            return
         plugin = self._device_plugin(volume)
         _refuse_mount_options(spec, plugin)
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
         mounter = plugin.new_device_mounter()
         path = mounter.get_device_mount_path(spec)
-        device = DeviceRecord(path, *((permission.attachment_uid, permission.node_uid) if permission else ()))
-        self._save(volume, device=device)
+        self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.UNCERTAIN
         await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
 
+    async def _set_up_device(self, volume: WantedVolume, spec: VolumeSpec, permission: Permission | None) -> None:
+        """Finds the device that pods get as it is; nothing is mounted."""
+        plugin = self._block_plugin(volume)
+        device_path = await self._attached_device(plugin, spec, permission) if permission else ""
+        device = await plugin.set_up_device(spec, device_path)
+        self._save(volume, device=_device_record(device, permission))
+        volume.device = Presence.PRESENT
+        log.info("device set up", volume=volume.record.unique_name, device=device)
+
     async def unmount_device(self, volume: WantedVolume) -> None:
         """Unmounts the device, when nothing else shows it any more."""
-        device, plugin = volume.record.device, self._device_plugin(volume)
+        device = volume.record.device
         assert device is not None
+        if not volume.record.block:
+            await self._unmount_device(volume, device)
+        self._save(volume, device=None)
+        volume.device, volume.stale = Presence.ABSENT, False
+        log.info("device released", volume=volume.record.unique_name, path=device.mount_path)
+
+    async def _unmount_device(self, volume: WantedVolume, device: DeviceRecord) -> None:
+        plugin = self._device_plugin(volume)
         references = await plugin.get_device_mount_refs(device.mount_path)
         if references:
             raise VolumeError(
                 f"device of {volume.record.unique_name} is still mounted at {', '.join(references)}: unmount it there"
             )
         await plugin.new_device_unmounter().unmount_device(device.mount_path)
-        self._save(volume, device=None)
-        volume.device, volume.stale = Presence.ABSENT, False
-        log.info("device unmounted", volume=volume.record.unique_name, path=device.mount_path)
 
     async def set_up(self, volume: WantedVolume, pod_uid: str) -> None:
         """Gives the volume to one pod. A remount that fails leaves what the pod has."""
@@ -82,28 +107,44 @@ class Operations:
             return
         plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
         self._refuse(volume, want, plugin)
-        mounter = plugin.new_mounter(want.spec, want.pod)
-        await self._can_mount(mounter, want)
+        path, set_up = await self._way_to_pod(volume, want, plugin)
         if pod_uid not in volume.wants or not want.starting:
             return
         volume.outdated.discard(pod_uid)
-        pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, mounter.get_path())}
+        pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, path)}
         self._save(volume, pods=pods)
         volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
         try:
-            context = want.pod.spec.security_context
-            await mounter.set_up(context.fs_group if context else None)
+            await set_up()
         except Exception:
             volume.outdated.add(pod_uid)
             raise
         volume.pods[pod_uid] = Presence.PRESENT
-        log.info("volume set up", volume=volume.record.unique_name, pod=want.pod.key, path=mounter.get_path())
+        log.info("volume set up", volume=volume.record.unique_name, pod=want.pod.key, path=path)
+
+    async def _way_to_pod(
+        self, volume: WantedVolume, want: Want, plugin: VolumePlugin
+    ) -> tuple[str, Callable[[], Awaitable[None]]]:
+        """Where the pod finds the volume, and what puts it there."""
+        if volume.record.block:
+            mapper = self._block_plugin(volume).new_block_volume_mapper(want.spec, want.pod)
+            device = volume.record.device
+            assert device is not None
+            return mapper.get_pod_device_map_path(), lambda: mapper.map_pod_device(device.mount_path)
+        mounter = plugin.new_mounter(want.spec, want.pod)
+        await self._can_mount(mounter, want)
+        context = want.pod.spec.security_context
+        return mounter.get_path(), lambda: mounter.set_up(context.fs_group if context else None)
 
     async def tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
         """Takes the volume from one pod."""
         record = volume.record.pods[pod_uid]
-        plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
-        await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
+        if volume.record.block:
+            unmapper = self._block_plugin(volume).new_block_volume_unmapper(record.spec_name, pod_uid)
+            await unmapper.unmap_pod_device()
+        else:
+            plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+            await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
         self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
         volume.pods.pop(pod_uid, None)
         volume.outdated.discard(pod_uid)
@@ -119,6 +160,12 @@ class Operations:
             raise VolumeError(
                 f"volume plugin {volume.record.plugin} cannot mount devices any more: install its version"
             )
+        return plugin
+
+    def _block_plugin(self, volume: WantedVolume) -> BlockVolumePlugin:
+        plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+        if not isinstance(plugin, BlockVolumePlugin):
+            raise InvalidSpec(f"plugin {volume.record.plugin} cannot give pods raw devices: use volumeMode Filesystem")
         return plugin
 
     async def _attached_device(self, plugin: VolumePlugin, spec: VolumeSpec, permission: Permission) -> str:
@@ -142,6 +189,10 @@ class Operations:
         others = [other for uid, other in volume.wants.items() if uid != want.pod.uid and volume.holds(uid)]
         if others and is_one_pod_only(want.spec):
             raise VolumeError(f"the volume is ReadWriteOncePod and in use by pod {others[0].pod.key}")
+
+
+def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
+    return DeviceRecord(path, *((permission.attachment_uid, permission.node_uid) if permission else ()))
 
 
 def _refuse_mount_options(spec: VolumeSpec, plugin: VolumePlugin) -> None:

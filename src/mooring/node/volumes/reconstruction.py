@@ -27,7 +27,7 @@ async def reconstruct(
     """All volumes of this node by unique name. Nothing is changed by it."""
     found = {record.unique_name: record for record in known}
     for record in scan(root, tuple(found.values()), tuple(table)):
-        named = await _named(record, plugins) if record.pods else record
+        named = await _named(record, plugins) if record.pods and not record.block else record
         found[named.unique_name] = _attachable(_joined(found.get(named.unique_name), named), plugins)
     return found
 

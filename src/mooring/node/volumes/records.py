@@ -25,7 +25,8 @@ log = structlog.get_logger("node-agent")
 
 
 class DeviceRecord(msgspec.Struct, frozen=True):
-    """A device that is mounted, or about to be. The VolumeAttachment's and the Node's uid are "" if nobody knows."""
+    """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the device), or about
+    to be. The VolumeAttachment's and the Node's uid are "" if nobody knows."""
 
     mount_path: str
     attachment_uid: str = ""
@@ -46,6 +47,8 @@ class VolumeRecord(msgspec.Struct, frozen=True):
     plugin: str
     attachable: bool = False
     has_device: bool = False
+    block: bool = False
+    """Pods get the raw device; nothing of it is mounted."""
     device: DeviceRecord | None = None
     pods: dict[str, PodRecord] = {}
 
@@ -93,9 +96,9 @@ def scan(root: Path, records: Iterable[VolumeRecord], table: Iterable[Mount]) ->
     paths = {record.device.mount_path for record in known if record.device}
     pods = {(uid, escape_plugin_name(record.plugin), p.spec_name) for record in known for uid, p in record.pods.items()}
     found = [_unknown_device(root, mount.mount_point) for mount in table if mount.mount_point not in paths]
-    found += [
-        _unknown_pod_volume(path) for path in sorted(root.glob("pods/*/volumes/*/*")) if _pod_key(path) not in pods
-    ]
+    for kind in ("volumes", "volumeDevices"):
+        paths_of_pods = sorted(root.glob(f"pods/*/{kind}/*/*"))
+        found += [_unknown_pod_volume(path) for path in paths_of_pods if _pod_key(path) not in pods]
     return [_completed(by_name.get(record.unique_name), record) for record in found if record is not None]
 
 
@@ -124,4 +127,5 @@ def _unknown_pod_volume(path: Path) -> VolumeRecord:
     uid, directory, spec_name = _pod_key(path)
     plugin = unescape_plugin_name(directory)
     name = pod_volume_name(plugin, uid, spec_name)
-    return VolumeRecord(name, plugin, pods={uid: PodRecord(spec_name, str(path))})
+    block = path.parents[1].name == "volumeDevices"
+    return VolumeRecord(name, plugin, block=block, pods={uid: PodRecord(spec_name, str(path))})

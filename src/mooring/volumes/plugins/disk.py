@@ -19,6 +19,7 @@ from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
     AttachCapabilities,
+    BlockVolumePlugin,
     DeletableVolumePlugin,
     ExpandableVolumePlugin,
     PersistentVolumePlugin,
@@ -30,6 +31,7 @@ from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_d
 from mooring.volumes.plugins.disk_mount import DiskMounter
 from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
+from mooring.volumes.pod_device import PodDevice, block_device
 from mooring.volumes.pod_directory import BindUnmounter
 from mooring.volumes.spec import VolumeSpec
 
@@ -40,6 +42,7 @@ class DiskPlugin(
     ProvisionableVolumePlugin,
     DeletableVolumePlugin,
     ExpandableVolumePlugin,
+    BlockVolumePlugin,
 ):
     """The plugin. Its array is the same for all processes of a machine that have the same setting."""
 
@@ -104,13 +107,24 @@ class DiskPlugin(
         return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     def new_provisioner(self, options: VolumeOptions) -> DiskProvisioner:
-        return DiskProvisioner(self._array, options)
+        return DiskProvisioner(self._array, options, gives_devices=self._formats)
 
     def new_deleter(self, spec: VolumeSpec) -> DiskDeleter:
         return DiskDeleter(self._array, disk_source(spec))
 
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
         return (await blocking(self._array.expand, disk_source(spec).disk, new_size)).size
+
+    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+        device = block_device(device_path, spec.name)
+        await self.new_attacher().verify_device(spec, device)
+        return device
+
+    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
+        return PodDevice(self._host, PLUGIN_NAME, spec.name, pod.uid)
+
+    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
+        return PodDevice(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         directory = str(device_mount_directory(self._host))

@@ -24,14 +24,17 @@ MIB = 1024 * 1024
 class DiskProvisioner(Provisioner):
     """Makes the disk `options.pv_name`."""
 
-    def __init__(self, array: DiskArray, options: VolumeOptions) -> None:
+    def __init__(self, array: DiskArray, options: VolumeOptions, gives_devices: bool) -> None:
         self._array = array
+        self._gives_devices = gives_devices
         self._options = options
 
     async def provision(self) -> PersistentVolume:
         given = parameters(self._options.parameters)
         claim = self._options.claim
         _refuse_impossible(claim, given)
+        if claim.spec.volume_mode == "Block" and not self._gives_devices:
+            raise InvalidSpec(f"claim {claim.key} wants volumeMode Block, but disks are directories here: run as root")
         size = requested_size(claim)
         disk = await blocking(self._array.create, self._options.pv_name, size, given.exclusive, given.delays)
         return _persistent_volume(self._options, given, disk.size)
@@ -70,8 +73,6 @@ def _refuse_impossible(claim: PersistentVolumeClaim, given: Parameters) -> None:
             f"claim {claim.key} wants {', '.join(sorted(shared))}, but the disks of its StorageClass are exclusive to "
             f'one node: ask for ReadWriteOnce, or use a class with the parameter exclusive: "false"'
         )
-    if claim.spec.volume_mode == "Block":
-        raise InvalidSpec(f"claim {claim.key} wants volumeMode Block, which {PLUGIN_NAME} has not: use Filesystem")
     if claim.spec.data_source is not None:
         raise InvalidSpec(f"claim {claim.key} has a dataSource, which {PLUGIN_NAME} cannot copy from: remove it")
 
@@ -87,6 +88,10 @@ def _persistent_volume(options: VolumeOptions, given: Parameters, size: int) -> 
             storage_class_name=options.claim.spec.storage_class_name or "",
             volume_mode=options.claim.spec.volume_mode,
             mount_options=options.mount_options,
-            flex_volume=FlexVolumeSource(driver=PLUGIN_NAME, fs_type=given.fs_type, options=flex_options),
+            flex_volume=FlexVolumeSource(
+                driver=PLUGIN_NAME,
+                fs_type="" if options.claim.spec.volume_mode == "Block" else given.fs_type,
+                options=flex_options,
+            ),
         ),
     )

@@ -16,6 +16,7 @@ from mooring.kube.objects import LocalVolumeSource, ObjectMeta, PersistentVolume
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
+    BlockVolumePlugin,
     DeviceMountableVolumePlugin,
     DeviceMounter,
     DeviceUnmounter,
@@ -23,6 +24,7 @@ from mooring.volumes.interfaces import (
     RecyclableVolumePlugin,
     RecycleEventRecorder,
 )
+from mooring.volumes.pod_device import PodDevice, block_device
 from mooring.volumes.pod_directory import BindMounter, BindUnmounter
 from mooring.volumes.scrub import may_recycle, scrub
 from mooring.volumes.spec import VolumeSpec
@@ -56,7 +58,7 @@ class LocalDeviceMounter(DeviceMounter, DeviceUnmounter):
         await self._host.mounts.remove_mount_point(device_mount_path)
 
 
-class LocalPlugin(DeviceMountableVolumePlugin, PersistentVolumePlugin, RecyclableVolumePlugin):
+class LocalPlugin(DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolumePlugin, RecyclableVolumePlugin):
     """The plugin."""
 
     _host: VolumeHost
@@ -98,6 +100,17 @@ class LocalPlugin(DeviceMountableVolumePlugin, PersistentVolumePlugin, Recyclabl
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> BindUnmounter:
         return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
+
+    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+        source = _source(spec)
+        _mode_of(source.path, spec.name)
+        return block_device(source.path, spec.name)
+
+    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
+        return PodDevice(self._host, PLUGIN_NAME, spec.name, pod.uid)
+
+    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
+        return PodDevice(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         spec = PersistentVolumeSpec(local=LocalVolumeSource(path=mount_path))
