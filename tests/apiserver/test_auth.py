@@ -139,6 +139,22 @@ def test_a_node_reports_and_removes_its_own_pods_only(serve):
     serve(story)
 
 
+def test_a_node_creates_mirrors_of_its_own_static_pods_and_no_other_pods(serve):
+    async def story(api):
+        node = api.acting_as(node_user("n1"))
+
+        def pod(name, place, annotations):
+            spec = {"nodeName": place, "containers": [{"name": "c", "image": "i"}]}
+            return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+        mirror = {"kubernetes.io/config.mirror": "hash"}
+        await node.create(PODS, pod("a", "n1", mirror))
+        for refused in (pod("b", "n2", mirror), pod("c", "n1", {}), pod("d", "", mirror)):
+            await api.refused(403, node.create(PODS, refused))
+
+    serve(story)
+
+
 def test_a_node_tells_events(serve):
     async def story(api):
         node = api.acting_as(node_user("n1"))

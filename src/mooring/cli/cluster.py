@@ -89,10 +89,12 @@ def down(data_dir: str | None) -> None:
 
 @click.command()
 @DATA_DIR
+@click.option("--volumes", is_flag=True, help="How full each pod's volumes are, instead.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-def status(data_dir: str | None, output: str) -> None:
+def status(data_dir: str | None, volumes: bool, output: str) -> None:
     """Show nodes, claims, pods and volumes once."""
     from mooring.cluster.layout import open_layout
+    from mooring.cluster.usage import usage
     from mooring.cluster.view import as_json, sections, table, take
     from mooring.kube import config
     from mooring.kube.errors import Unreachable
@@ -104,15 +106,15 @@ def status(data_dir: str | None, output: str) -> None:
     async def read() -> None:
         client = config.load(layout.kubeconfig)
         try:
-            snapshot = await take(client)
+            shown = await usage(client) if volumes else sections(await take(client))
         except Unreachable:
             fail(f"the cluster in {layout.root} does not answer: start it with `mooring up`")
         finally:
             await client.close()
         if output == "json":
-            click.echo(json.dumps(as_json(snapshot), indent=2))
+            click.echo(json.dumps(as_json(shown), indent=2))
         else:
-            click.echo("\n\n".join(table(header, rows) for header, rows in sections(snapshot)))
+            click.echo("\n\n".join(table(header, rows) for header, rows in shown))
 
     asyncio.run(read())
 

@@ -66,7 +66,11 @@ def volume_of(record: VolumeAttachment) -> str:
     return record.metadata.annotations.get(VOLUME_NAME) or record.spec.source.persistent_volume_name or ""
 
 
-def sections(snapshot: Snapshot) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+Section = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""A table: its header and its rows."""
+
+
+def sections(snapshot: Snapshot) -> list[Section]:
     """Tables: header and rows."""
     pods_on = [pod.spec.node_name for pod in snapshot.pods]
     nodes = [_node_row(node, pods_on.count(node.name)) for node in snapshot.nodes]
@@ -88,13 +92,13 @@ def _node_row(node: Node, pods: int) -> tuple[str, ...]:
     return (node.name, node_state(node), *(str(count) for count in counts))
 
 
-def as_json(snapshot: Snapshot) -> dict[str, Any]:
+def as_json(tables: Sequence[Section]) -> dict[str, Any]:
     """The same for scripts."""
     return {
         header[0].lower() + "s": [
             {k.lower().replace(" ", "_"): v for k, v in zip(header, row, strict=True)} for row in rows
         ]
-        for header, rows in sections(snapshot)
+        for header, rows in tables
     }
 
 
