@@ -24,6 +24,7 @@ from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import ConfigMap, Node, Object, Pod, Service, StatefulSet
+from mooring.node.network import claimed
 from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.disk_array import DiskArray
 
@@ -174,8 +175,9 @@ class Stage:
         return result
 
     def leftovers(self) -> list[str]:
-        """What of the cluster is still on this machine: mounts, loop devices, processes."""
+        """What of the cluster is still on this machine: mounts, loop devices, processes, addresses of pods."""
         root = str(self.layout.root)
+        nodes = [node for node in self.layout.nodes.glob("*") if node.is_dir()]
         found = [
             f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines() if root in line
         ]
@@ -185,7 +187,7 @@ class Stage:
         for process in Path("/proc").glob("[0-9]*"):
             if int(process.name) != os.getpid() and root in _command_line(process):
                 found.append(f"process {process.name}: {_command_line(process)[:80]}")
-        return found
+        return found + [f"pod network of {node.name}" for node in nodes if claimed(node)]
 
 
 def _command_line(process: Path) -> str:

@@ -62,6 +62,11 @@ def release(root: Path) -> bool:
         return False
 
 
+def claimed(root: Path) -> bool:
+    """Whether the node has a part of the addresses. Blocks."""
+    return _label(root) in _claims()
+
+
 class NodeNetwork:
     """One node's part: gives out addresses, each to one pod at a time."""
 

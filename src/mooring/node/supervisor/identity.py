@@ -20,16 +20,26 @@ def take_on(user: str, groups: list[int], env: dict[str, str], *, no_new_privile
     uid = int(entry[2]) if entry else _number(name or "0", user)
     gid = _gid(group, user) if group else int(entry[3]) if entry else 0
     env.setdefault("HOME", entry[5] if entry and len(entry) > 5 and entry[5] else "/")
+    try:
+        _become(uid, gid, sorted({gid, *groups, *_memberships(entry[0] if entry else "")}))
+    except OSError as error:
+        raise ValueError(f"cannot become user {user!r} with groups {groups}: {error.strerror}") from error
+    if no_new_privileges:
+        syscalls.set_no_new_privileges()
+
+
+def _become(uid: int, gid: int, groups: list[int]) -> None:
     if uid:
         _own_standard_streams(uid)
-    if groups or gid or uid:
-        os.setgroups(sorted({gid, *groups, *_memberships(entry[0] if entry else "")}))
+    try:
+        os.setgroups(groups)
+    except PermissionError:
+        if uid or gid:  # root of a user namespace may have no other groups, and needs none
+            raise
     if gid:
         os.setgid(gid)
     if uid:
         os.setuid(uid)
-    if no_new_privileges:
-        syscalls.set_no_new_privileges()
 
 
 def _own_standard_streams(uid: int) -> None:
