@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.kube.reason import Reason
 from mooring.node.pods.facts import Facts, Memory, Restart
@@ -115,3 +117,27 @@ def test_the_time_of_a_condition_is_kept_while_it_does_not_change() -> None:
 def test_the_same_facts_give_the_same_status() -> None:
     known = facts(make_pod(), main=record())
     assert status_of(known) == status_of(known)
+
+
+def test_a_pod_has_no_address_before_its_sandbox_and_then_its_own() -> None:
+    assert "podIP" not in status_of(facts(make_pod()))
+    known = Facts(make_pod(), Sandbox(running=True, address="10.88.1.2", containers={"main": record()}), READY)
+    status = status_of(known)
+    assert (status["podIP"], status["podIPs"], status["hostIP"]) == ("10.88.1.2", [{"ip": "10.88.1.2"}], "10.0.0.1")
+
+
+def test_a_pod_is_ready_when_its_gates_are_open() -> None:
+    for gate, said in (("False", "False"), ("True", "True")):
+        pod = make_pod(conditions=(Condition(type="example.com/gate", status=gate),))
+        gated = replace(pod.spec, readiness_gates=({"conditionType": "example.com/gate"},))
+        status = status_of(facts(replace(pod, spec=gated), main=record()))
+        assert conditions(status)["Ready"] == said
+        assert conditions(status)["ContainersReady"] == "True"
+
+
+def test_last_words_and_deadlines_are_told() -> None:
+    ended = record(1, message="out of ideas")
+    status = status_of(facts(make_pod("Never"), main=ended))
+    assert state(status)["terminated"]["message"] == "out of ideas"
+    overdue = Facts(make_pod(), None, READY, overdue=True)
+    assert (status_of(overdue)["phase"], status_of(overdue)["reason"]) == ("Failed", "DeadlineExceeded")

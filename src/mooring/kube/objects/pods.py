@@ -141,6 +141,7 @@ class PodSpec(Struct, frozen=True):
     service_account_name: str = ""
     security_context: PodSecurityContext | None = None
     active_deadline_seconds: int | None = None
+    readiness_gates: tuple[dict[str, str], ...] = ()
     host_network: bool = False
     host_pid: bool = msgspec.field(default=False, name="hostPID")
     host_ipc: bool = msgspec.field(default=False, name="hostIPC")

@@ -42,6 +42,8 @@ async def handle(runtime: Runtime, target: Target, handler: Handler, timeout_s: 
             return await _handle(runtime, target, handler)
     except TimeoutError:
         return Outcome(False, f"no answer within {timeout_s:g} s")
+    except aiohttp.ClientConnectorError as error:
+        return Outcome(False, f"cannot connect to {error.host}:{error.port}: {error.os_error}")
     except (RuntimeFailure, OSError, aiohttp.ClientError, ValueError) as error:
         return Outcome(False, str(error) or type(error).__name__)
 

@@ -38,17 +38,17 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
     main = [_container_status(facts, memory, around, container) for container in pod.spec.containers]
     init = [_container_status(facts, memory, around, container) for container in pod.spec.init_containers]
     phase = _phase(facts, main, init)
-    address = (facts.sandbox.address if facts.sandbox else "") or around.address
     status: dict[str, Any] = {
         "phase": phase,
         "conditions": _conditions(facts, main, phase, around.now),
         "containerStatuses": main,
         "hostIP": around.address,
         "hostIPs": [{"ip": around.address}],
-        "podIP": address,
-        "podIPs": [{"ip": address}],
         "startTime": pod.status.start_time or around.now,
     }
+    if facts.sandbox is not None:
+        address = facts.sandbox.address or around.address
+        status |= {"podIP": address, "podIPs": [{"ip": address}]}
     if init:
         status["initContainerStatuses"] = init
     why = OVERDUE if facts.overdue else SHUTDOWN if facts.shutting_down else None
@@ -204,14 +204,23 @@ def _conditions(facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now
     unready = [status["name"] for status in main if not status["ready"]]
     why = _unready_reason(phase, unready)
     done = phase == "Succeeded" or initialized(facts)
+    gates = [] if unready else _closed_gates(pod)
+    closed = Reason("ReadinessGatesNotReady", f"conditions that are not true: {', '.join(gates)}")
     conditions = [
         ("Initialized", done, Reason("ContainersNotInitialized", "init containers have not all ended well")),
         ("ContainersReady", not unready, why),
-        ("Ready", not unready, why),
+        ("Ready", not unready and not gates, closed if gates else why),
     ]
     return [_condition(pod, kind, now, holds=holds, why=reason) for kind, holds, reason in conditions] + _disruption(
         facts, now
     )
+
+
+def _closed_gates(pod: Pod) -> list[str]:
+    """The conditions that others must make true before the pod is ready."""
+    held = {condition.type: condition.status for condition in pod.status.conditions}
+    wanted = [gate.get("conditionType", "") for gate in pod.spec.readiness_gates]
+    return [kind for kind in wanted if held.get(kind) != "True"]
 
 
 def _unready_reason(phase: str, unready: list[str]) -> Reason:
