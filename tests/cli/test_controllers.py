@@ -7,11 +7,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from wire import wired
-
 from mooring.apiserver import Server
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.objects import Lease
+from mooring.simulation.wire import wired
 
 
 def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_takes_over(

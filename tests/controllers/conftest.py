@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from array_double import Array, ArrayPlugin
-from wire import wired
 
 from mooring.apiserver import Server
+from mooring.simulation.array import Array, ArrayPlugin
+from mooring.simulation.wire import wired
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 

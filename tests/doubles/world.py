@@ -9,48 +9,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from array_double import DISK, Array, ArrayPlugin
 from machines import Machine
-from wire import Wire, admin, wired
 
 from mooring.apiserver import Server
-from mooring.controllers.attachdetach.controller import AttachDetachController
-from mooring.controllers.attacher.controller import AttacherController
-from mooring.controllers.binding.controller import BindingController
-from mooring.controllers.cleanup.controller import CleanupController
-from mooring.controllers.ephemeral.controller import EphemeralController
-from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
-from mooring.controllers.podgc.controller import PodGCController
-from mooring.controllers.provisioning.controller import ProvisioningController
-from mooring.controllers.replicaset.controller import ReplicaSetController
-from mooring.controllers.replicaset.deployment import DeploymentController
-from mooring.controllers.scheduling.controller import SchedulingController
-from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
-from mooring.kube.controller import Controller
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
-from mooring.volumes.host import ControllerVolumeHost, VolumeHost
+from mooring.simulation.array import DISK, Array, MakePlugins, array_plugins
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
+from mooring.simulation.wire import Wire, admin, wired
 from mooring.volumes.out_of_service import TAINT
-from mooring.volumes.plugin_manager import PluginManager
 
-ATTACHING = ("attachdetach", "attacher")
-PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral")
-WATCHING = ("nodelifecycle", "podgc")
 GRACE_S = 10.0
-BY_NAME: dict[str, type[Any]] = {
-    "attachdetach": AttachDetachController,
-    "attacher": AttacherController,
-    "binding": BindingController,
-    "cleanup": CleanupController,
-    "deployment": DeploymentController,
-    "ephemeral": EphemeralController,
-    "nodelifecycle": NodeLifecycleController,
-    "podgc": PodGCController,
-    "provisioning": ProvisioningController,
-    "replicaset": ReplicaSetController,
-    "scheduling": SchedulingController,
-    "statefulset": StatefulSetController,
-}
 
 
 class Process:
@@ -58,17 +27,15 @@ class Process:
 
     def __init__(self, world: World, names: Iterable[str], seed: int) -> None:
         self.wire = Wire(admin(world.server))
-        self.controllers = [self._make(world, name, seed) for name in names]
+        self.controllers = make_controllers(
+            names,
+            Client(self.wire),
+            make_plugins=world.make_plugins,
+            now=world.now,
+            random=lambda name: Random(f"{name} {seed}"),
+            grace_period=GRACE_S,
+        )
         self.tasks = [asyncio.create_task(each.run()) for each in self.controllers]
-
-    def _make(self, world: World, name: str, seed: int) -> Controller:
-        given: dict[str, Any] = {"now": world.now, "random": Random(f"{name} {seed}")}
-        if name in (*ATTACHING, "provisioning"):
-            given["plugins"] = world.make_plugins(ControllerVolumeHost(world.now))
-        if name == "nodelifecycle":
-            given["grace_period"] = GRACE_S
-        made: Controller = BY_NAME[name](Client(self.wire), **given)
-        return made
 
     async def kill(self) -> None:
         """Gone from one moment to the next, wherever each of them is."""
@@ -89,11 +56,11 @@ class World:
         self,
         root: Path,
         now: Callable[[], datetime],
-        make_plugins: Callable[[VolumeHost], PluginManager] | None = None,
+        make_plugins: MakePlugins | None = None,
     ) -> None:
         self.now = now
         self.array = Array()
-        self.make_plugins = make_plugins or (lambda host: PluginManager([ArrayPlugin(self.array)], host))
+        self.make_plugins = make_plugins or array_plugins(self.array)
         self.server = Server.in_memory(now=now, random=Random(1))
         self.api, _ = wired(self.server)
         self.machines = {f"n{i}": self._machine(f"n{i}", root) for i in range(3)}

@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from wire import Wire, wired
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
+from mooring.simulation.wire import Wire, wired
 
 
 class Api:

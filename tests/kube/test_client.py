@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from wire import request
 
 from mooring.kube import errors
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, StatefulSet
 from mooring.kube.transport import InProcess, Request, Response
+from mooring.simulation.wire import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from wire import request
-
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import ConfigMap
+from mooring.simulation.wire import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

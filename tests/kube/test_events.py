@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from wire import request
 
 from mooring.kube.events import PENDING, Recorder
 from mooring.kube.objects import Event, Node, ObjectMeta, Pod
 from mooring.kube.transport import Request, Response
+from mooring.simulation.wire import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
-from wire import request
 
 from mooring.kube.client import WatchEvent
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, ObjectMeta
 from mooring.kube.transport import Request, Response
+from mooring.simulation.wire import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 MAPS = "/configmaps"

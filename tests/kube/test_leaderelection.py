@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from wire import Wire, request, wired
 
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.leaderelection import LeaderElector, NotLeading, Timing
 from mooring.kube.objects import ConfigMap, Lease
+from mooring.simulation.wire import Wire, request, wired
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mooring.simulation.array import ArrayPlugin
 from world import World
 
 from mooring.kube.objects import Pod
+from mooring.simulation.array import ArrayPlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain import explain

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from array_double import DISK
 from world import World
 
 from mooring.kube.objects import PersistentVolume, StorageClass
+from mooring.simulation.array import DISK
 
 Play = Callable[[Any], Any]
 

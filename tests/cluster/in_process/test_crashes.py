@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
-from world import ATTACHING, PLACING, WATCHING, Process, World
+from world import Process, World
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 AFTER = pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])

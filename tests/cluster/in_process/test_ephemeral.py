@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from world import ATTACHING, PLACING, WATCHING, World, claim_spec
+from world import World, claim_spec
 
 from mooring.kube.objects import PersistentVolumeClaim, Pod
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 

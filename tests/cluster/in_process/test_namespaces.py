@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from world import ATTACHING, PLACING, WATCHING, World, claim_spec, pod_spec
+from world import World, claim_spec, pod_spec
 
 from mooring.kube.objects import Namespace, PersistentVolumeClaim, Pod
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from world import ATTACHING, PLACING, WATCHING, World
+from world import World
 
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 EVERYTHING = (ATTACHING, PLACING, WATCHING, ("cleanup",))

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from wire import Fault, request
-from world import ATTACHING, PLACING, WATCHING, World, loses_power
+from world import World, loses_power
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
+from mooring.simulation.wire import Fault, request
 
 Play = Callable[[Any], Any]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from array_double import DISK, ArrayPlugin
 from world import World, loses_power
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim
+from mooring.simulation.array import DISK, ArrayPlugin
 from mooring.volumes.errors import StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager

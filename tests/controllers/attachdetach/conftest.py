@@ -9,13 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from wire import wired
 
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, ObjectMeta, PersistentVolume, VolumeAttachment
+from mooring.simulation.wire import wired
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, volume_attachment_name
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, taint_of
 from mooring.volumes.spec import VolumeSpec

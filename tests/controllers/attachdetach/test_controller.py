@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from array_double import Array, ArrayPlugin
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.kube.errors import NotFound
+from mooring.simulation.array import Array, ArrayPlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 

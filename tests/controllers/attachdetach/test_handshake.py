@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from wire import request
 
 from mooring.controllers.attachdetach import handshake
 from mooring.controllers.attachdetach.decide import Verdict
@@ -20,6 +19,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, Unreachable
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.reason import Reason
+from mooring.simulation.wire import request
 from mooring.volumes.names import DETACHING, NODE_UID
 
 Play = Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from array_double import DISK, ArrayPlugin, _Attacher
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.simulation.array import DISK, ArrayPlugin, _Attacher
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
 from mooring.volumes.interfaces import BulkVolumeVerifier
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from array_double import DISK
-
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.array import DISK
 
 Desk = Callable[[Any], Any]
 

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from wire import wired
 
 from mooring.apiserver import Server
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
+from mooring.simulation.wire import wired
 
 Story = Callable[[Client], Awaitable[None]]
 Play = Callable[[Story], None]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from array_double import DISK
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.simulation.array import DISK
 from mooring.volumes import scrub
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import ControllerVolumeHost

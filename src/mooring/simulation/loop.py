@@ -1,0 +1,222 @@
+"""A deterministic event loop: virtual time, one callback a step, chosen by whoever is asked; actors that stop anywhere.
+
+Guarantees:
+- Time stands while anything is ready, and then jumps to the next timer.
+- What runs next is decided by `choose` alone. Tasks and futures hash by the order of their creation, so that sets of
+  them (there are some in asyncio) have the same order in every run.
+- Nothing ready and no timer is a `Deadlock`; very many steps without time moving are a `Livelock`.
+- Threads, sockets, signals and processes of the real world are refused where they are asked for (`Escape`).
+- An `Actor` that is halted runs no callback any more, not even a `finally`: that is a `kill -9` at any await, or a
+  pause (a long garbage collection, a stopped machine) if it is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+from mooring.simulation.choices import Choose
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+"""The wall clock's time when a run begins."""
+LIVELOCK_STEPS = 200_000
+
+
+class Deadlock(Exception):
+    """Nothing is ready, and nothing ever will be."""
+
+
+class Livelock(Exception):
+    """Callbacks run on and on while no time passes."""
+
+
+class Escape(Exception):
+    """Something wanted to leave the simulation."""
+
+
+class Actor:
+    """Whatever lives and dies as one: its tasks, and all that these start. `skew` is its clock's error in seconds."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.halted = False
+        self.skew = 0.0
+        self.held: list[asyncio.Handle] = []
+        self.context = copy_context()
+        self.context.run(_ACTOR.set, self)
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
+        """A task of this actor."""
+        return asyncio.get_running_loop().create_task(work, name=name or self.name, context=self.context)
+
+    def resume(self) -> None:
+        """Goes on where it was halted."""
+        self.halted = False
+        held, self.held = self.held, []
+        for handle in held:
+            asyncio.get_running_loop().call_soon(_again, handle, context=self.context)
+
+    def now(self) -> datetime:
+        """Its wall clock."""
+        return START + timedelta(seconds=asyncio.get_running_loop().time() + self.skew)
+
+
+_ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
+
+
+def _again(handle: asyncio.Handle) -> None:
+    if not handle.cancelled():
+        handle._run()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+class _Task(asyncio.Task[Any]):
+    def __init__(self, number: int, *args: Any, **kwargs: Any) -> None:
+        self._number = number
+        super().__init__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Future(asyncio.Future[Any]):
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulationLoop(asyncio.BaseEventLoop):
+    """Run it as any loop. `choose` picks among the ready callbacks; `steps` counts them."""
+
+    _ready: Any
+    _scheduled: list[Any]
+    _clock_resolution: float
+
+    def __init__(self, choose: Choose) -> None:
+        super().__init__()
+        self._clock_resolution = 1e-9  # a jump lands exactly
+        self._choose = choose
+        self._time = 0.0
+        self._numbers = itertools.count(1)
+        self._still = 0
+        self.steps = 0
+        self.set_task_factory(self._make_task)
+        self.set_exception_handler(_raise_later)
+
+    def time(self) -> float:
+        return self._time
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(next(self._numbers), self)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Future[Any]:
+        number = next(self._numbers)
+        task = _Task(number, coroutine, loop=loop, **({"name": f"task {number}"} | given))
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        return task
+
+    def _run_once(self) -> None:
+        """One callback."""
+        ready = self._ready
+        if not ready:
+            self._jump()
+        handle = self._next(ready)
+        if handle is None or handle._cancelled:
+            return
+        actor: Actor | None = handle._context.get(_ACTOR)
+        if actor is not None and actor.halted:
+            actor.held.append(handle)
+            return
+        self.steps += 1
+        self._still += 1
+        if self._still > LIVELOCK_STEPS:
+            raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
+        handle._run()
+
+    def _next(self, ready: Any) -> Any:
+        count = len(ready)
+        if count < 2:
+            return ready.popleft() if ready else None
+        number = self._choose(count)
+        if not number:
+            return ready.popleft()
+        ready.rotate(-number)
+        handle = ready.popleft()
+        ready.rotate(number)
+        return handle
+
+    def _jump(self) -> None:
+        """To the next timer that still counts; all timers of that moment are ready then."""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and not ready:
+            timer: Any = heapq.heappop(scheduled)
+            timer._scheduled = False
+            if timer._cancelled:
+                continue
+            if timer._when > self._time:
+                self._time, self._still = timer._when, 0
+            ready.append(timer)
+            while scheduled and scheduled[0]._when <= self._time:
+                timer = heapq.heappop(scheduled)
+                timer._scheduled = False
+                ready.append(timer)
+        if not ready and not self._stopping:
+            raise Deadlock(f"at {self._time:.3f} s nothing is ready and no timer is set")
+
+    _stopping: bool
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is skipped when its time has come."""
+
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        raise Escape("call_soon_threadsafe: there are no threads in a simulation")
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:
+        raise Escape(f"run_in_executor: {func} wants a thread; bring a played part in its place")
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> NoReturn:
+        raise Escape("add_signal_handler: there are no signals in a simulation")
+
+    async def create_connection(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Escape("create_connection: there are no sockets in a simulation")
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Escape("create_server: there are no sockets in a simulation")
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Escape("subprocess_exec: there are no processes in a simulation")
+
+    async def subprocess_shell(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Escape("subprocess_shell: there are no processes in a simulation")
+
+
+def _raise_later(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waited for and nobody handled ends the run."""
+    error = context.get("exception")
+    if isinstance(error, (Deadlock, Livelock, Escape, AssertionError)):
+        raise error
+
+
+def end(loop: SimulationLoop, actors: list[Actor]) -> None:
+    """Ends every task, also those of halted actors, in the order of their creation; then closes the loop."""
+    for actor in actors:
+        actor.halted = False
+        for handle in actor.held:
+            loop.call_soon(_again, handle, context=actor.context)
+        actor.held = []
+    for _ in range(100):
+        pending = sorted((task for task in asyncio.all_tasks(loop)), key=hash)
+        if not pending:
+            break
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(pending, timeout=60))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()

@@ -1,0 +1,67 @@
+"""What happened in a run, one event after the other, in three layers.
+
+- *truth*: processes, mounts, attachments, writes to volumes, power: what really is, whatever the API says.
+- *store*: every committed write, with its resourceVersion.
+- *plan*: what users did, and which faults began and ended.
+
+The trace is hashed as it grows: two runs are the same if and only if their hashes are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened at `time` (virtual seconds), done by `actor`. `kind` is "layer.what"."""
+
+    number: int
+    time: float
+    actor: str
+    kind: str
+    fields: Mapping[str, Any]
+
+    def line(self) -> str:
+        """The event as one line of text."""
+        told = " ".join(f"{key}={value}" for key, value in self.fields.items() if not key.startswith("_"))
+        return f"{self.number:06d} {self.time:12.6f} {self.actor:<14} {self.kind:<16} {told}"
+
+
+Listener = Callable[[Event], None]
+
+
+class Trace:
+    """Collects events; keeps the newest. Fields whose names begin with `_` are for listeners, not for the text."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._hash = blake2b(digest_size=16)
+        self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
+        self.events: deque[Event] = deque(maxlen=KEPT)
+        self.counts: defaultdict[str, int] = defaultdict(int)
+        self.number = 0
+
+    def listen(self, kind: str, listener: Listener) -> None:
+        """Calls the listener with each event of that kind."""
+        self._listeners[kind].append(listener)
+
+    def __call__(self, actor: str, kind: str, /, **fields: Any) -> None:
+        """Notes an event."""
+        self.number += 1
+        event = Event(self.number, self._time(), actor, kind, fields)
+        self._hash.update(event.line().encode())
+        self.events.append(event)
+        self.counts[kind] += 1
+        for listener in self._listeners[kind]:
+            listener(event)
+
+    def digest(self) -> str:
+        """The hash of everything so far."""
+        return self._hash.hexdigest()
