@@ -22,6 +22,7 @@ ACCEPT_S = 12.0
 ROOT = Path(__file__).parents[2]
 MASKS = (
     (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),
+    (re.compile(r"snapcontent-[-0-9a-f]{36}"), "snapcontent-..."),
     (re.compile(r"\b[0-9a-f]{32,}\b"), "..."),
     (re.compile(r"-[a-z0-9]{10}(-[a-z0-9]{5})?(?=\s|$)"), "-..."),
     (re.compile(r"\bsince [-0-9T:Z]+"), "since"),
@@ -96,7 +97,7 @@ class Shell(NamedTuple):
 
     def clean(self) -> None:
         """Nothing that a script made is left."""
-        kinds = "deployments,statefulsets,pods,pvc,pv,configmaps,secrets"
+        kinds = "deployments,statefulsets,pods,volumesnapshots,pvc,pv,configmaps,secrets"
         self.run(f"kubectl delete {kinds} --all --wait=false")
         self.until("kubectl get deployments,statefulsets,pods,pvc,pv", "No resources found")
 

@@ -1,4 +1,4 @@
-"""What a new cluster is given: the default StorageClass."""
+"""What a new cluster is given: the default classes of volumes and of snapshots."""
 
 from __future__ import annotations
 
@@ -12,5 +12,15 @@ DEFAULT_STORAGE_CLASS: dict[str, Any] = {
     "provisioner": "mooring.dev/disk",
     "parameters": {"fsType": "ext4"},
     "reclaimPolicy": "Delete",
+    "allowVolumeExpansion": True,
     "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+DEFAULT_SNAPSHOT_CLASS: dict[str, Any] = {
+    "metadata": {
+        "name": "mooring-disk",
+        "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"},
+    },
+    "driver": "mooring.dev/disk",
+    "deletionPolicy": "Delete",
 }

@@ -47,14 +47,19 @@ def who_holds(device: str) -> list[str]:
 
 def who_mounts(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[str]:
     """For each mount namespace with a process in it: the mounts that `select` chooses from its table, in words."""
-    found: list[str] = []
+    found = mounts_everywhere(select)
+    return [f"mounted at {mount.mount_point} in the mount namespace of {describe_process(pid)}" for pid, mount in found]
+
+
+def mounts_everywhere(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[tuple[int, Mount]]:
+    """For each mount namespace with a process in it: that process, and each mount that `select` chooses."""
+    found: list[tuple[int, Mount]] = []
     for pid in _one_process_of_each_mount_namespace():
         try:
             table = read_mount_table(pid)
         except (*_GONE_OR_HIDDEN, OSError):
             continue
-        for mount in select(table):
-            found.append(f"mounted at {mount.mount_point} in the mount namespace of {describe_process(pid)}")
+        found += [(pid, mount) for mount in select(table)]
     return found
 
 

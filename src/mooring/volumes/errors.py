@@ -12,6 +12,7 @@
     │   ├── VolumeInUse               attached elsewhere; `nodes` says where
     │   ├── DeviceStillInUse          a detach was refused, because the node still uses the device
     │   ├── VolumeNotFound            the storage has no such volume
+    │   ├── SnapshotNotFound          nor such a snapshot
     │   └── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
     ├── DeviceNotAttached             the device did not appear on this node in time
     └── WrongDevice                   the device is there, but it is not this volume's
@@ -88,10 +89,6 @@ class VolumeInUse(StorageRefused):
         )
 
 
-class SnapshotNotFound(StorageRefused):
-    """The storage has no snapshot of that name."""
-
-
 class DeviceStillInUse(StorageRefused):
     """A detach was refused: the node still uses the device. `holders` says who, in words."""
 
@@ -102,6 +99,10 @@ class DeviceStillInUse(StorageRefused):
         super().__init__(
             f"volume {volume} cannot be detached from node {node}, which still uses it: {'; '.join(holders)}"
         )
+
+
+class SnapshotNotFound(StorageRefused):
+    """The storage has no snapshot of this name."""
 
 
 class VolumeNotFound(StorageRefused):

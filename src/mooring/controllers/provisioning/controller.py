@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from mooring.controllers.provisioning.content import content_of
 from mooring.controllers.provisioning.decide import is_to_be_deleted, is_to_be_recycled, volume_name, wants_volume
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.client import Client
@@ -83,6 +84,7 @@ class ProvisioningController(Controller):
                 reclaim_policy=storage_class.reclaim_policy,
                 mount_options=storage_class.mount_options,
                 parameters=storage_class.parameters,
+                content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
                 selected_node=await self._selected_node(claim),
             )
             made = await plugin.new_provisioner(options).provision()

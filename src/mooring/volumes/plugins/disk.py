@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
 from mooring.mounts.blocking import blocking
-from mooring.volumes.errors import InvalidSpec, PluginError
+from mooring.volumes.errors import InvalidSpec, PluginError, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -24,12 +24,15 @@ from mooring.volumes.interfaces import (
     ExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
+    Snapshot,
+    SnapshottableVolumePlugin,
     VolumeOptions,
 )
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
 from mooring.volumes.plugins.disk_mount import DiskMounter
 from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
+from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
 from mooring.volumes.pod_device import PodDevice, block_device
 from mooring.volumes.pod_directory import BindUnmounter
@@ -42,6 +45,7 @@ class DiskPlugin(
     ProvisionableVolumePlugin,
     DeletableVolumePlugin,
     ExpandableVolumePlugin,
+    SnapshottableVolumePlugin,
     BlockVolumePlugin,
 ):
     """The plugin. Its array is the same for all processes of a machine that have the same setting."""
@@ -63,6 +67,10 @@ class DiskPlugin(
         if "array" not in settings:
             raise PluginError(f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array")
         return DiskArray(Path(settings["array"]), settings.get("mode", "loop"))
+
+    @cached_property
+    def _snapshots(self) -> DiskSnapshots:
+        return DiskSnapshots(Path(self._host.settings(PLUGIN_NAME)["array"]), self._array, self._host.now)
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
@@ -107,13 +115,31 @@ class DiskPlugin(
         return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
 
     def new_provisioner(self, options: VolumeOptions) -> DiskProvisioner:
-        return DiskProvisioner(self._array, options, gives_devices=self._formats)
+        return DiskProvisioner(self._array, self._snapshots, options, gives_devices=self._formats)
 
     def new_deleter(self, spec: VolumeSpec) -> DiskDeleter:
         return DiskDeleter(self._array, disk_source(spec))
 
+    async def create_snapshot(self, volume_name: str, name: str) -> Snapshot:
+        return await blocking(self._snapshots.create, volume_name, name)
+
+    async def get_snapshot(self, handle: str) -> Snapshot:
+        return await blocking(self._snapshots.get, handle)
+
+    async def delete_snapshot(self, handle: str) -> None:
+        await blocking(self._snapshots.delete, handle)
+
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
         return (await blocking(self._array.expand, disk_source(spec).disk, new_size)).size
+
+    def requires_fs_resize(self) -> bool:
+        return self._formats
+
+    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        device = self._array.device(disk_source(spec).disk, self._host.node_name)
+        if device is None:
+            raise VolumeError(f"volume {spec.name} has no device on node {self._host.node_name}")
+        await self._host.mounts.resize(device, device_mount_path)
 
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
         device = block_device(device_path, spec.name)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -68,15 +68,22 @@ class DiskArray:
 
     # --- disks
 
-    def create(self, disk: str, size: int, exclusive: bool = True, delays: Delays = NO_DELAYS) -> Disk:
-        """Makes an empty disk of `size` bytes. Idempotent: an existing disk of at least that size is returned as it is.
-        Raises InvalidSpec if a smaller one, or one of the other kind, has that name."""
+    def create(
+        self,
+        disk: str,
+        size: int,
+        exclusive: bool = True,
+        delays: Delays = NO_DELAYS,
+        fill: Callable[[Path], None] | None = None,
+    ) -> Disk:
+        """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an existing disk of at least that
+        size is returned as it is. Raises InvalidSpec if a smaller one, or one of the other kind, has that name."""
         self._directory(disk).mkdir(parents=True, exist_ok=True)
         with self._locked(disk):
             record = self._read(disk)
             if record is None:
                 record = Disk(size, exclusive, delays)
-                self._devices.make_medium(self._medium(disk), size)
+                self._make(self._medium(disk), size, fill)
                 self._write(disk, record)
                 sync_directory(self._disks)
         if record.size < size or record.exclusive != exclusive:
@@ -84,6 +91,33 @@ class DiskArray:
                 f"there is another disk {disk} already: {_describe(record)}. Delete it or take another name"
             )
         return record
+
+    def _make(self, medium: Path, size: int, fill: Callable[[Path], None] | None) -> None:
+        if fill is None:
+            self._devices.make_medium(medium, size)
+        else:
+            fill(medium)
+            self._devices.grow_medium(medium, size)
+
+    @contextmanager
+    def still(self, disk: str) -> Generator[Path]:
+        """The disk's medium while nobody changes it: file systems on it are frozen. That is written down first, so that
+        whoever looks at the disk next thaws what a crash has left frozen. Raises VolumeNotFound."""
+        with self._locked(disk):
+            devices = self._devices.of(self._medium(disk))
+            self.get(disk)
+            write_durably(self._frozen(disk), b"")
+            try:
+                for device in devices:
+                    self._devices.freeze(device)
+                yield self._medium(disk)
+            finally:
+                self._thaw(disk)
+
+    def _thaw(self, disk: str) -> None:
+        for device in self._devices.of(self._medium(disk)):
+            self._devices.thaw(device)
+        unlink_durably(self._frozen(disk))
 
     def get(self, disk: str) -> Disk:
         """Raises VolumeNotFound."""
@@ -272,6 +306,9 @@ class DiskArray:
     def _record(self, disk: str) -> Path:
         return self._directory(disk) / "disk.json"
 
+    def _frozen(self, disk: str) -> Path:
+        return self._directory(disk) / "frozen"
+
     def _medium(self, disk: str) -> Path:
         return self._directory(disk) / self._devices.medium
 
@@ -285,6 +322,8 @@ class DiskArray:
         except FileNotFoundError:
             raise VolumeNotFound(disk) from None
         try:
+            if self._frozen(disk).exists():
+                self._thaw(disk)
             yield
         finally:
             os.close(descriptor)

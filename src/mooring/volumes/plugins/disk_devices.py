@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mooring.mounts import loop
 from mooring.mounts.errors import DeviceBusy
+from mooring.mounts.freeze import freeze, thaw
 from mooring.mounts.holders import describe_process, open_files, processes, who_mounts
 from mooring.mounts.interface import Mount
 
@@ -41,6 +42,14 @@ class DiskDevices(Protocol):
 
     def grown(self, device: str) -> None:
         """The device takes on the medium's new size."""
+        ...
+
+    def freeze(self, device: str) -> None:
+        """What was written is on the medium, and what is written waits until `thaw`, also if this process ends."""
+        ...
+
+    def thaw(self, device: str) -> None:
+        """Idempotent."""
         ...
 
     def remove(self, device: str) -> None:
@@ -74,6 +83,14 @@ class LoopDevices(DiskDevices):
     def grown(self, device: str) -> None:
         loop.set_capacity(device)
 
+    def freeze(self, device: str) -> None:
+        if not freeze(device):  # used as a raw device, or not at all
+            with open(device, "rb") as file:
+                os.fsync(file.fileno())
+
+    def thaw(self, device: str) -> None:
+        thaw(device)
+
     def remove(self, device: str) -> None:
         loop.remove(device)
 
@@ -99,6 +116,12 @@ class DirectoryDevices(DiskDevices):
         return os.path.realpath(device) == os.path.realpath(medium)
 
     def grown(self, device: str) -> None:
+        return
+
+    def freeze(self, device: str) -> None:
+        return
+
+    def thaw(self, device: str) -> None:
         return
 
     def remove(self, device: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from mooring.kube.objects import (
     FlexVolumeSource,
     ObjectMeta,
@@ -15,7 +18,8 @@ from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.exclusivity import SHARED_MODES
 from mooring.volumes.interfaces import Deleter, Provisioner, VolumeOptions
 from mooring.volumes.matching import PROVISIONED_BY
-from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_array import Disk, DiskArray
+from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, DiskSource, Parameters, parameters
 
 MIB = 1024 * 1024
@@ -24,8 +28,9 @@ MIB = 1024 * 1024
 class DiskProvisioner(Provisioner):
     """Makes the disk `options.pv_name`."""
 
-    def __init__(self, array: DiskArray, options: VolumeOptions, gives_devices: bool) -> None:
+    def __init__(self, array: DiskArray, snapshots: DiskSnapshots, options: VolumeOptions, gives_devices: bool) -> None:
         self._array = array
+        self._snapshots = snapshots
         self._gives_devices = gives_devices
         self._options = options
 
@@ -36,8 +41,15 @@ class DiskProvisioner(Provisioner):
         if claim.spec.volume_mode == "Block" and not self._gives_devices:
             raise InvalidSpec(f"claim {claim.key} wants volumeMode Block, but disks are directories here: run as root")
         size = requested_size(claim)
-        disk = await blocking(self._array.create, self._options.pv_name, size, given.exclusive, given.delays)
+        disk = await blocking(self._make, self._options.pv_name, size, given)
         return _persistent_volume(self._options, given, disk.size)
+
+    def _make(self, name: str, size: int, given: Parameters) -> Disk:
+        def make(fill: Callable[[Path], None] | None = None) -> Disk:
+            return self._array.create(name, size, given.exclusive, given.delays, fill)
+
+        content = self._options.content
+        return make() if content is None else self._snapshots.restore(content, name, size, make)
 
 
 class DiskDeleter(Deleter):
@@ -73,8 +85,6 @@ def _refuse_impossible(claim: PersistentVolumeClaim, given: Parameters) -> None:
             f"claim {claim.key} wants {', '.join(sorted(shared))}, but the disks of its StorageClass are exclusive to "
             f'one node: ask for ReadWriteOnce, or use a class with the parameter exclusive: "false"'
         )
-    if claim.spec.data_source is not None:
-        raise InvalidSpec(f"claim {claim.key} has a dataSource, which {PLUGIN_NAME} cannot copy from: remove it")
 
 
 def _persistent_volume(options: VolumeOptions, given: Parameters, size: int) -> PersistentVolume:

@@ -1,0 +1,67 @@
+"""What a new volume is to hold at first: the `dataSource` of its claim, by the storage's own names."""
+
+from __future__ import annotations
+
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects.snapshots import GROUP, VolumeSnapshot, VolumeSnapshotContent
+from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.interfaces import ContentSource, ProvisionableVolumePlugin, SnapshottableVolumePlugin
+from mooring.volumes.spec import VolumeSpec
+
+
+async def content_of(
+    client: Client,
+    claim: PersistentVolumeClaim,
+    claims: Informer[PersistentVolumeClaim],
+    volumes: Informer[PersistentVolume],
+    plugin: ProvisionableVolumePlugin,
+) -> ContentSource | None:
+    """None for a claim without dataSource. Raises InvalidSpec for one that cannot be, or not yet: it is tried again.
+
+    Snapshots are read live and not watched: a cluster need not know their kinds.
+    """
+    source = claim.spec.data_source
+    if not source:
+        return None
+    group, kind, name = source.get("apiGroup") or "", source.get("kind"), str(source.get("name"))
+    if not isinstance(plugin, SnapshottableVolumePlugin):
+        raise InvalidSpec(f"claim {claim.key} has a dataSource, and plugin {plugin.get_plugin_name()} copies nothing")
+    if (group, kind) == ("", "PersistentVolumeClaim"):
+        return _clone(claim, claims.get(f"{claim.namespace}/{name}"), name, volumes, plugin)
+    if (group, kind) == (GROUP, "VolumeSnapshot"):
+        return await _snapshot(client, claim, name, plugin.get_plugin_name())
+    raise InvalidSpec(f"claim {claim.key}: dataSource {kind} of group {group!r} is not known: name a VolumeSnapshot")
+
+
+def _clone(
+    claim: PersistentVolumeClaim,
+    original: PersistentVolumeClaim | None,
+    name: str,
+    volumes: Informer[PersistentVolume],
+    plugin: SnapshottableVolumePlugin,
+) -> ContentSource:
+    pv = volumes.get(original.spec.volume_name) if original is not None and original.spec.volume_name else None
+    if original is None or pv is None:
+        raise InvalidSpec(f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet")
+    spec = VolumeSpec.of_persistent_volume(pv)
+    if not plugin.can_support(spec):
+        raise InvalidSpec(f"claim {claim.key} is to be a copy of claim {name}, whose volume is of another storage")
+    return ContentSource(volume=plugin.get_volume_name(spec))
+
+
+async def _snapshot(client: Client, claim: PersistentVolumeClaim, name: str, driver: str) -> ContentSource:
+    snapshot = await client.find(VolumeSnapshot, name, claim.namespace)
+    bound = snapshot.status.bound_volume_snapshot_content_name if snapshot is not None else None
+    if snapshot is None or not snapshot.status.ready_to_use or bound is None:
+        raise InvalidSpec(f"VolumeSnapshot {claim.namespace}/{name} is not there or not ready to use yet")
+    content = await client.find(VolumeSnapshotContent, bound)
+    if content is None or content.status.snapshot_handle is None:
+        raise InvalidSpec(f"VolumeSnapshotContent {bound} of VolumeSnapshot {snapshot.key} is gone or not ready")
+    reference = content.spec.volume_snapshot_ref
+    if (reference.namespace, reference.name) != (snapshot.namespace, snapshot.name):
+        raise InvalidSpec(f"VolumeSnapshotContent {bound} is not of VolumeSnapshot {snapshot.key}")
+    if content.spec.driver != driver:
+        raise InvalidSpec(f"VolumeSnapshot {snapshot.key} is of driver {content.spec.driver}, the class of {driver}")
+    return ContentSource(snapshot=content.status.snapshot_handle)

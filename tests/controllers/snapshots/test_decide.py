@@ -1,0 +1,117 @@
+"""A snapshot's content is written before the storage is asked, and goes only after the storage has deleted it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.controllers.snapshots.decide import DEFAULT_CLASS, SNAPSHOT_FINALIZER, Act, class_of, content_body, decide
+from mooring.kube.objects import (
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
+)
+from mooring.kube.objects.snapshots import (
+    VolumeSnapshot,
+    VolumeSnapshotClass,
+    VolumeSnapshotContent,
+    VolumeSnapshotContentSource,
+    VolumeSnapshotContentSpec,
+    VolumeSnapshotContentStatus,
+    VolumeSnapshotSource,
+    VolumeSnapshotSpec,
+    VolumeSnapshotStatus,
+)
+from mooring.kube.reason import Reason
+
+
+def snapshot(
+    *, ready: bool = False, deleting: bool = False, held: bool = True, of_class: str | None = None, **source: Any
+) -> VolumeSnapshot:
+    metadata = ObjectMeta(
+        name="s",
+        namespace="ns",
+        uid="u",
+        deletion_timestamp="t" if deleting else None,
+        finalizers=(SNAPSHOT_FINALIZER,) if held else (),
+    )
+    given = source or {"persistent_volume_claim_name": "c"}
+    return VolumeSnapshot(
+        metadata=metadata,
+        spec=VolumeSnapshotSpec(source=VolumeSnapshotSource(**given), volume_snapshot_class_name=of_class),
+        status=VolumeSnapshotStatus(
+            ready_to_use=ready, bound_volume_snapshot_content_name="snapcontent-u" if ready else None
+        ),
+    )
+
+
+def content(*, ready: bool = False, uid: str = "u", policy: str = "Delete", name: str = "snapcontent-u") -> Any:
+    return VolumeSnapshotContent(
+        metadata=ObjectMeta(name=name),
+        spec=VolumeSnapshotContentSpec(
+            deletion_policy=policy,
+            source=VolumeSnapshotContentSource(volume_handle="v"),
+            volume_snapshot_ref=ObjectReference(namespace="ns", name="s", uid=uid),
+        ),
+        status=VolumeSnapshotContentStatus(ready_to_use=ready, snapshot_handle="h" if ready else None),
+    )
+
+
+def claim(phase: str = "Bound") -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="ns"), status=PersistentVolumeClaimStatus(phase=phase)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "held", "of", "act", "code"),
+    [
+        (snapshot(), None, None, Act.WAIT, "ClaimNotFound"),
+        (snapshot(), None, claim("Pending"), Act.WAIT, "ClaimNotBound"),
+        (snapshot(), None, claim(), Act.CREATE_CONTENT, "CreatingSnapshot"),
+        (snapshot(), content(), claim(), Act.TAKE, "Creating"),
+        (snapshot(), content(ready=True), None, Act.TELL, "SnapshotReady"),
+        (snapshot(ready=True), content(ready=True), None, Act.SETTLED, "SnapshotReady"),
+        (snapshot(), content(uid="another"), claim(), Act.WAIT, "SnapshotContentMismatch"),
+        (snapshot(volume_snapshot_content_name="kept"), None, None, Act.WAIT, "SnapshotContentMissing"),
+        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Act.TAKE, "Creating"),
+        (snapshot(deleting=True), content(ready=True), None, Act.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(ready=True, policy="Retain"), None, Act.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True), content(uid="another"), None, Act.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True), None, None, Act.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True, held=False), None, None, Act.SETTLED, "Deleted"),
+    ],
+)
+def test_the_next_step(
+    given: VolumeSnapshot, held: VolumeSnapshotContent | None, of: PersistentVolumeClaim | None, act: Act, code: str
+):
+    step = decide(given, held, of)
+    assert (step.act, step.reason.code) == (act, code)
+
+
+def a_class(name: str, driver: str = "d", *, default: bool = False) -> VolumeSnapshotClass:
+    annotations = {DEFAULT_CLASS: "true"} if default else {}
+    return VolumeSnapshotClass(metadata=ObjectMeta(name=name, annotations=annotations), driver=driver)
+
+
+def test_the_class_is_the_one_named_or_the_drivers_only_default():
+    classes = [a_class("a"), a_class("b", default=True), a_class("other", "x", default=True)]
+    assert class_of(snapshot(), classes, "d") is classes[1]
+    assert class_of(snapshot(of_class="a"), classes, "d") is classes[0]
+    for of_class, code in (("other", "SnapshotClassMismatch"), ("none", "SnapshotClassNotFound")):
+        told = class_of(snapshot(of_class=of_class), classes, "d")
+        assert isinstance(told, Reason)
+        assert told.code == code
+    for some in ([a_class("a")], [a_class("a", default=True), a_class("b", default=True)]):
+        told = class_of(snapshot(), some, "d")
+        assert isinstance(told, Reason)
+        assert told.code == "NoSnapshotClass"
+
+
+def test_the_content_names_the_volume_and_the_very_snapshot():
+    body = content_body(snapshot(), a_class("a"), "v")
+    assert body["spec"]["source"] == {"volumeHandle": "v"}
+    assert body["spec"]["volumeSnapshotRef"]["uid"] == "u"
+    assert body["metadata"]["finalizers"]
