@@ -78,6 +78,8 @@ class NodeProxy:
         )
         try:
             inner = await connect
+        except aiohttp.WSServerHandshakeError as error:
+            raise _refused(error.status, "") from error
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             raise _silent(node, error) from error
         async with inner:

@@ -114,7 +114,7 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
         if output == "json":
             click.echo(json.dumps(as_json(shown), indent=2))
         else:
-            click.echo("\n\n".join(table(header, rows) for header, rows in shown))
+            click.echo("\n\n".join(table(header, rows) for header, rows in shown) or "nothing to show")
 
     asyncio.run(read())
 
