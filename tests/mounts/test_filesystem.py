@@ -6,7 +6,7 @@ import pytest
 
 from mooring.mounts.commands import find_tool, run
 from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed, ToolMissing
-from mooring.mounts.filesystem import filesystem_type, interpret_blkid, probe
+from mooring.mounts.filesystem import ext_size, filesystem_type, interpret_blkid, probe
 from mooring.mounts.interface import Content, Probe
 
 
@@ -55,3 +55,14 @@ def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatc
 async def test_a_failed_command_shows_its_output_and_status():
     with pytest.raises(CommandFailed, match="exit status 3: no way"):
         await run("sh", "-c", "echo no way; exit 3")
+
+
+def test_the_size_of_an_ext_file_system_is_in_its_superblock():
+    superblock = bytearray(1024)
+    superblock[4:8] = (8192).to_bytes(4, "little")
+    superblock[24:28] = (2).to_bytes(4, "little")  # blocks of 4 KiB
+    assert ext_size(bytes(superblock)) == 8192 * 4096
+    superblock[336:340] = (1).to_bytes(4, "little")
+    assert ext_size(bytes(superblock)) == 8192 * 4096, "the high half counts with the feature 64bit only"
+    superblock[96:100] = (0x80).to_bytes(4, "little")
+    assert ext_size(bytes(superblock)) == (8192 + 2**32) * 4096

@@ -29,6 +29,7 @@ from mooring.volumes.interfaces import (
     Attacher,
     Attributes,
     Detacher,
+    ExpandableVolumePlugin,
     Mounter,
     Unmounter,
     VolumePlugin,
@@ -269,7 +270,7 @@ class PlayedAttacher(Attacher, Detacher):
         self._plugin.machine.mounts.discard(device_mount_path)
 
 
-class PlayedDisk(Played, AttachableVolumePlugin):
+class PlayedDisk(Played, AttachableVolumePlugin, ExpandableVolumePlugin):
     name = DISK
 
     def can_support(self, spec: VolumeSpec) -> bool:
@@ -292,6 +293,12 @@ class PlayedDisk(Played, AttachableVolumePlugin):
 
     def new_detacher(self) -> PlayedAttacher:
         return PlayedAttacher(self)
+
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
+        raise NotImplementedError
+
+    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        self.machine.act(f"grow {Path(device_mount_path).name}")
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
         return []

@@ -173,3 +173,72 @@ def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:
         await world.until(told)
 
     play(story)
+
+
+# --- growing
+
+
+async def claim_status(world: Any) -> Any:
+    return (await world.api.get(PersistentVolumeClaim, "c", "default")).status
+
+
+async def asked_to_grow(world: Any) -> None:
+    """As the resizer does when the storage has grown."""
+    await world.api.patch(PersistentVolume, "pv", {"spec": {"capacity": {"storage": "2Gi"}}})
+    pending = {"conditions": [{"type": "FileSystemResizePending", "status": "True"}]}
+    await world.api.patch(PersistentVolumeClaim, "c", {"status": pending}, "default", subresource="status")
+
+
+async def grown(world: Any) -> bool:
+    status = await claim_status(world)
+    return status.capacity.get("storage") == "2Gi" and not status.conditions
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_file_system_grows_when_its_claim_asks_for_it_mounted_or_not(play: Play, mounted: bool) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        await bound_volume(world)
+        if not mounted:
+            await asked_to_grow(world)
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        await world.create_pod(volumes=[volume])
+        await world.attach()
+
+        async def running() -> bool:
+            return await world.phase() == "Running"
+
+        await world.until(running)
+        if mounted:
+            assert "grow d1" not in world.machine.journal
+            await asked_to_grow(world)
+        await world.until(lambda: grown(world))
+        assert world.machine.journal.count("grow d1") == 1
+        await world.until(lambda: told(world))
+
+    play(story)
+
+
+async def told(world: Any) -> bool:
+    return "FileSystemResizeSuccessful" in [reason for reason, _ in await world.events()]
+
+
+def test_a_file_system_that_does_not_grow_is_told_and_tried_again(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        await bound_volume(world)
+        world.machine.failures["grow"] = OSError("resize2fs is not happy")
+        await asked_to_grow(world)
+        await world.create_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}])
+        await world.attach()
+
+        async def failed() -> bool:
+            return any("resize2fs is not happy" in message for _, message in await world.events())
+
+        await world.until(failed)
+        assert await world.phase() == "Running"
+        assert not await grown(world)
+        world.machine.failures.clear()
+        await world.until(lambda: grown(world))
+
+    play(story)

@@ -181,6 +181,21 @@ async def test_a_file_system_grows_with_its_device(device: str, folder: Path):
     assert os.statvfs(folder / "mnt").f_blocks > 1.5 * before
 
 
+async def test_a_file_system_that_is_smaller_than_its_device_grows_when_it_is_mounted(device: str, folder: Path):
+    await MOUNTS.format_and_mount(device, str(folder / "mnt"), "ext4")
+    (folder / "mnt" / "kept").write_text("kept")
+    before = os.statvfs(folder / "mnt").f_blocks
+    await MOUNTS.unmount(str(folder / "mnt"))
+    os.truncate(folder / "image", 2 * SIZE)
+    loop.set_capacity(device)
+    for _ in range(2):
+        await MOUNTS.format_and_mount(device, str(folder / "mnt"), "ext4")
+        assert os.statvfs(folder / "mnt").f_blocks > 1.5 * before
+        assert (folder / "mnt" / "kept").read_text() == "kept"
+        await MOUNTS.resize(device, str(folder / "mnt"))  # nothing is left to do: that takes no capability
+        await MOUNTS.unmount(str(folder / "mnt"))
+
+
 # --- mount points
 
 

@@ -119,6 +119,8 @@ def _node_may(node: str, route: Route) -> bool:
         return plural in _NODE_READS
     if plural == "events":
         return verb in ("create", "update", "patch")
+    if plural == "persistentvolumeclaims":  # a node tells that a file system has grown
+        return route.subresource == "status" and verb in ("update", "patch")
     if plural == "pods":
         return (route.subresource == "status" and verb in ("update", "patch")) or (
             not route.subresource and verb in ("create", "delete")

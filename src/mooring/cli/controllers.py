@@ -16,12 +16,14 @@ from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.ephemeral.controller import EphemeralController
+from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.replicaset.controller import ReplicaSetController, ReplicationControllerController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -67,12 +69,14 @@ FACTORIES: dict[str, Factory] = {
     "attacher": _with_plugins(AttacherController),
     "binding": _plain(BindingController),
     "provisioning": _with_plugins(ProvisioningController),
+    "expansion": _with_plugins(ExpansionController),
     "scheduling": _plain(SchedulingController),
     "statefulset": _plain(StatefulSetController),
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),
     "ephemeral": _plain(EphemeralController),
+    "snapshots": _with_plugins(SnapshotController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),

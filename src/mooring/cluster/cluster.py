@@ -27,19 +27,22 @@ from mooring.cluster import control, manifests
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.node_machine import NodeMachine
 from mooring.cluster.processes import Part, Running, load, save
+from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.sweep import sweep
 from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import StorageClass
+from mooring.kube.objects.apiextensions import CustomResourceDefinition
+from mooring.kube.objects.snapshots import VolumeSnapshotClass
 from mooring.volumes.plugins.disk_array import DiskArray
 
 log = structlog.get_logger(component="cluster")
 
 READY_S = 30.0
 ALL_CONTROLLERS = (
-    "attachdetach,attacher,binding,provisioning,scheduling,statefulset,"
-    "deployment,replicaset,replicationcontroller,ephemeral,nodelifecycle,podgc,cleanup"
+    "attachdetach,attacher,binding,provisioning,expansion,scheduling,statefulset,"
+    "deployment,replicaset,replicationcontroller,ephemeral,snapshots,nodelifecycle,podgc,cleanup"
 )
 
 RECYCLE_FLAGS = (
@@ -152,7 +155,7 @@ class Cluster:
         return wanted
 
     async def _until_ready(self, part: Part) -> None:
-        deadline = asyncio.get_running_loop().time() + READY_S
+        deadline, problem = asyncio.get_running_loop().time() + READY_S, ""
         while asyncio.get_running_loop().time() < deadline:
             if part.restarts:
                 break
@@ -163,16 +166,21 @@ class Cluster:
                     await self._install(client)
                     self._remember()
                     return
-                except KubeError:
-                    pass
+                except KubeError as error:
+                    problem = f": {error}"
                 finally:
                     await client.close()
             await asyncio.sleep(0.05)
-        raise ClusterError(f"the API server does not come up: see {self.layout.logs / 'apiserver.log'}")
+        raise ClusterError(f"the API server does not come up{problem}; see {self.layout.logs / 'apiserver.log'}")
 
     async def _install(self, client: Client) -> None:
+        for definition in DEFINITIONS:
+            with contextlib.suppress(AlreadyExists):
+                await client.create(CustomResourceDefinition, definition)
         with contextlib.suppress(AlreadyExists):
             await client.create(StorageClass, manifests.DEFAULT_STORAGE_CLASS)
+        with contextlib.suppress(AlreadyExists):
+            await client.create(VolumeSnapshotClass, manifests.DEFAULT_SNAPSHOT_CLASS)
 
     def _remember(self) -> None:
         self.layout.settings.write_text(json.dumps({"port": self.port, "nodes": self.options.nodes}))

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool, run
-from mooring.mounts.errors import FilesystemCheckFailed, FilesystemMismatch, MountsError, ProbeFailed
+from mooring.mounts.errors import CommandFailed, FilesystemCheckFailed, FilesystemMismatch, MountsError, ProbeFailed
 from mooring.mounts.interface import Content, Probe
 
 _MARGIN = 1024 * 1024
+_NOT_PERMITTED = "Permission denied to resize"
+_EXT_64BIT = 0x80
 _BLKID_FOUND, _BLKID_NOTHING = 0, 2
 _FSCK_FINE = 0, 1, 2, 3
 """Bits 1 and 2: errors were corrected, and that "the system should be rebooted", which concerns a mounted root only."""
@@ -29,6 +31,8 @@ class FilesystemType:
     check: tuple[str, ...] = ()
     """Empty: mounting it replays its log, and there is nothing more to do without a person."""
     grow: tuple[str, ...] = ()
+    check_whole: tuple[str, ...] = ()
+    """What must have gone well before `grow` of one that is not mounted. Empty: only a mounted one grows."""
 
 
 # mke2fs without -F: a second lock, as it refuses by itself to format what is in use.
@@ -40,6 +44,7 @@ TYPES = {
             make=(f"mkfs.{ext}", *_EXT_OPTIONS, "{device}"),
             check=(f"fsck.{ext}", "-p", "{device}"),
             grow=("resize2fs", "{device}"),
+            check_whole=(f"fsck.{ext}", "-f", "-p", "{device}"),
         )
         for ext in ("ext4", "ext3", "ext2")
     },
@@ -92,7 +97,11 @@ async def make_filesystem(device: str, fs_type: str) -> None:
 
 async def check_filesystem(device: str, fs_type: str) -> None:
     """Repairs what can be repaired without loss. Raises `FilesystemCheckFailed` if that is not everything."""
-    command = _fill_in(filesystem_type(fs_type).check, device)
+    await _check(filesystem_type(fs_type).check, device)
+
+
+async def _check(form: Sequence[str], device: str) -> None:
+    command = _fill_in(form, device)
     if not command:
         return
     status, output = await run(*command, ok=range(-64, 256))
@@ -101,21 +110,56 @@ async def check_filesystem(device: str, fs_type: str) -> None:
 
 
 async def prepare(device: str, fs_type: str, read_only: bool) -> None:
-    """Makes `device` ready to be mounted with `fs_type`: formatted if it is blank, checked if it is not."""
+    """Makes `device` ready to be mounted with `fs_type`: formatted if it is blank; if it is not, checked, and grown if
+    the device has become larger."""
     found = await probe(device)
     if found.content is Content.BLANK and not read_only:
         await make_filesystem(device, fs_type)
     elif found == Probe(Content.FILESYSTEM, fs_type):
         if not read_only:
             await check_filesystem(device, fs_type)
+            await _grow_unmounted(device, fs_type)
     else:
         what = "nothing, and is to be mounted read-only" if found.content is Content.BLANK else str(found)
         raise FilesystemMismatch(device, fs_type, what)
 
 
 async def grow_filesystem(device: str, mount_path: str, fs_type: str) -> None:
-    """Grows the mounted file system to the size of its device."""
-    await run(*_fill_in(filesystem_type(fs_type).grow, device, mount_path))
+    """Grows the mounted file system to the size of its device. Raises MountsError, with the way out, where the kernel
+    does not let this process do it."""
+    try:
+        await run(*_fill_in(filesystem_type(fs_type).grow, device, mount_path))
+    except CommandFailed as error:
+        if _NOT_PERMITTED not in error.output:
+            raise
+        raise MountsError(
+            f"the file system on {device} cannot grow while it is mounted: that takes CAP_SYS_RESOURCE, which this "
+            f"process does not have. It grows when it is mounted next: delete the pods that use it on this node"
+        ) from error
+
+
+async def _grow_unmounted(device: str, fs_type: str) -> None:
+    kind = filesystem_type(fs_type)
+    if kind.check_whole and await blocking(_has_room, device):
+        await _check(kind.check_whole, device)
+        await run(*_fill_in(kind.grow, device))
+
+
+def _has_room(device: str) -> bool:
+    """Whether a device is larger than the ext file system on it, by more than what may be left over at its end."""
+    with open(device, "rb", buffering=0) as file:
+        superblock = os.pread(file.fileno(), 1024, 1024)
+        size = file.seek(0, os.SEEK_END)
+    return size - ext_size(superblock) >= _MARGIN
+
+
+def ext_size(superblock: bytes) -> int:
+    """Pure: the size in bytes of the ext2, 3 or 4 file system with this superblock."""
+    (low, log_block, features, high) = (
+        int.from_bytes(superblock[offset : offset + 4], "little") for offset in (4, 24, 96, 336)
+    )
+    blocks = low + (high << 32 if features & _EXT_64BIT else 0)
+    return blocks * (1024 << log_block)
 
 
 def _fill_in(command: Sequence[str], device: str, path: str = "") -> list[str]:

@@ -175,7 +175,7 @@ class Agent:
             options.root_dir,
             plugins,
             mounts,
-            report=lambda pod, reason, message: self._recorder.event(pod, "Warning", reason, message),
+            report=self._recorder.event,
             pod_changed=self._pod_changed,
             content=self._content,
         )

@@ -411,5 +411,9 @@ class ExpandableVolumePlugin(VolumePlugin):
         """Grows the volume in the storage to at least `new_size` bytes; returns the real size. Runs on a controller."""
 
     def requires_fs_resize(self) -> bool:
-        """Whether a node must grow the file system afterwards."""
+        """Whether a node must grow the file system afterwards, with `expand_fs`."""
         return True
+
+    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        """Grows the file system that is mounted there to the size of its device. Idempotent. Runs on the node."""
+        raise NotImplementedError(f"{self.get_plugin_name()} has requires_fs_resize and no expand_fs")

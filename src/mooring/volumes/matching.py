@@ -15,6 +15,9 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+RESIZING = "Resizing"
+FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
+"""Conditions of a claim whose volume grows: in the storage; and, that being done, on the node."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.kube.objects.meta import LabelSelector, Object, ObjectReference, Resource, Struct
+from mooring.kube.objects.meta import Condition, LabelSelector, Object, ObjectReference, Resource, Struct
 from mooring.kube.objects.nodes import NodeSelector
 from mooring.kube.objects.volumes import (
     CSIPersistentVolumeSource,
@@ -64,6 +64,7 @@ class PersistentVolumeClaimStatus(Struct, frozen=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: dict[str, str | int] = {}
+    conditions: tuple[Condition, ...] = ()
 
 
 class PersistentVolumeClaim(Object, frozen=True):

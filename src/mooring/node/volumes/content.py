@@ -1,4 +1,5 @@
-"""Watches the ConfigMaps and Secrets that mounted volumes show, each by its name, only while a pod uses it.
+"""Watches the ConfigMaps and Secrets that mounted volumes show, and the claims of volumes that can grow: each by its
+name, only while a pod uses it.
 
 A node may read the objects of its own pods only, so there is no watch over all of them.
 """
@@ -11,16 +12,19 @@ from random import Random
 
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
-from mooring.kube.objects import ConfigMap, Object, Pod, Secret
+from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret
 from mooring.volumes.spec import VolumeSpec
 
 _Source = tuple[type[Object], str, str]  # kind, namespace, name
 _User = tuple[str, str]  # pod UID, unique volume name
 
 
-def sources(pod: Pod, spec: VolumeSpec) -> list[_Source]:
-    """The objects whose content the volume shows."""
+def sources(pod: Pod, spec: VolumeSpec, grows: bool = False) -> list[_Source]:
+    """The objects whose content the volume shows; of a volume that can grow, the claim."""
     volume = spec.volume
+    reference = spec.persistent_volume.spec.claim_ref if spec.persistent_volume is not None else None
+    if grows and reference is not None:
+        return [(PersistentVolumeClaim, reference.namespace, reference.name)]
     config_maps: list[str] = []
     secrets: list[str] = []
     if volume is not None and volume.config_map is not None:
@@ -47,9 +51,9 @@ class ContentWatches:
         self._watches: dict[_Source, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str) -> None:
+    def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str, grows: bool = False) -> None:
         """The pod uses this volume."""
-        for source in sources(pod, spec):
+        for source in sources(pod, spec, grows):
             self._users.setdefault(source, set()).add((pod.uid, unique_name))
             self._begin(source)
 

@@ -58,6 +58,8 @@ class VolumeState:
     """In volumesInUse, acknowledged."""
     reported: bool = False
     """In volumesAttached, as far as the cache knows."""
+    to_grow: bool = False
+    """Its file system may have to grow."""
     stale: bool = False
     """Its VolumeAttachment is gone or is another one: the device may be another node's now."""
 
@@ -70,6 +72,8 @@ class Action(Enum):
     WAIT_FOR_ATTACH = "WaitForAttach"
     MOUNT_DEVICE = "MountDevice"
     SET_UP = "SetUp"
+    GROW = "Grow"
+    """Its file system, if the claim asks for it."""
     TEAR_DOWN = "TearDown"
     UNMOUNT_DEVICE = "UnmountDevice"
     END_PODS = "EndPods"
@@ -90,7 +94,12 @@ class Step:
 
 def decide(volume: VolumeState) -> Step:
     """The next step; after it, decide again on what then is."""
-    return _let_go(volume) or _hand_out(volume) or _step(Action.SETTLED, frozenset(), "Settled", "nothing to do")
+    return (
+        _let_go(volume)
+        or _hand_out(volume)
+        or _grow(volume)
+        or _step(Action.SETTLED, frozenset(), "Settled", "nothing to do")
+    )
 
 
 def _let_go(volume: VolumeState) -> Step | None:
@@ -129,6 +138,12 @@ def _hand_out(volume: VolumeState) -> Step | None:
     if volume.has_device and volume.device is not Presence.PRESENT:
         return _step(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
     return _step(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
+
+
+def _grow(volume: VolumeState) -> Step | None:
+    if not volume.to_grow or volume.stale or volume.device is not Presence.PRESENT:
+        return None
+    return _step(Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has")
 
 
 def _step(action: Action, pods: frozenset[str], code: str, message: str) -> Step:

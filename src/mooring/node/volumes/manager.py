@@ -21,6 +21,7 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, ServerError, Unreachable
+from mooring.kube.events import EventType
 from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
@@ -56,8 +57,8 @@ class Publisher(Protocol):
     async def publish(self) -> None: ...
 
 
-Report = Callable[[Pod, str, str], None]
-"""Takes a pod, the reason and the message of a Warning event."""
+Report = Callable[[Pod, EventType, str, str], None]
+"""Takes a pod, and the type, reason and message of an event."""
 
 
 class VolumeManager:
@@ -144,7 +145,7 @@ class VolumeManager:
             volume.adopted.discard(pod.uid)
             volume.wants[pod.uid] = Want(pod, own, specs[own[0]], asyncio.get_running_loop().time())
             self._by_pod[pod.uid].add(unique_name)
-            self._content.follow(pod, specs[own[0]], unique_name)
+            self._content.follow(pod, specs[own[0]], unique_name, self._operations.grows(specs[own[0]]))
             self._queue.add(unique_name)
 
     def terminating(self, pod_uid: str) -> None:
@@ -168,11 +169,15 @@ class VolumeManager:
             self._queue.add(unique_name)
 
     def content_changed(self, pod_uid: str, unique_name: str) -> None:
-        """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod."""
+        """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod. Or its claim
+        has: its file system may have to grow."""
         volume = self._volumes.get(unique_name)
-        if volume is not None and pod_uid in volume.wants and self._operations.requires_remount(volume):
+        if volume is None or pod_uid not in volume.wants:
+            return
+        if self._operations.requires_remount(volume):
             volume.outdated.add(pod_uid)
-            self._queue.add(unique_name)
+        volume.to_grow = self._operations.grows(volume.wants[pod_uid].spec)
+        self._queue.add(unique_name)
 
     def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
         """A pod was written: its volumes may show its labels and annotations."""
@@ -254,6 +259,8 @@ class VolumeManager:
                 return True
             case Action.MOUNT_DEVICE | Action.SET_UP:
                 await self._mount(volume, step)
+            case Action.GROW:
+                await self._grow(volume, step)
             case Action.TEAR_DOWN:
                 await self._tear_down(volume, step.pods)
             case Action.UNMOUNT_DEVICE:
@@ -272,6 +279,19 @@ class VolumeManager:
                 await self._each(step.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))
         finally:
             volume.busy = False
+
+    async def _grow(self, volume: WantedVolume, step: Step) -> None:
+        volume.to_grow = False
+        try:
+            size = await self._operations.grow(self._client, volume)
+        except Exception:
+            volume.to_grow = True
+            raise
+        for pod_uid in step.pods if size else ():
+            want = volume.wants.get(pod_uid)
+            if want is not None:
+                text = f"volume {', '.join(want.names)}: file system has grown to {size}"
+                self._report(want.pod, "Normal", "FileSystemResizeSuccessful", text)
 
     async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
         async def tear_down(pod_uid: str) -> None:
@@ -349,18 +369,19 @@ class VolumeManager:
             if now - want.since >= WAIT_EVENT_S:
                 want.since = now
                 text = f"volume {', '.join(want.names)}: not mounted after {WAIT_EVENT_S:.0f} s: {message}"
-                self._report(want.pod, "FailedMount", text)
+                self._report(want.pod, "Warning", "FailedMount", text)
             self._queue.add_after(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
             self._pod_changed(pod_uid)
 
     def _failed(self, volume: WantedVolume, step: Step, error: Exception) -> None:
         name = volume.record.unique_name
         log.warning("volume operation failed", volume=name, action=step.action.value, error=str(error))
+        reason = "FileSystemResizeFailed" if step.action is Action.GROW else "FailedMount"
         for pod_uid in step.pods:
             want = volume.wants.get(pod_uid)
             if want is not None:
-                want.problem = Reason("FailedMount", str(error))
-                self._report(want.pod, "FailedMount", f"volume {', '.join(want.names)}: {error}")
+                want.problem = Reason(reason, str(error))
+                self._report(want.pod, "Warning", reason, f"volume {', '.join(want.names)}: {error}")
                 self._pod_changed(pod_uid)
 
     def _tell_stale(self, volume: WantedVolume, step: Step) -> None:
@@ -368,7 +389,7 @@ class VolumeManager:
             want = volume.wants.get(pod_uid)
             if want is not None:
                 text = f"volume {', '.join(want.names)} was taken from node {self._node_name}: {step.reason.message}"
-                self._report(want.pod, "VolumeLost", f"{text}; the pod's processes are ended")
+                self._report(want.pod, "Warning", "VolumeLost", f"{text}; the pod's processes are ended")
             self._pod_changed(pod_uid)
 
 

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
+from mooring.kube.client import Client
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
+from mooring.node.volumes.resizing import grow_file_system
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.exclusivity import is_one_pod_only
@@ -53,6 +55,21 @@ class Operations:
         """Whether what the volume shows follows something, so that it must be set up once more after a change."""
         return self._plugins.find_plugin_by_name(volume.record.plugin).requires_remount()
 
+    def grows(self, spec: VolumeSpec) -> bool:
+        """Whether this node has a part in it when the volume grows."""
+        plugin = self._plugins.find_expandable_plugin_by_spec(spec)
+        return (
+            spec.persistent_volume is not None and not spec.block and plugin is not None and plugin.requires_fs_resize()
+        )
+
+    async def grow(self, client: Client, volume: WantedVolume) -> str | None:
+        """Grows the mounted file system if the claim asks for it; the new size if it has grown."""
+        spec = next((want.spec for want in volume.wants.values()), None)
+        plugin = self._plugins.find_expandable_plugin_by_spec(spec) if spec is not None else None
+        if spec is None or plugin is None or volume.record.device is None:
+            return None
+        return await grow_file_system(client, plugin, spec, volume.record.device.mount_path)
+
     async def mount_device(self, volume: WantedVolume, permission: Permission | None) -> None:
         """Finds the device, verifies that it is the volume's, mounts it."""
         spec = next((want.spec for want in volume.wants.values() if want.starting), None)
@@ -70,6 +87,7 @@ class Operations:
         volume.device = Presence.UNCERTAIN
         await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT
+        volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
 
     async def _set_up_device(self, volume: WantedVolume, spec: VolumeSpec, permission: Permission | None) -> None:

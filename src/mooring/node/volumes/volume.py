@@ -39,6 +39,8 @@ class WantedVolume:
     stale: bool = False
     busy: bool = False
     """A mount is being made: it stays in use even if nobody wants it any more."""
+    to_grow: bool = False
+    """Its claim may ask for a larger file system."""
     unverified: bool = False
     """Its VolumeAttachment must be looked at before the next step."""
 
@@ -90,6 +92,7 @@ class WantedVolume:
             published=published,
             reported=reported,
             stale=self.stale and not self.record.empty,
+            to_grow=self.to_grow,
         )
 
     def tell(self, pod_uid: str, mounted: dict[str, str], waiting: dict[str, Reason]) -> None:

@@ -1,0 +1,1 @@
+"""Grows volumes whose claims ask for more."""

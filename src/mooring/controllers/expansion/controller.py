@@ -1,0 +1,111 @@
+"""The resizer: claims that ask for more get more, by calling their volume's plugin.
+
+Keys are claims. Every step is written before the next: the claim's condition Resizing, the storage, the
+PersistentVolume's capacity, the condition FileSystemResizePending (which the node agent takes up), the claim's
+capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.expansion.decide import Step, decide, has_condition, with_condition
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import Condition, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.quantity import format_bytes
+from mooring.kube.reason import Reason
+from mooring.kube.times import Now, format_time
+from mooring.volumes.errors import PluginError
+from mooring.volumes.interfaces import ExpandableVolumePlugin
+from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, requested, reserved_for
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+
+class ExpansionController(Controller):
+    """Calls `expand_volume_device` of plugins; volumes of others (CSI) are their resizers' matter."""
+
+    name = "mooring-resizer"
+
+    def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._plugins = plugins
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
+        self._volumes = self.watch(PersistentVolume, _claim_of)
+        self._classes = self.watch(StorageClass, self._claims_of_class)
+
+    def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
+        name = storage_class.name
+        return [claim.key for claim in self._claims.items() if claim.spec.storage_class_name == name]
+
+    async def reconcile(self, key: str) -> None:
+        """Takes one claim a step further; each step's write brings it back."""
+        claim = self._claims.get(key)
+        pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
+        if claim is None or pv is None or not reserved_for(pv, claim):
+            return
+        plugin = self._plugin(pv)
+        if plugin is None:
+            return
+        on_node = plugin.requires_fs_resize() and pv.spec.volume_mode == "Filesystem"
+        step, reason = decide(claim, pv, self._classes.get(claim.spec.storage_class_name or ""), on_node)
+        match step:
+            case Step.SETTLED:
+                return
+            case Step.REFUSE:
+                self.recorder.once(claim, "Warning", reason)
+            case Step.EXPAND:
+                await self._expand(claim, pv, plugin, reason)
+            case Step.ASK_NODE:
+                await self._condition(claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted")
+                self.recorder.event(claim, "Normal", *reason)
+            case Step.FINISH:
+                await self._status(claim, with_condition(claim, None, "", ""), dict(pv.spec.capacity))
+                self.recorder.event(claim, "Normal", *reason)
+
+    def _plugin(self, pv: PersistentVolume) -> ExpandableVolumePlugin | None:
+        try:
+            return self._plugins.find_expandable_plugin_by_spec(VolumeSpec.of_persistent_volume(pv))
+        except PluginError:  # another's volume
+            return None
+
+    async def _expand(
+        self, claim: PersistentVolumeClaim, pv: PersistentVolume, plugin: ExpandableVolumePlugin, reason: Reason
+    ) -> None:
+        if not has_condition(claim, RESIZING):
+            claim = await self._condition(claim, RESIZING, "")
+            self.recorder.event(claim, "Normal", *reason)
+        try:
+            size = await plugin.expand_volume_device(VolumeSpec.of_persistent_volume(pv), requested(claim))
+        except KubeError:
+            raise
+        except Exception as error:
+            self.recorder.once(claim, "Warning", Reason("VolumeResizeFailed", f"the volume could not grow: {error}"))
+            raise
+        patch = {"spec": {"capacity": {"storage": format_bytes(size)}}}
+        self._volumes.accept(await self.client.revise(pv, patch))
+        self.log.info("Expanded", claim=claim.key, volume=pv.name, size=size)
+
+    async def _condition(self, claim: PersistentVolumeClaim, type_: str, message: str) -> PersistentVolumeClaim:
+        return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())))
+
+    async def _status(
+        self, claim: PersistentVolumeClaim, conditions: Sequence[Condition], capacity: dict[str, Any] | None = None
+    ) -> PersistentVolumeClaim:
+        status: dict[str, Any] = {"conditions": msgspec.to_builtins(conditions)}
+        if capacity is not None:
+            status["capacity"] = capacity
+        written = await self.client.revise(claim, {"status": status}, subresource="status")
+        self._claims.accept(written)
+        return written
+
+
+def _claim_of(pv: PersistentVolume) -> list[str]:
+    reference = pv.spec.claim_ref
+    return [f"{reference.namespace}/{reference.name}"] if reference is not None else []

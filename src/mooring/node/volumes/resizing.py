@@ -1,0 +1,43 @@
+"""The node's part when a volume grows: its file system is grown to its device, while it is mounted; then the claim's
+status says so.
+
+The resizer asks for it by the claim's condition FileSystemResizePending. Claim and volume are read live: what is grown
+to is what the storage has made, and what is told is what was grown to.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.volumes.interfaces import ExpandableVolumePlugin
+from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, reserved_for
+from mooring.volumes.spec import VolumeSpec
+
+log = structlog.get_logger("node-agent")
+
+
+async def grow_file_system(
+    client: Client, plugin: ExpandableVolumePlugin, spec: VolumeSpec, device_mount_path: str
+) -> str | None:
+    """The new size if the file system was to grow and has; None if nobody asks for it."""
+    pv = await client.find(PersistentVolume, spec.name)
+    reference = pv.spec.claim_ref if pv is not None else None
+    if pv is None or reference is None:
+        return None
+    claim = await client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+    if claim is None or not reserved_for(pv, claim) or not _is_asked(claim):
+        return None
+    await plugin.expand_fs(VolumeSpec.of_persistent_volume(pv), device_mount_path)
+    others = [each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)]
+    status = {"capacity": dict(pv.spec.capacity), "conditions": msgspec.to_builtins(others)}
+    await client.revise(claim, {"status": status}, subresource="status")
+    size = str(pv.spec.capacity.get("storage", ""))
+    log.info("file system grown", volume=spec.name, claim=claim.key, size=size, path=device_mount_path)
+    return size
+
+
+def _is_asked(claim: PersistentVolumeClaim) -> bool:
+    return any(each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions)

@@ -1,0 +1,69 @@
+"""What to do about a claim that asks for more."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.controllers.expansion.decide import Step, decide, with_condition
+from mooring.kube.objects import (
+    Condition,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    StorageClass,
+    VolumeResourceRequirements,
+)
+from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING
+
+GROWS, FIXED = StorageClass(allow_volume_expansion=True), StorageClass()
+
+
+def claim(request: str, has: str, *conditions: str, phase: str = "Bound") -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="default", uid="u"),
+        spec=PersistentVolumeClaimSpec(resources=VolumeResourceRequirements(requests={"storage": request})),
+        status=PersistentVolumeClaimStatus(
+            phase=phase,
+            capacity={"storage": has},
+            conditions=tuple(Condition(type=type_, status="True") for type_ in conditions),
+        ),
+    )
+
+
+def volume(size: str) -> PersistentVolume:
+    return PersistentVolume(spec=PersistentVolumeSpec(capacity={"storage": size}))
+
+
+CASES = [
+    (claim("1Gi", "1Gi"), volume("1Gi"), GROWS, True, Step.SETTLED),
+    (claim("1Gi", "2Gi"), volume("2Gi"), GROWS, True, Step.SETTLED),
+    (claim("2Gi", "1Gi", phase="Pending"), volume("1Gi"), GROWS, True, Step.SETTLED),
+    (claim("2Gi", "1Gi"), None, GROWS, True, Step.SETTLED),
+    (claim("2Gi", "1Gi"), volume("1Gi"), FIXED, True, Step.REFUSE),
+    (claim("2Gi", "1Gi"), volume("1Gi"), None, True, Step.REFUSE),
+    (claim("2Gi", "1Gi"), volume("1Gi"), GROWS, True, Step.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("1Gi"), GROWS, True, Step.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, True, Step.ASK_NODE),
+    (claim("2Gi", "1Gi"), volume("2Gi"), FIXED, True, Step.ASK_NODE),
+    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Step.SETTLED),
+    (claim("3Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Step.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, False, Step.FINISH),
+    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, False, Step.SETTLED),
+]
+
+
+@pytest.mark.parametrize(("asks", "pv", "of", "on_node", "step"), CASES)
+def test_the_next_step(
+    asks: PersistentVolumeClaim, pv: PersistentVolume | None, of: StorageClass | None, on_node: bool, step: Step
+):
+    assert decide(asks, pv, of, on_node)[0] is step
+
+
+def test_a_condition_about_the_size_replaces_the_one_before_and_leaves_others_alone():
+    asks = claim("2Gi", "1Gi", "Other", RESIZING)
+    pending = with_condition(asks, FILE_SYSTEM_RESIZE_PENDING, "m", "t")
+    assert [each.type for each in pending] == ["Other", FILE_SYSTEM_RESIZE_PENDING]
+    assert [each.type for each in with_condition(asks, None, "", "")] == ["Other"]
