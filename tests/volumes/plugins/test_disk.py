@@ -157,7 +157,6 @@ async def test_delays_of_the_class_become_the_disks(disks: DiskPlugin, tmp_path:
         (claim("0"), "asks for '0'"),
         (claim("much"), "asks for 'much'"),
         (claim(access_modes=("ReadWriteMany",)), "ReadWriteMany"),
-        (claim(data_source={"kind": "VolumeSnapshot"}), "dataSource"),
     ],
 )
 async def test_a_claim_that_cannot_be_fulfilled_is_refused_with_the_reason(
