@@ -207,8 +207,8 @@ def agent(
     from mooring.kube import config
     from mooring.kube.client import Client
     from mooring.kube.times import wall_clock
-    from mooring.node.agent import run_agent
     from mooring.node.options import AgentOptions
+    from mooring.node.run import run_agent
     from mooring.node.standalone import NoServer
 
     if os.geteuid() != 0:

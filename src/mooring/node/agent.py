@@ -13,13 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import signal
-from collections.abc import Callable, Coroutine, Generator
-from ipaddress import IPv4Network
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from random import Random
-from signal import SIGINT, SIGTERM, SIGUSR1
 from typing import Any
 
 import structlog
@@ -29,16 +24,13 @@ from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
 from mooring.kube.times import Now
-from mooring.mounts.blocking import blocking
-from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
-from mooring.node.network import NetworkUnavailable, NodeNetwork, claim, release
+from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
-from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.registration import Registration, capacity
 from mooring.node.runtime import Runtime
 from mooring.node.static.mirrors import Mirrors
@@ -48,8 +40,6 @@ from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 
-__all__ = ["Agent", "AgentAlreadyRuns", "AgentOptions", "run_agent"]
-
 COMPONENT = "mooring-agent"
 ANNOUNCE_S = 5.0
 """How long a shutdown waits for the API server to hear of it."""
@@ -57,83 +47,6 @@ SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
 
 log = structlog.get_logger("node-agent")
-
-
-class AgentAlreadyRuns(Exception):
-    """Another agent works on the same root directory. Two would unmount what the other one mounts."""
-
-
-async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: Random) -> None:
-    """Runs the agent of this machine, with real processes and mounts, until SIGTERM or SIGINT; pods go on.
-
-    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises `AgentAlreadyRuns`.
-    """
-    options.root_dir.mkdir(parents=True, exist_ok=True)
-    runtime = ProcessRuntime(options.root_dir, options.boot_id)
-    stop, shutdown = asyncio.Event(), asyncio.Event()
-    with _only_agent(options.root_dir), _signals({SIGTERM: stop, SIGINT: stop, SIGUSR1: shutdown}):
-        network, problem = await _network(options)
-        agent = Agent(
-            options,
-            client,
-            runtime=runtime,
-            mounts=HostMounts(),
-            now=now,
-            random=random,
-            network=network,
-            network_problem=problem,
-        )
-        running = asyncio.create_task(agent.run(shutdown))
-        stopped = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await running
-                await blocking(release, options.root_dir)
-        finally:
-            await _cancel(running, stopped)
-            await runtime.close()
-            await client.close()
-
-
-async def _network(options: AgentOptions) -> tuple[NodeNetwork | None, str]:
-    """The network for pods, or why there is none."""
-    if not options.pod_network:
-        return None, ""
-    try:
-        return await blocking(claim, options.root_dir, IPv4Network(options.pod_network)), ""
-    except NetworkUnavailable as error:
-        return None, str(error)
-
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextlib.contextmanager
-def _signals(events: dict[signal.Signals, asyncio.Event]) -> Generator[None, None, None]:
-    """Sets an event for each signal; signals that were blocked until somebody listens are let through."""
-    loop = asyncio.get_running_loop()
-    for number, event in events.items():
-        loop.add_signal_handler(number, event.set)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, events)
-    try:
-        yield
-    finally:
-        for number in events:
-            loop.remove_signal_handler(number)
-
-
-@contextlib.contextmanager
-def _only_agent(root: Path) -> Generator[None, None, None]:
-    with open(root / "agent.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AgentAlreadyRuns(f"another node agent works in {root}: stop it, or give another directory") from None
-        yield
 
 
 class Agent:
