@@ -130,7 +130,7 @@ def _alone() -> Generator[None, None, None]:
     try:
         lock = _LOCK.open("w")
     except OSError as error:
-        raise NetworkUnavailable(f"{_LOCK}: {error.strerror}") from None
+        raise NetworkUnavailable(f"only root can make one ({_LOCK}: {error.strerror})") from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
