@@ -34,6 +34,7 @@ from mooring.volumes.plugins.disk_mount import DiskMounter
 from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
+from mooring.volumes.plugins.disk_trouble import meet_trouble
 from mooring.volumes.pod_device import PodDevice, block_device
 from mooring.volumes.pod_directory import BindUnmounter
 from mooring.volumes.spec import VolumeSpec
@@ -130,7 +131,9 @@ class DiskPlugin(
         await blocking(self._snapshots.delete, handle)
 
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
-        return (await blocking(self._array.expand, disk_source(spec).disk, new_size)).size
+        disk = disk_source(spec).disk
+        await meet_trouble(self._array, disk, "expand")
+        return (await blocking(self._array.expand, disk, new_size)).size
 
     def requires_fs_resize(self) -> bool:
         return self._formats

@@ -46,12 +46,24 @@ class Delays(msgspec.Struct, frozen=True, rename="camel"):
 NO_DELAYS = Delays()
 
 
+class Trouble(msgspec.Struct, frozen=True, rename="camel"):
+    """Operations (attach, detach, expand, delete) that fail without effect, and that have neither effect nor end until
+    they are taken out again: what a storage does on a bad day."""
+
+    fail: tuple[str, ...] = ()
+    stick: tuple[str, ...] = ()
+
+
+NO_TROUBLE = Trouble()
+
+
 class Disk(msgspec.Struct, frozen=True, rename="camel"):
     """The record of one disk. `size` is in bytes; `nodes` are those it is attached to, with or without power."""
 
     size: int
     exclusive: bool = True
     delays: Delays = NO_DELAYS
+    trouble: Trouble = NO_TROUBLE
     nodes: tuple[str, ...] = ()
 
 
@@ -162,6 +174,11 @@ class DiskArray:
         """Changes how long operations on the disk take. Raises VolumeNotFound."""
         with self._locked(disk):
             self._write(disk, msgspec.structs.replace(self.get(disk), delays=delays))
+
+    def set_trouble(self, disk: str, trouble: Trouble) -> None:
+        """Changes which operations on the disk fail or stick, also those that are waiting. Raises VolumeNotFound."""
+        with self._locked(disk):
+            self._write(disk, msgspec.structs.replace(self.get(disk), trouble=trouble))
 
     # --- attachments
 

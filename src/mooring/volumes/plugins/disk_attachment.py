@@ -17,6 +17,7 @@ from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attacher, BulkVolumeVerifier, Detacher
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source
+from mooring.volumes.plugins.disk_trouble import meet_trouble
 from mooring.volumes.spec import VolumeSpec
 
 POLL_S = 0.02
@@ -39,6 +40,7 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
                 f"volume {spec.name} says exclusive: {str(source.exclusive).lower()}, but its disk {source.disk} has "
                 f"exclusive: {str(disk.exclusive).lower()}. Correct the option in flexVolume.options"
             )
+        await meet_trouble(self._array, source.disk, "attach")
         new = node_name not in disk.nodes
         await asyncio.sleep(disk.delays.attach if new else 0)
         path = await blocking(self._array.attach, source.disk, node_name)
@@ -51,6 +53,7 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
         except VolumeNotFound:
             return
         if node_name in disk.nodes:
+            await meet_trouble(self._array, volume_name, "detach")
             await asyncio.sleep(disk.delays.detach)
             await blocking(self._array.detach, volume_name, node_name)
             await asyncio.sleep(disk.delays.detach_reply)

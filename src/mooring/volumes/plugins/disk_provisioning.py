@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from mooring.kube.objects import (
@@ -14,13 +15,14 @@ from mooring.kube.objects import (
 )
 from mooring.kube.quantity import InvalidQuantity, format_bytes, parse_bytes
 from mooring.mounts.blocking import blocking
-from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.errors import InvalidSpec, VolumeNotFound
 from mooring.volumes.exclusivity import SHARED_MODES
 from mooring.volumes.interfaces import Deleter, Provisioner, VolumeOptions
 from mooring.volumes.matching import PROVISIONED_BY
 from mooring.volumes.plugins.disk_array import Disk, DiskArray
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, DiskSource, Parameters, parameters
+from mooring.volumes.plugins.disk_trouble import meet_trouble
 
 MIB = 1024 * 1024
 
@@ -63,6 +65,8 @@ class DiskDeleter(Deleter):
         return ""
 
     async def delete(self) -> None:
+        with suppress(VolumeNotFound):
+            await meet_trouble(self._array, self._source.disk, "delete")
         await blocking(self._array.delete, self._source.disk)
 
 

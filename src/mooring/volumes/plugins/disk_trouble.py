@@ -1,0 +1,24 @@
+"""Trouble that a disk was told to make: operations that fail, or that stick until they are let go."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.mounts.blocking import blocking
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.plugins.disk_array import DiskArray
+
+POLL_S = 0.2
+OPERATIONS = ("attach", "detach", "expand", "delete")
+
+
+class DiskTrouble(VolumeError):
+    """The operation failed because the disk was told so. To the caller its outcome is unknown, as with real trouble."""
+
+
+async def meet_trouble(array: DiskArray, disk: str, operation: str) -> None:
+    """Returns when the operation may go on. Raises DiskTrouble, VolumeNotFound."""
+    while operation in (trouble := (await blocking(array.get, disk)).trouble).stick:
+        await asyncio.sleep(POLL_S)
+    if operation in trouble.fail:
+        raise DiskTrouble(f"{operation} of disk {disk} fails, as it was told to: `mooring disk {disk}` ends that")
