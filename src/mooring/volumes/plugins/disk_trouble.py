@@ -18,7 +18,9 @@ class DiskTrouble(VolumeError):
 
 async def meet_trouble(array: DiskArray, disk: str, operation: str) -> None:
     """Returns when the operation may go on. Raises DiskTrouble, VolumeNotFound."""
-    while operation in (trouble := (await blocking(array.get, disk)).trouble).stick:
+    trouble = (await blocking(array.get, disk)).trouble
+    while operation in trouble.stick:  # until another process has written the record
         await asyncio.sleep(POLL_S)
+        trouble = (await blocking(array.get, disk)).trouble
     if operation in trouble.fail:
         raise DiskTrouble(f"{operation} of disk {disk} fails, as it was told to: `mooring disk {disk}` ends that")
