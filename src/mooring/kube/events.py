@@ -140,7 +140,8 @@ class Recorder:
                 return
             except KubeError as error:
                 if isinstance(error, ApiError) and not isinstance(error, (Throttled, ServerError)):
-                    log.info("event refused", reason=wish.body["reason"], error=str(error))
+                    said = wish.body["message"]
+                    log.info("event refused", reason=wish.body["reason"], message=said, error=str(error))
                     return
                 log.debug("event not written", attempt=attempt, error=str(error))
                 delay = 0.5 * 2**attempt

@@ -169,15 +169,8 @@ class Agent:
                 task.cancel()
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
-        with_api = [
-            self._registration.nodes.run(),
-            self._registration.run(),
-            self._registration.run_lease(),
-            self._pods.run(),
-            self._work(self._mirrors.run),
-        ]
         return [
-            *([] if self._options.standalone else with_api),
+            *self._parts_with_api(),
             self._recorder.run(),
             self._static.run(),
             self._content.run(),
@@ -186,13 +179,25 @@ class Agent:
             self._work(self._tell_network),
         ]
 
+    def _parts_with_api(self) -> list[Coroutine[None, None, None]]:
+        if self._options.standalone:
+            return []
+        return [
+            self._registration.nodes.run(),
+            self._registration.run(),
+            self._registration.run_lease(),
+            self._pods.run(),
+            self._work(self._mirrors.run),
+        ]
+
     async def _tell_network(self) -> None:
         """Once, if pods have no networks of their own."""
-        node = self._registration.node
-        if self._network_problem and node is not None:
+        if not self._network_problem:
+            return
+        log.warning("no network for pods", node=self._options.name, why=self._network_problem)
+        if (node := self._registration.node) is not None:
             text = f"pods share the network of this machine: {self._network_problem}"
             self._recorder.event(node, "Warning", "NoPodNetwork", text)
-            log.warning("no network for pods", node=self._options.name, why=self._network_problem)
 
     async def _work(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         """Begins when it is known what is wanted."""
