@@ -95,5 +95,6 @@ class ImageStore:
         )
         _, errors = await finish(asyncio.ensure_future(process.communicate()))
         if process.returncode:
+            await blocking(shutil.rmtree, draft, ignore_errors=True)
             raise ImageProblem("ErrImagePull", errors.decode(errors="replace").strip() or "unpacking failed")
         os.replace(draft, place)
