@@ -28,7 +28,13 @@ DEFINITIONS = Resource(
 KINDS = "kinds"
 SETTLE_S = 1.0
 LOOK_AGAIN_S = 300.0
-EMPTY_RETRY_S = 0.5
+
+
+class NamespaceNotEmpty(Exception):
+    """A namespace that is being deleted still holds something."""
+
+    def __init__(self, namespace: str, left: Sequence[str]) -> None:
+        super().__init__(f"namespace {namespace} still holds {', '.join(left)}")
 
 
 class CleanupController(Controller):
@@ -112,7 +118,10 @@ class Collector(Controller):
         )
 
     def _touched(self, name: str, item: Object) -> Iterator[str]:
-        """The object itself, what it owns, and its owners."""
+        """The object itself, what it owns, its owners, and its namespace if that waits to be empty."""
+        namespace = self._namespaces.get(item.namespace)
+        if namespace is not None and namespace.deleting and item.deleting:
+            yield f"namespace:{namespace.name}"
         if item.metadata.owner_references or item.deleting:
             yield f"{name}:{item.key}"
         for other, cache in self._caches.items():
@@ -197,9 +206,7 @@ class Collector(Controller):
             return
         left = [name async for name in self._empty(namespace.name)]
         if left:
-            self.log.info("namespace is not empty yet", namespace=namespace.name, left=", ".join(left))
-            self.queue.add_after(f"namespace:{namespace.name}", EMPTY_RETRY_S)
-            return
+            raise NamespaceNotEmpty(namespace.name, left)  # what goes tells; for kinds that are not watched: backoff
         path = namespace.RESOURCE.path(None, namespace.name, "finalize")
         live = msgspec.json.decode(await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name)))
         finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]
