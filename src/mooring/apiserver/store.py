@@ -234,10 +234,10 @@ class Store:
             raise Expired(f"too old resource version: {version} ({self.floor})")
 
     def _publish(self, writes: Iterable[_Write]) -> None:
-        touched: set[str] = set()
+        touched: dict[str, None] = {}  # in order
         for write in writes:
             self._apply(write.resource, write.change)
-            touched.add(write.resource)
+            touched[write.resource] = None
             if self._heads.get((write.resource, write.change.item.key)) is write.change:
                 del self._heads[write.resource, write.change.item.key]
             if write.done and not write.done.done():

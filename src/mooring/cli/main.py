@@ -7,7 +7,7 @@ import sys
 import click
 
 from mooring import __version__
-from mooring.cli import cluster, disks, logs, nodes, parts, why
+from mooring.cli import cluster, disks, logs, nodes, parts, simulate, why
 from mooring.cli.output import fail
 
 
@@ -20,7 +20,15 @@ def cli() -> None:
     """
 
 
-for command in (*cluster.COMMANDS, *nodes.COMMANDS, *disks.COMMANDS, *logs.COMMANDS, *why.COMMANDS, *parts.COMMANDS):
+for command in (
+    *cluster.COMMANDS,
+    *nodes.COMMANDS,
+    *disks.COMMANDS,
+    *logs.COMMANDS,
+    *why.COMMANDS,
+    *simulate.COMMANDS,
+    *parts.COMMANDS,
+):
     cli.add_command(command)
 
 

@@ -6,17 +6,18 @@ A batch becomes durable after a virtual fsync. A crash before that keeps it or l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from random import Random
 
-from mooring.apiserver.log import Batch, MemoryLog, Recovery
+from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
 
 
 class VolatileLog:
-    """`sync_s` is how long an fsync takes, in seconds."""
+    """`sync_s` is how long an fsync takes, in seconds. `journal` is told of each record that is durable."""
 
-    def __init__(self, random: Random, sync_s: float = 0.0005) -> None:
+    def __init__(self, random: Random, *, journal: Callable[[Record], None], sync_s: float = 0.0005) -> None:
         self._random = random
+        self._journal = journal
         self._disk = MemoryLog()
         self._unsynced: Batch | None = None
         self.sync_s = sync_s
@@ -27,13 +28,18 @@ class VolatileLog:
 
     async def _sync(self, batch: Batch) -> None:
         await asyncio.sleep(self.sync_s)
+        self._keep(batch)
+
+    def _keep(self, batch: Batch) -> None:
         self._disk.append(batch)
         self._unsynced = None
+        for record in batch.records:
+            self._journal(record)
 
     def crash(self) -> None:
         """The machine loses power, or the process is killed: what was not synced may be lost."""
         if self._unsynced is not None and self._random.random() < 0.5:
-            self._disk.append(self._unsynced)
+            self._keep(self._unsynced)
         self._unsynced = None
 
     def recover(self) -> Recovery:

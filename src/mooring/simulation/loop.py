@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,9 @@ from mooring.simulation.choices import Choose
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall clock's time when a run begins."""
-LIVELOCK_STEPS = 200_000
+TICKS = 2.0**20
+"""Time has ticks of a binary fraction of a second, so sums and differences of times are exact."""
+LIVELOCK_STEPS = 20_000
 
 
 class Deadlock(Exception):
@@ -161,7 +164,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if timer._cancelled:
                 continue
             if timer._when > self._time:
-                self._time, self._still = timer._when, 0
+                self._time, self._still = math.ceil(timer._when * TICKS) / TICKS, 0
             ready.append(timer)
             while scheduled and scheduled[0]._when <= self._time:
                 timer = heapq.heappop(scheduled)
@@ -174,6 +177,11 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """A cancelled timer is skipped when its time has come."""
+
+    def _asyncgen_finalizer_hook(self, agen: Any) -> None:
+        """An asynchronous generator that was dropped half-way is closed by the loop, as asyncio does."""
+        if not self.is_closed():
+            self.create_task(agen.aclose())
 
     def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         raise Escape("call_soon_threadsafe: there are no threads in a simulation")
@@ -217,6 +225,7 @@ def end(loop: SimulationLoop, actors: list[Actor]) -> None:
             break
         for task in pending:
             task.cancel()
+        if _ > 2: print(_, pending[:3])
         loop.run_until_complete(asyncio.wait(pending, timeout=60))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()

@@ -47,6 +47,7 @@ class Trace:
         self.events: deque[Event] = deque(maxlen=KEPT)
         self.counts: defaultdict[str, int] = defaultdict(int)
         self.number = 0
+        self.closed = False
 
     def listen(self, kind: str, listener: Listener) -> None:
         """Calls the listener with each event of that kind."""
@@ -54,6 +55,8 @@ class Trace:
 
     def __call__(self, actor: str, kind: str, /, **fields: Any) -> None:
         """Notes an event."""
+        if self.closed:
+            return
         self.number += 1
         event = Event(self.number, self._time(), actor, kind, fields)
         self._hash.update(event.line().encode())
@@ -61,6 +64,10 @@ class Trace:
         self.counts[kind] += 1
         for listener in self._listeners[kind]:
             listener(event)
+
+    def close(self) -> None:
+        """Nothing is noted any more: what follows is the end of the run."""
+        self.closed = True
 
     def digest(self) -> str:
         """The hash of everything so far."""

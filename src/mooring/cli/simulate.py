@@ -1,0 +1,109 @@
+"""`mooring simulate`: the production code in virtual time, under faults, with every step checked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.output import fail
+
+if TYPE_CHECKING:
+    from mooring.simulation.campaign import Summary
+    from mooring.simulation.run import Outcome
+
+SHOWN = 3
+"""How many violations of a seed are printed."""
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True))
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="How many seeds to play.")
+@click.option("--seed", default=0, show_default=True, help="The first of them.")
+@click.option("--trace", "traced", is_flag=True, help="Print everything that happened in the first seed.")
+@click.option("--replay", type=click.Path(path_type=Path, exists=True), help="Play a violation again that was stored.")
+@click.option("--store", type=click.Path(path_type=Path), help="A directory for violations: <seed>.json each.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def simulate(
+    file: Path | None,
+    seeds: int,
+    seed: int,
+    traced: bool,
+    replay: Path | None,
+    store: Path | None,
+    workers: int | None,
+    output: str,
+) -> None:
+    """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
+
+    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four volumes and
+    thirty minutes. The same seed plays the same run, byte for byte. Exit status 1: an invariant was violated.
+    """
+    import msgspec
+
+    from mooring.simulation.campaign import campaign
+    from mooring.simulation.run import play
+    from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
+    from mooring.simulation.stored import read, write
+
+    try:
+        scenario = read_scenario(file) if file is not None else Scenario()
+    except ScenarioError as error:
+        fail(str(error))
+    if replay is not None or traced:
+        stored = read(replay) if replay is not None else None
+        outcome = stored.play(lines=traced) if stored else play(seed, scenario, lines=True)
+        _one(outcome, output)
+        sys.exit(0 if outcome.ok else 1)
+    hidden = output == "json" or not sys.stderr.isatty()
+    with click.progressbar(length=seeds, label="seeds", file=sys.stderr, hidden=hidden) as bar:
+        summary = campaign(range(seed, seed + seeds), scenario, workers=workers, progress=bar.update)
+    for outcome in summary.failed if store is not None else ():
+        assert store is not None
+        write(store, scenario, outcome)
+    if output == "json":
+        for outcome in summary.failed:
+            outcome.choices = []
+        click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
+    else:
+        _sum_up(summary)
+    sys.exit(1 if summary.failed else 0)
+
+
+def _one(outcome: Outcome, output: str) -> None:
+    import msgspec
+
+    if output == "json":
+        click.echo(msgspec.json.encode(outcome).decode())
+        return
+    for line in outcome.lines:
+        click.echo(line)
+    _violations(outcome)
+    click.echo(f"seed {outcome.seed}: {outcome.steps} steps, {outcome.requests} requests, trace {outcome.digest}")
+
+
+def _violations(outcome: Outcome) -> None:
+    if outcome.ok:
+        return
+    click.echo(click.style(f"seed {outcome.seed}: violated {', '.join(outcome.invariants)}", fg="red"))
+    for step in outcome.plan:
+        click.echo(f"    {step}")
+    for violation in outcome.violations[:SHOWN]:
+        click.echo(f"  {violation}")
+
+
+def _sum_up(summary: Summary) -> None:
+    for outcome in summary.failed:
+        _violations(outcome)
+    hours, steps = summary.minutes / 60, summary.steps
+    click.echo(
+        f"{summary.runs} seeds, {hours:.1f} simulated hours, {steps} steps, {summary.requests} requests "
+        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} seeds/s"
+    )
+    click.echo(click.style(f"{len(summary.failed)} seeds with violations", fg="red" if summary.failed else "green"))
+
+
+COMMANDS = (simulate,)

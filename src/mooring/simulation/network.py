@@ -1,0 +1,243 @@
+"""What lies between the parts and the API server: requests and replies that are late, lost, repeated, or cut off.
+
+The server's code runs as the server's own work, never as its caller's: so a caller that dies leaves a request under
+way, and a server that dies leaves callers without an answer. A watch is carried piece by piece and can lag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from mooring.kube.errors import Unreachable
+from mooring.kube.transport import Request, Response
+from mooring.simulation.loop import Actor
+
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+LATEST_S = 90.0
+"""How late a late request may be."""
+
+
+class Serves(Protocol):
+    """What the network needs of an API server."""
+
+    async def call(self, method: str, path: str, query: Any, headers: Any, body: Any) -> Any: ...
+
+
+@dataclass
+class Weather:
+    """What a link does to what it carries. Chances are for each request; times in seconds."""
+
+    requests_cut: bool = False
+    replies_cut: bool = False
+    lost: float = 0.0
+    unanswered: float = 0.0
+    late: float = 0.0
+    repeated: float = 0.0
+    watch_lag: float = 0.0
+
+    @property
+    def rough(self) -> bool:
+        return bool(self.lost or self.unanswered or self.late or self.repeated)
+
+
+class Network:
+    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of."""
+
+    def __init__(self) -> None:
+        self.server: Serves | None = None
+        self.host = Actor("apiserver")
+        self.reachable = asyncio.Event()
+        self.acknowledged = 0
+        self.requests = 0
+        self.context: Context = copy_context()
+        self._open: dict[asyncio.Future[Response], None] = {}
+        self._feeds: dict[Feed, Link] = {}
+
+    def serve(self, server: Serves, host: Actor) -> None:
+        """From now on requests reach this server."""
+        self.server, self.host = server, host
+        self.reachable.set()
+
+    def lose_server(self) -> None:
+        """Nobody answers any more, also nobody who was asked already."""
+        self.server = None
+        self.reachable.clear()
+        for reply in list(self._open):
+            _fail(reply, "the connection broke")
+        for feed in list(self._feeds):
+            feed.end("the stream broke")
+
+    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> None:
+        """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
+        self.requests += 1
+        self._open[reply] = None
+        reply.add_done_callback(self._closed, context=self.context)
+        weather, chance = link.weather, link.random
+        delay = chance.random() * 0.002
+        if weather.requests_cut:
+            self._later(delay + chance.choice((0.0, 1.0, 10.0)), _fail, reply, "no route")
+            return
+        if weather.rough:
+            delay += self._rough(link, request, reply)
+        if delay >= 0:
+            self._later(delay, self._arrive, link, request, reply)
+
+    def _rough(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
+        """How much later the request arrives; negative: it does not, or somebody else sees to it."""
+        weather, chance = link.weather, link.random
+        drawn, patience = chance.random(), chance.random() * 10
+        if drawn < weather.lost:
+            self._later(patience, _fail, reply, "no answer")
+            return -1.0
+        drawn -= weather.lost
+        if drawn < weather.unanswered:
+            self._later(0.001, self._arrive, link, request, None)
+            self._later(patience, _fail, reply, "no answer")
+            return -1.0
+        drawn -= weather.unanswered
+        if request.method == "GET":
+            return chance.random()
+        if drawn < weather.late:
+            self._later(patience, _fail, reply, "no answer")
+            self._later(patience + chance.random() * LATEST_S, self._arrive, link, request, None)
+            return -1.0
+        drawn -= weather.late
+        if drawn < weather.repeated:
+            self._later(0.5 + chance.random() * 5, self._arrive, link, request, None)
+        return chance.random()
+
+    def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, act, *args, context=self.context)
+
+    def _closed(self, reply: asyncio.Future[Response]) -> None:
+        self._open.pop(reply, None)
+
+    def _arrive(self, link: Link, request: Request, reply: asyncio.Future[Response] | None) -> None:
+        if self.server is not None:
+            self.host.start(self._serve(self.server, link, request, reply))
+        elif reply is not None:
+            _fail(reply, "connection refused")
+
+    async def _serve(
+        self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
+    ) -> None:
+        headers = {"authorization": f"Bearer {link.token}"} | {k.lower(): v for k, v in request.headers.items()}
+        answer = await server.call(request.method, request.path, request.query, headers, request.body)
+        if reply is None or reply.done() or link.weather.replies_cut:
+            if answer.stream is not None:
+                await answer.stream.aclose()
+            if reply is not None:
+                self._later(1.0, _fail, reply, "no answer")
+            return
+        if request.method != "GET" and answer.status < 300:
+            found = _VERSION.search(answer.body or b"")
+            self.acknowledged = max(self.acknowledged, int(found[1]) if found else 0)
+        stream = Feed(self, link, answer.stream) if answer.stream is not None else None
+        reply.set_result(Response(answer.status, answer.headers, answer.body or b"", stream))
+
+    def cut(self, link: Link) -> None:
+        """Breaks the streams of a link."""
+        for feed in [feed for feed, its in self._feeds.items() if its is link]:
+            feed.end("the stream broke")
+
+    def opened(self, feed: Feed, link: Link) -> None:
+        self._feeds[feed] = link
+
+    def closed(self, feed: Feed) -> None:
+        self._feeds.pop(feed, None)
+
+
+def _fail(reply: asyncio.Future[Response], why: str) -> None:
+    if not reply.done():
+        reply.set_exception(Unreachable(why))
+
+
+class Link:
+    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part."""
+
+    def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
+        self.name, self.token, self.random = name, token, random
+        self.weather = Weather()
+        self.on_request: Callable[[Request], None] = lambda request: None
+        self._network = network
+
+    async def send(self, request: Request) -> Response:
+        reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self.on_request(request)
+        self._network.carry(self, request, reply)
+        try:
+            return await reply
+        except Unreachable as error:
+            raise Unreachable(f"{request.method} {request.path}: {error}") from None
+
+    def cut(self, *, requests: bool = True, replies: bool = True) -> None:
+        """A partition; also of one direction only."""
+        self.weather.requests_cut, self.weather.replies_cut = requests, replies
+        self._network.cut(self)
+
+    def clear(self) -> None:
+        """Fair weather again."""
+        self.weather = Weather()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Feed:
+    """A stream on its way: the server's side fills it, the client's side empties it."""
+
+    def __init__(self, network: Network, link: Link, source: AsyncIterator[bytes]) -> None:
+        self._network, self._link = network, link
+        self._pieces: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._why: str | None = None
+        self._over = False
+        network.opened(self, link)
+        self._pump = network.host.start(self._fill(source))
+
+    async def _fill(self, source: Any) -> None:
+        try:
+            async for piece in source:
+                if self._link.weather.watch_lag:
+                    await asyncio.sleep(self._link.random.random() * self._link.weather.watch_lag)
+                self._pieces.append(piece)
+                self._wake()
+        except asyncio.CancelledError:
+            await source.aclose()
+            raise
+        self.end(None)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, why: str | None) -> None:
+        """Nothing more comes; broken, if there is a reason."""
+        self._over, self._why = True, why
+        self._network.closed(self)
+        self._wake()
+
+    def __aiter__(self) -> Feed:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._pieces:
+            if self._over:
+                if self._why is None:
+                    raise StopAsyncIteration
+                raise Unreachable(self._why)
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._pieces.popleft()
+
+    async def aclose(self) -> None:
+        """The reader has gone."""
+        self._network.closed(self)
+        self._pump.cancel()

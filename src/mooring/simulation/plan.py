@@ -1,0 +1,105 @@
+"""What happens to a cluster from outside: actions of users, and faults. Data, made from a seed before the run begins.
+
+A plan is a list of steps in order of time; a run of it needs nothing else but the seed. So a plan can be stored,
+shortened, and played again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from mooring.simulation.choices import stream
+from mooring.simulation.scenario import Scenario
+
+PROCESSES = ("attaching", "placing", "watching")
+ARRAY = ("array",)
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """At `at` (seconds) `what` begins on a part; it lasts `value` seconds, or `value` says how much of it."""
+
+    at: float
+    what: str
+    on: str
+    value: float = 0.0
+    how: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.at:8.1f} s  {self.what} {self.on}" + (f" {self.value:.1f}" if self.value else "")
+
+
+Plan = tuple[Step, ...]
+
+FAULTS: dict[str, str] = {
+    "kill": "part",  # and start anew after a while
+    "crash": "part",  # just when it has sent its `how`-th request from now
+    "freeze": "part",  # and go on where it was
+    "two-leaders": "process",  # paused; a successor works; then both do
+    "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
+    "kill-server": "server",
+    "cut": "part",
+    "cut-requests": "part",
+    "cut-replies": "part",
+    "storm": "part",
+    "watch-lag": "part",
+    "skew": "part",
+    "slow-unmount": "node",
+    "slow-stop": "node",
+    "slow-array": "array",
+    "array-fails": "array",
+    "array-unanswered": "array",
+}
+ACTIONS: dict[str, str] = {
+    "scale": "set",
+    "delete-pod": "set",
+    "force-delete-pod": "set",
+    "delete-set": "set",
+    "drain": "node",
+    "uncordon": "node",
+}
+LONGEST_S = 300.0
+"""Half of what there is between the last fault and the end: an unmount may begin just before the one."""
+LONG = ("power-off", "cut", "cut-requests", "cut-replies", "slow-unmount", "freeze")
+
+
+def make_plan(seed: int, scenario: Scenario) -> Plan:
+    """The plan of a seed."""
+    chance = stream(seed, "plan")
+    kinds = [kind for kind in FAULTS if not scenario.only or kind in scenario.only]
+    faults = [_fault(chance, scenario, chance.choice(kinds)) for _ in range(_about(chance, scenario.faults))]
+    actions = [_action(chance, scenario, chance.choice([*ACTIONS])) for _ in range(_about(chance, scenario.actions))]
+    return tuple(sorted([*faults, *actions], key=lambda step: step.at))
+
+
+def _about(chance: Random, number: int) -> int:
+    return chance.randint(number // 2, number * 3 // 2)
+
+
+def _targets(scenario: Scenario, kind: str) -> list[str]:
+    nodes = scenario.node_names
+    targets = {"node": nodes, "part": [*nodes, *PROCESSES], "process": [*PROCESSES], "set": [*scenario.sets]}
+    return targets.get(kind, [kind])
+
+
+def _moment(chance: Random, scenario: Scenario) -> float:
+    """Often shortly after another minute begins: faults that come together find more."""
+    minute = chance.randrange(max(int(scenario.heal_s // 60), 1)) * 60.0
+    return round(minute + chance.expovariate(1 / 8), 3)
+
+
+def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
+    on = chance.choice(_targets(scenario, FAULTS[what]))
+    short = chance.choice((0.5, 3.0, 20.0))
+    longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
+    value = min(round(chance.expovariate(1 / longest) + 0.01, 3), LONGEST_S)
+    if what == "skew":
+        value = float(chance.choice((-3600, -60, 60, 3600)))
+    return Step(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))
+
+
+def _action(chance: Random, scenario: Scenario, what: str) -> Step:
+    on = chance.choice(_targets(scenario, ACTIONS[what]))
+    value = float(chance.randrange(4)) if what == "scale" else 0.0
+    return Step(_moment(chance, scenario), what, on, value, chance.randrange(3))

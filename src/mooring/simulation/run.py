@@ -1,0 +1,157 @@
+"""Plays one seed: a world, a plan, all checkers; says what was violated, and the hash of what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.simulation.acting import Acting
+from mooring.simulation.choices import Choose, Replayed, Seeded, first_come_first_served, stream
+from mooring.simulation.invariants import Violation, check
+from mooring.simulation.liveness import Quiet, complaints
+from mooring.simulation.loop import Deadlock, Escape, Livelock, SimulationLoop, end
+from mooring.simulation.plan import Plan, make_plan
+from mooring.simulation.scenario import Scenario
+from mooring.simulation.seal import sealed
+from mooring.simulation.trace import Trace
+from mooring.simulation.world import World
+
+MEMORY = Path("/dev/shm")
+"""Where node agents write down what they mounted, if that is there: no disk is needed for it."""
+
+
+class Outcome(msgspec.Struct):
+    """What came of one run. `seconds` is real time, `minutes` simulated time."""
+
+    seed: int
+    digest: str
+    violations: list[str]
+    invariants: list[str]
+    plan: Plan
+    choices: list[int]
+    events: int
+    steps: int
+    requests: int
+    minutes: float
+    seconds: float
+    counts: dict[str, int]
+    lines: list[str] = []
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+
+def play(
+    seed: int,
+    scenario: Scenario,
+    *,
+    plan: Plan | None = None,
+    choices: Sequence[int] | None = None,
+    in_order: bool = False,
+    lines: bool = False,
+) -> Outcome:
+    """Plays the seed, or its world under another plan, or with these choices of the scheduler.
+
+    With `in_order` ready callbacks run first come, first served. `lines` keeps the text of the trace.
+    """
+    plan = make_plan(seed, scenario) if plan is None else plan
+    choose: Choose = first_come_first_served if in_order else Seeded(stream(seed, "scheduler"))
+    if choices is not None:
+        choose = Replayed(choices)
+    began = time.perf_counter()
+    loop = SimulationLoop(choose)
+    root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    seen = _Seen()
+    try:
+        with _quiet(), sealed():
+            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    assert seen.trace is not None
+    return Outcome(
+        seed=seed,
+        digest=seen.trace.digest(),
+        violations=[str(each) for each in seen.violations],
+        invariants=list(dict.fromkeys(each.invariant for each in seen.violations)),
+        plan=plan,
+        choices=list(choose.taken) if isinstance(choose, Seeded) else list(choices or ()),
+        events=seen.trace.number,
+        steps=loop.steps,
+        requests=seen.world.network.requests if seen.world else 0,
+        minutes=loop.time() / 60,
+        seconds=time.perf_counter() - began,
+        counts=dict(sorted(seen.trace.counts.items())),
+        lines=[event.line() for event in seen.trace.events] if lines else [],
+    )
+
+
+class _Seen:
+    """What is known of a run from outside."""
+
+    def __init__(self) -> None:
+        self.trace: Trace | None = None
+        self.world: World | None = None
+        self.violations: list[Violation] = []
+
+
+def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
+    gc_was = gc.isenabled()
+    gc.disable()  # finalizers run at the same points in every run
+    try:
+        loop.run_until_complete(story())
+    except (Deadlock, Livelock, Escape) as error:
+        number = seen.trace.number if seen.trace else 0
+        seen.violations.append(Violation(type(error).__name__, str(error), loop.time(), number))
+    finally:
+        if seen.trace is not None:
+            seen.trace.close()
+        end(loop, seen.world.actors if seen.world else [])
+        seen.violations = list(seen.violations)
+        if gc_was:
+            gc.enable()
+
+
+async def _story(root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen) -> None:
+    world = World(root, seed, scenario)
+    seen.world, seen.trace = world, world.trace
+    seen.violations = check(world.trace)
+    quiet, acting = Quiet(world), Acting(world)
+    await world.start()
+    await acting.create_sets()
+    world.user.start(acting.play(plan))
+    await _until(scenario.heal_s)
+    await acting.heal()
+    await _until(scenario.end_s)
+    async for invariant, message in complaints(world, quiet):
+        number = world.trace.number
+        seen.violations.append(Violation(invariant, message, scenario.end_s, number))
+
+
+async def _until(moment: float) -> None:
+    await asyncio.sleep(max(moment - asyncio.get_running_loop().time(), 0))
+
+
+@contextmanager
+def _quiet() -> Generator[None, None, None]:
+    """A run says nothing: what happened is in its trace."""
+    before = structlog.get_config()
+    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+        logging.disable(logging.NOTSET)

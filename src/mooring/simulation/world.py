@@ -1,0 +1,241 @@
+"""One simulated cluster: an API server, the controllers in their processes, node agents on machines, storage, a user.
+
+All of them are production code on played seams. Each part is an `Actor`: it can be killed at any await, paused, and
+started anew; it has its own clock, its own link to the API server and its own chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mooring.apiserver import Server
+from mooring.apiserver.auth import Tokens
+from mooring.apiserver.log import Record
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.objects import StorageClass
+from mooring.kube.transport import Request
+from mooring.simulation.array import DISK, Array, array_plugins
+from mooring.simulation.choices import stream
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
+from mooring.simulation.log import VolatileLog
+from mooring.simulation.loop import Actor
+from mooring.simulation.machine import Machine
+from mooring.simulation.network import Link, Network
+from mooring.simulation.scenario import Scenario
+from mooring.simulation.trace import Trace
+
+GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
+"""Which controllers share a process."""
+RESTART_S = 1.0
+"""A part that ends by itself is started anew after this time, as a supervisor would."""
+
+
+class Part:
+    """Something that can be killed and started anew. `begin(actor, link)` is its work."""
+
+    def __init__(self, world: World, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]) -> None:
+        self.name, self.world = name, world
+        self.link = Link(world.network, name, token, stream(world.seed, f"link {name}"))
+        self.link.on_request = self._requested
+        self.life = 0
+        self.actor: Actor | None = None
+        self._begin = begin
+        self._crash_in: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.actor is not None and not self.actor.halted
+
+    def start(self) -> None:
+        """A new life, if it has none."""
+        if self.alive or self.world.trace.closed:
+            return
+        self.life += 1
+        actor = self.world.actor(self.name)
+        self.actor, self._crash_in = actor, None
+        actor.start(self._live(actor))
+
+    async def _live(self, actor: Actor) -> None:
+        try:
+            await self._begin(self)
+        except Exception as error:
+            self.world.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
+        if self.actor is actor:
+            self.actor = None
+        asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.world.context)
+
+    def kill(self) -> None:
+        """From this moment on not a line of it runs any more."""
+        if self.actor is not None:
+            self.actor.halted = True
+            self.actor = None
+
+    def abandon(self) -> Actor | None:
+        """Pauses it for good as far as this part is concerned: a successor may start; who resumes it is up to us."""
+        actor, self.actor = self.actor, None
+        if actor is not None:
+            actor.halted = True
+        return actor
+
+    def crash_at(self, number: int) -> None:
+        """Kills it at its `number`-th request from now, just when that has been sent."""
+        self._crash_in = number
+
+    def _requested(self, request: Request) -> None:
+        if self._crash_in is None:
+            return
+        self._crash_in -= 1
+        if self._crash_in < 0:
+            self._crash_in = None
+            self.world.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
+            self.kill()
+
+
+class World:
+    """Everything there is. `root` is a directory for what node agents write down."""
+
+    def __init__(self, root: Path, seed: int, scenario: Scenario) -> None:
+        self.seed, self.scenario = seed, scenario
+        self.actors: list[Actor] = []
+        loop = asyncio.get_running_loop()
+        self.trace = Trace(loop.time)
+        self.network = Network()
+        self.context = self.network.context
+        self.array = Array()
+        self.array.journal = self.trace
+        self._backend = self.actor("array")
+        self.array.carry_out = self._carry_out
+        self.log = VolatileLog(stream(seed, "log"), journal=self._stored)
+        self.tokens = Tokens(b"simulation")
+        self.server = Part(self, "apiserver", "", self._serve)
+        self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
+        self.machines = {name: self._machine(name, root) for name in scenario.node_names}
+        self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
+        self.powered = set(self.machines)
+        self.user = self.actor("user")
+        self.api = Client(Link(self.network, "user", self.tokens.admin(), stream(seed, "link user")))
+
+    def actor(self, name: str) -> Actor:
+        """A new one; all of them are ended with the run."""
+        self.actors.append(Actor(name))
+        return self.actors[-1]
+
+    def parts(self) -> list[Part]:
+        """All but the API server."""
+        return [*self.processes.values(), *self.nodes.values()]
+
+    # --- the parts
+
+    def _process(self, name: str, names: Iterable[str]) -> Part:
+        async def run(part: Part) -> None:
+            assert part.actor is not None
+            controllers = make_controllers(
+                names,
+                Client(part.link),
+                make_plugins=array_plugins(self.array),
+                now=part.actor.now,
+                random=lambda each: stream(self.seed, f"{each} {part.life}"),
+                grace_period=self.scenario.grace_period_s,
+            )
+            async with asyncio.TaskGroup() as group:
+                for each in controllers:
+                    group.create_task(each.run())
+
+        return Part(self, name, self.tokens.admin(), run)
+
+    def _machine(self, name: str, root: Path) -> Machine:
+        machine = Machine(
+            name,
+            self.array,
+            root / name,
+            now=lambda: self._clock(name),
+            random=stream(self.seed, name),
+            make_plugins=array_plugins(self.array),
+        )
+        machine.lease_duration_s, machine.status_period_s = 40.0, 300.0
+        return machine
+
+    def _clock(self, node: str) -> datetime:
+        """The clock of the agent that runs there now."""
+        actor = self.nodes[node].actor
+        return actor.now() if actor is not None else self.user.now()
+
+    def _node(self, machine: Machine) -> Part:
+        async def run(part: Part) -> None:
+            await machine.agent(part.link).run(asyncio.Event())
+
+        return Part(self, machine.name, self.tokens.node(machine.name), run)
+
+    async def _serve(self, part: Part) -> None:
+        assert part.actor is not None
+        server = Server(self.log, self.tokens, now=part.actor.now, random=stream(self.seed, f"server {part.life}"))
+        if server.store.version < self.network.acknowledged:
+            self.trace("apiserver", "truth.lost", had=self.network.acknowledged, has=server.store.version)
+        await server.start()
+        self.network.serve(server, part.actor)
+        await asyncio.Event().wait()
+
+    def kill_server(self) -> None:
+        """With what it had not synced."""
+        self.server.kill()
+        self.network.lose_server()
+        self.log.crash()
+
+    def _stored(self, record: Record) -> None:
+        name = f"{record.namespace}/{record.name}" if record.namespace else record.name
+        self.trace(
+            "store",
+            "store.deleted" if record.deleted else "store.written",
+            resource=record.resource,
+            name=name,
+            version=record.version,
+            crc=f"{zlib.crc32(record.body):08x}",
+            _body=record.body,
+        )
+
+    async def _carry_out(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.shield(self._backend.start(work))
+
+    # --- the beginning
+
+    async def start(self) -> None:
+        """Starts everything; returns when the API server answers."""
+        self.server.start()
+        await self.network.reachable.wait()
+        body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
+        await self.api.create(StorageClass, body)
+        for part in self.parts():
+            part.start()
+
+    async def as_user(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Done by the user, who tries again for a while if the API server does not answer or refuses."""
+        for _ in range(30):
+            try:
+                await work()
+            except (NotFound, AlreadyExists):
+                return
+            except KubeError:
+                await asyncio.sleep(2)
+            else:
+                return
+
+    def power_off(self, node: str) -> None:
+        """The machine is dead at once."""
+        if node in self.powered:
+            self.powered.discard(node)
+            self.nodes[node].kill()
+            self.machines[node].lose_power()
+            self.trace(node, "truth.power", on=False)
+
+    def power_on(self, node: str) -> None:
+        """It boots, and its agent starts."""
+        if node not in self.powered:
+            self.powered.add(node)
+            self.trace(node, "truth.power", on=True)
+        self.nodes[node].start()
