@@ -59,10 +59,9 @@ class Actor:
 
     def resume(self) -> None:
         """Goes on where it was halted."""
-        self.halted = False
-        held, self.held = self.held, []
-        for handle in held:
-            asyncio.get_running_loop().call_soon(_again, handle, context=self.context)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulationLoop)
+        loop.release(self)
 
     def now(self) -> datetime:
         """Its wall clock."""
@@ -70,11 +69,6 @@ class Actor:
 
 
 _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
-
-
-def _again(handle: asyncio.Handle) -> None:
-    if not handle.cancelled():
-        handle._run()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 class _Task(asyncio.Task[Any]):
@@ -142,6 +136,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
         if self._still > LIVELOCK_STEPS:
             raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
         handle._run()
+
+    def release(self, actor: Actor) -> None:
+        """What was held back when the actor was halted is ready now."""
+        actor.halted = False
+        self._ready.extend(actor.held)
+        actor.held.clear()
 
     def _next(self, ready: Any) -> Any:
         count = len(ready)
@@ -215,17 +215,13 @@ def _raise_later(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 def end(loop: SimulationLoop, actors: list[Actor]) -> None:
     """Ends every task, also those of halted actors, in the order of their creation; then closes the loop."""
     for actor in actors:
-        actor.halted = False
-        for handle in actor.held:
-            loop.call_soon(_again, handle, context=actor.context)
-        actor.held = []
+        loop.release(actor)
     for _ in range(100):
         pending = sorted((task for task in asyncio.all_tasks(loop)), key=hash)
         if not pending:
             break
         for task in pending:
             task.cancel()
-        if _ > 2: print(_, pending[:3])
         loop.run_until_complete(asyncio.wait(pending, timeout=60))
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
