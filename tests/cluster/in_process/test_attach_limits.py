@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -24,17 +25,19 @@ def test_pods_wait_until_a_node_has_room_for_their_volumes(play: Play):
         for name in ("a", "b", "c"):
             await world.claim(name)
             await world.create_pod(name, name)
-        for name in ("a", "b"):
-            await world.until(lambda name=name: world.running(name))
-        assert await world.running("a") != await world.running("b")
 
-        async def told() -> bool:
-            known = await read(world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now)))
-            cause = explain("pod/c", "default", known)
-            return "2 node(s) exceed max volume count" in cause.reason.message and "detach volumes" in cause.next_step
+        async def placed() -> dict[str, str]:
+            pods = {pod.name: pod.spec.node_name for pod in (await world.api.list(Pod, "default")).items}
+            return pods if len({node for node in pods.values() if node}) == 2 else {}
 
-        await world.until(told)
-        await world.api.delete(Pod, "a", "default")
-        await world.until(lambda: world.running("c"))
+        pods = await world.until(placed)
+        (waiting,) = [name for name, node in pods.items() if not node]
+        await asyncio.sleep(10)
+        known = await read(world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now)))
+        cause = explain(f"pod/{waiting}", "default", known)
+        assert "2 node(s) exceed max volume count" in cause.reason.message
+        assert "detach volumes" in cause.next_step
+        await world.api.delete(Pod, next(name for name in pods if name != waiting), "default")
+        await world.until(lambda: world.running(waiting))
 
     play(story)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from world import World, loses_power
 
-from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.array import DISK, ArrayPlugin
 from mooring.volumes.errors import StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
@@ -270,5 +270,29 @@ def test_what_is_not_there_is_answered_with_what_is(play: Play):
                 explain(target, "default", known)
         with pytest.raises(NoSuchObject, match="but in default: use -n"):
             explain("pvc/c", "elsewhere", known)
+
+    play(story)
+
+
+def test_a_volume_that_its_former_node_still_uses_is_waited_for_by_name(play: Play):
+    """The detach waits for the unmount, and then for the storage."""
+
+    async def story(world: World):
+        await world.start()
+        world.array.detach_s = 60
+        await world.claim("c")
+        await world.create_pod("first", "c", nodeName="n0", terminationGracePeriodSeconds=60)
+        await world.until(lambda: world.running("first"))
+        await world.api.delete(Pod, "first", "default")
+        await world.create_pod("second", "c", nodeName="n1")
+        held = await until_says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+        assert "for default/first" in held.causes[0].reason.message
+
+        async def detaching() -> bool:
+            cause = await says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+            return cause is not None and "is being detached from node n0" in cause.causes[0].causes[0].reason.message
+
+        await world.until(detaching)
+        await world.until(lambda: world.running("second"))
 
     play(story)
