@@ -242,3 +242,35 @@ def test_a_file_system_that_does_not_grow_is_told_and_tried_again(play: Play) ->
         await world.until(lambda: grown(world))
 
     play(story)
+
+
+# --- limits
+
+
+def test_a_pod_that_puts_too_much_into_a_volume_is_evicted(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    full: list[str] = []
+
+    async def limit_exceeded(self: Any) -> str | None:
+        return full[0] if full else None
+
+    monkeypatch.setattr(played.PlayedMounter, "limit_exceeded", limit_exceeded)
+
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod(volumes=[EMPTY_DIR])
+
+        async def phase(wanted: str) -> bool:
+            return await world.phase() == wanted
+
+        await world.until(lambda: phase("Running"))
+        full.append("too much")
+        await world.until(lambda: phase("Failed"))
+        pod = await world.pod()
+        assert (pod.status.reason, pod.status.message) == ("Evicted", "too much")
+        await world.until(lambda: "tear-down cache" in world.machine.journal)
+        assert await world.phase() == "Failed"
+        assert ("Evicted", "too much") in await world.events()
+
+    play(story)

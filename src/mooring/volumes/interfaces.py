@@ -87,6 +87,10 @@ class Mounter(Volume):
     @abstractmethod
     def get_attributes(self) -> Attributes: ...
 
+    async def limit_exceeded(self) -> str | None:
+        """Why the pod must go for what it has put into the volume, or None. Asked now and then; may be expensive."""
+        return None
+
 
 class Unmounter(Volume):
     """Removes what a Mounter made. Knows only names, so that it also works after a restart."""

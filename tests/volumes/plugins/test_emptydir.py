@@ -106,3 +106,19 @@ async def test_what_is_mounted_inside_is_never_removed_with_it(empty_dirs: Empty
 
 def test_removing_what_is_not_there_is_success(tmp_path: Path):
     remove_tree(str(tmp_path / "nothing"))
+
+
+async def test_what_is_above_its_limit_on_disk_is_told(empty_dirs: EmptyDirPlugin):
+    mounter = empty_dirs.new_mounter(volume(size_limit="64Ki"), POD)
+    await mounter.set_up()
+    assert await mounter.limit_exceeded() is None
+    Path(mounter.get_path(), "big").write_bytes(b"x" * 100_000)
+    assert await mounter.limit_exceeded() == 'Usage of EmptyDir volume "cache" exceeds the limit "64Ki".'
+    assert (await mounter.get_metrics()).capacity == 64 * 1024
+
+
+async def test_without_a_limit_nothing_is_too_much(empty_dirs: EmptyDirPlugin):
+    mounter = empty_dirs.new_mounter(volume(), POD)
+    await mounter.set_up()
+    Path(mounter.get_path(), "big").write_bytes(b"x" * 100_000)
+    assert await mounter.limit_exceeded() is None

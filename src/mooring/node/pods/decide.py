@@ -46,7 +46,7 @@ def decide(facts: Facts, memory: Memory, now: float) -> Decision:
 def outcome(facts: Facts) -> str | None:
     """ "Succeeded" or "Failed" once no container runs or will run again, else None."""
     pod = facts.pod
-    if pod is not None and facts.overdue:
+    if pod is not None and (facts.overdue or facts.volumes.evicted is not None):
         return "Failed"
     if pod is None or facts.sandbox is None or pod.spec.restart_policy == "Always":
         return None

@@ -51,7 +51,7 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
     if init:
         status["initContainerStatuses"] = init
-    why = OVERDUE if facts.overdue else SHUTDOWN if facts.shutting_down else None
+    why = facts.volumes.evicted or (OVERDUE if facts.overdue else SHUTDOWN if facts.shutting_down else None)
     if why is not None and phase == "Failed" and not pod.status.reason:
         status |= {"reason": why.code, "message": why.message}
     return status

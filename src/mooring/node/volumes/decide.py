@@ -26,6 +26,8 @@ class PodVolumes:
     """One of them must not be used any more."""
     held: bool = False
     """Something of them is, or may be, still mounted."""
+    evicted: Reason | None = None
+    """Why the pod must end: it has put more into a volume than it may."""
     releasing: bool = False
     """They were let go, and that has not ended."""
 

@@ -29,6 +29,7 @@ from mooring.mounts.interface import Mounts
 from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, PodVolumes, Presence, Step, decide
+from mooring.node.volumes.eviction import Evictions
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
@@ -87,6 +88,7 @@ class VolumeManager:
         self._pod_changed = pod_changed
         self._content = content
         self._volumes: dict[str, WantedVolume] = {}
+        self._evictions = Evictions(self._operations, self._volumes, self._evict)
         self._by_pod: defaultdict[str, set[str]] = defaultdict(set)
         self._wanting: set[str] = set()  # also pods without a volume
         self._queue: WorkQueue[str] = WorkQueue()
@@ -132,6 +134,7 @@ class VolumeManager:
             waiting=waiting,
             stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
             held=any(volume.holds(pod_uid) for volume in volumes),
+            evicted=self._evictions.reason(pod_uid),
             releasing=any(pod_uid not in volume.wants and pod_uid not in volume.adopted for volume in volumes),
         )
 
@@ -150,7 +153,7 @@ class VolumeManager:
 
     def terminating(self, pod_uid: str) -> None:
         """The pod keeps what it has and gets nothing new."""
-        for unique_name in self._by_pod.get(pod_uid, ()):
+        for unique_name in sorted(self._by_pod.get(pod_uid, ())):
             want = self._volumes[unique_name].wants.get(pod_uid)
             if want is not None and want.starting:
                 want.starting = False
@@ -159,7 +162,7 @@ class VolumeManager:
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
         self._wanting.discard(pod_uid)
-        for unique_name in list(self._by_pod.get(pod_uid, ())):
+        for unique_name in sorted(self._by_pod.get(pod_uid, ())):
             volume = self._volumes[unique_name]
             if not volume.drop(pod_uid):
                 continue  # it is being torn down already, at the pace of its backoff
@@ -182,6 +185,7 @@ class VolumeManager:
     def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
         """A pod was written: its volumes may show its labels and annotations."""
         if new is None:
+            self._evictions.forget(old.uid if old else "")
             return
         for unique_name in self._by_pod.get(new.uid, ()):
             want = self._volumes[unique_name].wants.get(new.uid)
@@ -219,7 +223,13 @@ class VolumeManager:
         self._publisher = publisher
         for unique_name in self._volumes:
             self._queue.add(unique_name)
-        await self._queue.run(WORKERS, self._reconcile)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._evictions.run())
+            await self._queue.run(WORKERS, self._reconcile)
+
+    def _evict(self, pod: Pod, why: Reason) -> None:
+        self._report(pod, "Warning", *why)
+        self._pod_changed(pod.uid)
 
     async def _reconcile(self, unique_name: str) -> None:
         while (volume := self._volumes.get(unique_name)) is not None:
@@ -366,7 +376,7 @@ class VolumeManager:
             if want is None:
                 continue
             want.problem = Reason(step.reason.code, message)
-            if now - want.since >= WAIT_EVENT_S:
+            if want.since + WAIT_EVENT_S <= now:  # in the very terms of the timer below: or it fires again and again
                 want.since = now
                 text = f"volume {', '.join(want.names)}: not mounted after {WAIT_EVENT_S:.0f} s: {message}"
                 self._report(want.pod, "Warning", "FailedMount", text)

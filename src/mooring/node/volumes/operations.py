@@ -154,6 +154,13 @@ class Operations:
         context = want.pod.spec.security_context
         return mounter.get_path(), lambda: mounter.set_up(context.fs_group if context else None)
 
+    async def limit_exceeded(self, volume: WantedVolume, want: Want) -> str | None:
+        """Why the pod must go for what it has put into the volume, or None."""
+        if volume.record.has_device:  # its size is its limit
+            return None
+        plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+        return await plugin.new_mounter(want.spec, want.pod).limit_exceeded()
+
     async def tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
         """Takes the volume from one pod."""
         record = volume.record.pods[pod_uid]

@@ -39,6 +39,16 @@ class EmptyDirMounter(PodDirectoryMounter):
             return found
         return replace(found, capacity=limit, available=max(0, min(found.available, limit - found.used)))
 
+    async def limit_exceeded(self) -> str | None:
+        """Of one on disk; in memory the tmpfs is no larger than its limit."""
+        limit = self._size_limit()
+        if not limit or self._source.medium == MEMORY:
+            return None
+        used = (await blocking(directory_metrics, self._path)).used
+        if used <= limit:
+            return None
+        return f'Usage of EmptyDir volume "{self._name}" exceeds the limit "{self._source.size_limit}".'
+
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         options = self._tmpfs_options()
         os.makedirs(directory, exist_ok=True)

@@ -1,0 +1,62 @@
+"""Looks now and then at what pods have put into their volumes, and names those that must end for it.
+
+That they end is the pod worker's matter; a pod once named stays so, whatever it removes meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from mooring.kube.objects import Pod
+from mooring.kube.reason import Reason
+from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.errors import VolumeError
+
+PERIOD_S = 10.0
+"""Between two looks (upstream: 10 s)."""
+
+log = structlog.get_logger("node-agent")
+
+
+class Evictions:
+    """`tell(pod, why)` is called once for each pod that must end."""
+
+    def __init__(
+        self, operations: Operations, volumes: Mapping[str, WantedVolume], tell: Callable[[Pod, Reason], None]
+    ) -> None:
+        self._operations = operations
+        self._volumes = volumes
+        self._tell = tell
+        self._reasons: dict[str, Reason] = {}
+
+    def reason(self, pod_uid: str) -> Reason | None:
+        """Why the pod must end, if it must."""
+        return self._reasons.get(pod_uid)
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone."""
+        self._reasons.pop(pod_uid, None)
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_S)
+            for volume in list(self._volumes.values()):
+                for pod_uid, want in list(volume.wants.items()):
+                    if pod_uid not in self._reasons and volume.pods.get(pod_uid) is Presence.PRESENT:
+                        await self._look(volume, want)
+
+    async def _look(self, volume: WantedVolume, want: Want) -> None:
+        try:
+            why = await self._operations.limit_exceeded(volume, want)
+        except (VolumeError, OSError) as error:
+            log.warning("volume not measured", volume=volume.record.unique_name, error=str(error))
+            return
+        if why is not None:
+            self._reasons[want.pod.uid] = Reason("Evicted", why)
+            self._tell(want.pod, self._reasons[want.pod.uid])
