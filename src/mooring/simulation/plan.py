@@ -59,8 +59,6 @@ ACTIONS: dict[str, str] = {
     "drain": "node",
     "uncordon": "node",
 }
-LONGEST_S = 300.0
-"""Half of what there is between the last fault and the end: an unmount may begin just before the one."""
 LONG = ("power-off", "cut", "cut-requests", "cut-replies", "slow-unmount", "freeze")
 
 
@@ -89,11 +87,16 @@ def _moment(chance: Random, scenario: Scenario) -> float:
     return round(minute + chance.expovariate(1 / 8), 3)
 
 
+def _longest(scenario: Scenario) -> float:
+    """Half of what there is between the last fault and the end: an unmount may begin just before the one."""
+    return (scenario.end_s - scenario.heal_s) / 2
+
+
 def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
     on = chance.choice(_targets(scenario, FAULTS[what]))
     short = chance.choice((0.5, 3.0, 20.0))
     longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
-    value = min(round(chance.expovariate(1 / longest) + 0.01, 3), LONGEST_S)
+    value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
     if what == "skew":
         value = float(chance.choice((-3600, -60, 60, 3600)))
     return Step(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))

@@ -1,0 +1,78 @@
+"""Whole clusters under faults: reproducible, and nothing is violated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mooring.cli.main import cli
+from mooring.simulation import stored
+from mooring.simulation.array import Array
+from mooring.simulation.run import play
+from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
+
+SHORT = Scenario(minutes=12, faults=10)
+SEEDS = range(300) if os.environ.get("MOORING_SOAK") else range(3)
+DIGESTS = """
+from mooring.simulation.run import play
+from mooring.simulation.scenario import Scenario
+print([play(seed, Scenario(minutes=6)).digest for seed in (0, 2)])
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_under_random_faults_no_invariant_is_violated(seed: int):
+    outcome = play(seed, SHORT)
+    assert outcome.violations == [], [str(step) for step in outcome.plan]
+
+
+def test_a_seed_gives_the_same_trace_under_any_hash_seed():
+    def digests(hash_seed: str) -> subprocess.Popen[str]:
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        return subprocess.Popen(
+            [sys.executable, "-c", DIGESTS], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    runs = [run.communicate() for run in [digests("0"), digests("4711")]]
+    assert runs[0] == runs[1]
+    assert runs[0][0].startswith("['")
+
+
+def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
+    outcome = play(1, SHORT)
+    path = stored.write(tmp_path, SHORT, outcome)
+    assert stored.read(path).play().digest == outcome.digest
+
+
+def test_a_broken_cluster_is_found(monkeypatch: pytest.MonkeyPatch):
+    """An array that lets a second node attach, and detaches what is mounted, must not go unnoticed."""
+
+    def detach(self: Array, disk: str, node: str) -> None:
+        """Says that it has, and has not."""
+
+    monkeypatch.setattr(Array, "_do_detach", detach)
+    outcome = play(1, SHORT)
+    assert "S13" in outcome.invariants
+
+
+def test_a_violation_is_told_by_the_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(Array, "_do_detach", lambda self, disk, node: None)
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("minutes: 6\nnodes: 2\nsets: {db: 1}\nfaults: 2\nactions: 6\n")
+    answer = CliRunner().invoke(cli, ["simulate", str(scenario), "--seeds", "2", "--workers", "1"])
+    assert answer.exit_code == 1
+    assert "S13" in answer.output
+
+
+def test_a_scenario_that_is_misspelt_names_the_field(tmp_path: Path):
+    path = tmp_path / "s.yaml"
+    path.write_text("node: 3\n")
+    with pytest.raises(ScenarioError, match="node"):
+        read_scenario(path)
