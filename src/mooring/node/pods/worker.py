@@ -92,7 +92,7 @@ class PodWorker:
     def mark_all(self) -> None:
         """Looks at every pod that anybody knows."""
         known = {pod.uid for pod in self._pods.items()} | set(self._runtime.sandboxes()) | set(self._volumes.pods())
-        for uid in known | self._directories():
+        for uid in sorted(known | self._directories()):
             self._queue.add(uid)
         self._tell_idle()
 
