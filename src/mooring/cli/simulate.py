@@ -13,6 +13,7 @@ from mooring.cli.output import fail
 if TYPE_CHECKING:
     from mooring.simulation.campaign import Summary
     from mooring.simulation.run import Outcome
+    from mooring.simulation.scenario import Scenario
 
 SHOWN = 3
 """How many violations of a seed are printed."""
@@ -26,6 +27,7 @@ SHOWN = 3
 @click.option("--replay", type=click.Path(path_type=Path, exists=True), help="Play a violation again that was stored.")
 @click.option("--store", type=click.Path(path_type=Path), help="A directory for violations: <seed>.json each.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor.")
+@click.option("--mutants", is_flag=True, help="Put known bugs back in, one after the other, and tell which are found.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def simulate(
     file: Path | None,
@@ -35,6 +37,7 @@ def simulate(
     replay: Path | None,
     store: Path | None,
     workers: int | None,
+    mutants: bool,
     output: str,
 ) -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
@@ -53,6 +56,8 @@ def simulate(
         scenario = read_scenario(file) if file is not None else Scenario()
     except ScenarioError as error:
         fail(str(error))
+    if mutants:
+        sys.exit(0 if _hunt(range(seed, seed + seeds), scenario) else 1)
     if replay is not None or traced:
         stored = read(replay) if replay is not None else None
         outcome = stored.play(lines=traced) if stored else play(seed, scenario, lines=True)
@@ -71,6 +76,17 @@ def simulate(
     else:
         _sum_up(summary)
     sys.exit(1 if summary.failed else 0)
+
+
+def _hunt(seeds: range, scenario: Scenario) -> bool:
+    """One line for each mutant; whether all were found."""
+    from mooring.simulation.mutants import MUTANTS, hunt
+
+    verdicts = [hunt(name, seeds, scenario) for name in MUTANTS]
+    for verdict in verdicts:
+        found = f"found by {', '.join(verdict.invariants)} in {verdict.seeds} seeds" if verdict.seeds else "NOT FOUND"
+        click.echo(f"{verdict.name}  {found}: {verdict.fault}")
+    return all(verdict.seeds for verdict in verdicts)
 
 
 def _one(outcome: Outcome, output: str) -> None:
