@@ -14,7 +14,7 @@ def asking(verb, resource, group="", **more):
 
 
 @pytest.mark.parametrize(
-    ("verb", "resource", "allowed"), [("list", "pods", True), ("create", "pods", False), ("list", "nosuch", False)]
+    ("verb", "resource", "allowed"), [("list", "pods", True), ("create", "secrets", False), ("list", "nosuch", False)]
 )
 def test_a_node_learns_what_it_may_do_itself(serve, verb, resource, allowed):
     async def story(api):
@@ -27,7 +27,7 @@ def test_a_node_learns_what_it_may_do_itself(serve, verb, resource, allowed):
 
 def test_an_administrator_asks_about_others_and_nobody_else_does(serve):
     async def story(api):
-        asked = asking("create", "pods", user="system:node:a", groups=["system:nodes"])
+        asked = asking("create", "secrets", user="system:node:a", groups=["system:nodes"])
         assert (await api.create(f"{ACCESS}/subjectaccessreviews", asked))["status"]["allowed"] is False
         local = f"{ACCESS}/namespaces/default/localsubjectaccessreviews"
         assert (await api.create(local, asked))["status"]["allowed"] is False

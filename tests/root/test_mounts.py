@@ -393,3 +393,21 @@ def test_a_file_system_that_cannot_lose_power_is_named(folder: Path):
         number = next(mount.device for mount in table if mount.mount_point == str(folder))
         with pytest.raises(MountsError, match=str(folder)):
             shutdown_filesystems([number], process.pid)
+
+
+def test_a_new_loop_device_can_be_written_though_its_number_was_read_only_before(tmp_path: Path):
+    backing = tmp_path / "disk"
+    backing.write_bytes(bytes(1024 * 1024))
+    first = loop.create(str(backing))
+    subprocess.run(["blockdev", "--setro", first], check=True)
+    loop.remove(first)
+    devices = [loop.create(str(backing))]
+    while devices[-1] != first and len(devices) < 8:
+        devices.append(loop.create(str(backing)))
+    try:
+        assert first in devices
+        with open(first, "r+b") as device:
+            device.write(b"x" * 512)
+    finally:
+        for device in devices:
+            loop.remove(device)

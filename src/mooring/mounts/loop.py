@@ -18,6 +18,7 @@ from pathlib import Path
 from mooring.mounts.errors import DeviceBusy, MountsError
 from mooring.mounts.holders import who_holds
 
+_BLKROSET = 0x125D
 _CLR_FD = 0x4C01
 _SET_STATUS64 = 0x4C04
 _GET_STATUS64 = 0x4C05
@@ -50,8 +51,15 @@ def create(backing_file: str, read_only: bool = False) -> str:
                 if error.errno != errno.EBUSY:
                     raise
                 continue  # somebody else took it between the two calls
+            _set_read_only(device, read_only)
             return device
     raise MountsError(f"no loop device for {backing_file}: others took each free one first, {_TRIES} times. Try again")
+
+
+def _set_read_only(device: str, read_only: bool) -> None:
+    """The kernel keeps what `blockdev --setro` said of a device of this number, also when another file is behind it."""
+    with _opened(device, os.O_RDONLY) as descriptor:
+        fcntl.ioctl(descriptor, _BLKROSET, struct.pack("i", read_only))
 
 
 def remove(device: str) -> None:
