@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-PATIENCE_S = 90.0
+PATIENCE_S = 60.0
 ACCEPT_S = 12.0
 ROOT = Path(__file__).parents[2]
 MASKS = (

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(3000)]
 
 REPLICAS = 4
 NODES = 3
-ROUNDS = 60 if os.environ.get("MOORING_SOAK") else 12
+ROUNDS = 60 if os.environ.get("MOORING_SOAK") else 10
 AWAITS = re.compile(r'event=task .*awaits="([^"]*)"')
 # Innermost coroutines that only wait for something to do.
 IDLE = frozenset(
