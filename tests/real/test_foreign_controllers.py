@@ -295,7 +295,7 @@ async def test_what_belongs_to_a_deleted_object_is_deleted(api: Api, options: Ob
         return not await api.items(api.path("replicasets", "apps/v1")) and not await api.items(pods)
 
     await until("ReplicaSet and pods are gone", nothing_left)
-    assert await api.gone(f"{deployments}/web")
+    await until("the Deployment is gone", lambda: api.gone(f"{deployments}/web"))
 
 
 async def test_orphans_stay_and_belong_to_nobody(api: Api) -> None:
