@@ -26,6 +26,11 @@ def owner_reference(owner: Object) -> dict[str, Any]:
     }
 
 
+def controller_uid(owned: Object) -> list[str]:
+    """For an index: the uid of the object that controls this one, if there is one."""
+    return [owned.controller.uid] if owned.controller is not None else []
+
+
 def template_hash(template: Mapping[str, Any], salt: int = 0) -> str:
     """Ten characters that name a pod template; `salt` gives another name after a collision."""
     digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic") + (b"%d" % salt if salt else b""))

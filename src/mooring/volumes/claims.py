@@ -29,6 +29,12 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
     return None
 
 
+def claims_of(pod: Pod) -> list[str]:
+    """The keys of the claims that the pod's volumes name."""
+    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
+    return [f"{pod.namespace}/{name}" for name in names if name]
+
+
 def volume_spec(
     pod: Pod, volume: Volume, get_claim: GetClaim, get_persistent_volume: GetPersistentVolume
 ) -> VolumeSpec:

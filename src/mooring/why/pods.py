@@ -6,12 +6,13 @@ from mooring.controllers.scheduling.decide import Load, PodVolume, choose
 from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
+from mooring.volumes.claims import claims_of
 from mooring.volumes.errors import ClaimError, VolumeError
 from mooring.volumes.limits import attachable
 from mooring.why.cause import Cause, about, fine
 from mooring.why.claims import explain_claim
 from mooring.why.nodes import explain_node
-from mooring.why.snapshot import Snapshot, claims_of
+from mooring.why.snapshot import Snapshot
 from mooring.why.volumes import explain_attachments
 
 SCHEDULER = "default-scheduler"

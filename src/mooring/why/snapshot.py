@@ -96,13 +96,7 @@ class Snapshot:
 
     def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
         """Pods that name the claim and have not ended."""
-        return [pod for pod in self.pods.values() if claim.key in claims_of(pod) and not pod.finished]
-
-
-def claims_of(pod: Pod) -> list[str]:
-    """The keys of the claims that a pod's volumes name."""
-    names = (claims.claim_name(pod, volume) for volume in pod.spec.volumes)
-    return [f"{pod.namespace}/{name}" for name in names if name]
+        return [pod for pod in self.pods.values() if claim.key in claims.claims_of(pod) and not pod.finished]
 
 
 async def read(client: Client, plugins: PluginManager) -> Snapshot:

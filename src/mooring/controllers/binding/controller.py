@@ -14,7 +14,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
-from mooring.volumes.claims import CLAIM_PROTECTION, claim_name
+from mooring.volumes.claims import CLAIM_PROTECTION, claims_of
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER, claim_reference
 
@@ -185,5 +185,4 @@ def _claimed_by(pv: PersistentVolume) -> list[str]:
 
 
 def _claims_of_pod(pod: Pod) -> list[str]:
-    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
-    return [f"claim:{pod.namespace}/{name}" for name in names if name]
+    return [f"claim:{key}" for key in claims_of(pod)]

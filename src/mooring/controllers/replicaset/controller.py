@@ -12,7 +12,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
-from mooring.kube.owners import owner_reference
+from mooring.kube.owners import controller_uid, owner_reference
 from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
@@ -29,7 +29,7 @@ class ReplicaSetController(Controller):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._owners = self.watch(self.kind, lambda owner: [owner.key], indexers={"namespace": _namespace})
-        self._pods = self.watch(Pod, self._touched, indexers={"owner": _owner_uid, "orphan": _orphaned_in})
+        self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": _orphaned_in})
 
     async def reconcile(self, key: str) -> None:
         """Adopts, releases, creates and deletes pods, then tells how many there are."""
@@ -132,10 +132,6 @@ class ReplicationControllerController(ReplicaSetController):
 
 def _namespace(owner: Owner) -> list[str]:
     return [owner.namespace]
-
-
-def _owner_uid(pod: Pod) -> list[str]:
-    return [pod.controller.uid] if pod.controller is not None else []
 
 
 def _orphaned_in(pod: Pod) -> list[str]:

@@ -23,7 +23,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Deployment, Pod, ReplicaSet
-from mooring.kube.owners import owner_reference, template_hash
+from mooring.kube.owners import controller_uid, owner_reference, template_hash
 from mooring.kube.times import Now, parse_time
 
 _NOT_COPIED = (
@@ -43,8 +43,8 @@ class DeploymentController(Controller):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._deployments = self.watch(Deployment, lambda deployment: [deployment.key])
-        self._sets = self.watch(ReplicaSet, _owner_key, indexers={"owner": _owner_uid})
-        self._pods = self.watch(Pod, self._deployment_of, matters=_alive, indexers={"owner": _owner_uid})
+        self._sets = self.watch(ReplicaSet, _owner_key, indexers={"owner": controller_uid})
+        self._pods = self.watch(Pod, self._deployment_of, matters=_alive, indexers={"owner": controller_uid})
 
     async def reconcile(self, key: str) -> None:
         """Takes one rollout a step further."""
@@ -87,7 +87,7 @@ class DeploymentController(Controller):
             except AlreadyExists:
                 name = body["metadata"]["name"]
                 found = await self.client.find(ReplicaSet, name, deployment.namespace)
-                if found is not None and _owner_uid(found) == [deployment.uid] and same_template(deployment, found):
+                if found is not None and controller_uid(found) == [deployment.uid] and same_template(deployment, found):
                     self._sets.accept(found)
                     return found
                 continue  # somebody else's: another name
@@ -223,10 +223,6 @@ def _held(deployment: Deployment) -> dict[str, Any]:
             for each in status.conditions
         ],
     }
-
-
-def _owner_uid(owned: ReplicaSet | Pod) -> list[str]:
-    return [owned.controller.uid] if owned.controller is not None else []
 
 
 def _owner_key(replica_set: ReplicaSet) -> list[str]:

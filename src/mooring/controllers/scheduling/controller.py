@@ -15,7 +15,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
-from mooring.volumes.claims import claim_name
+from mooring.volumes.claims import claims_of
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.limits import Attachable, attachable
 from mooring.volumes.matching import SELECTED_NODE
@@ -37,7 +37,7 @@ class SchedulingController(Controller):
             indexers={
                 "unscheduled": lambda pod: ["yes"] if _waits(pod) else [],
                 "node": lambda pod: [pod.spec.node_name] if not pod.finished else [],
-                "claim": _claims_of,
+                "claim": claims_of,
             },
         )
         self._nodes = self.watch(
@@ -86,7 +86,7 @@ class SchedulingController(Controller):
         pods = self._pods.by_index("node", node)
 
         def volumes() -> set[Attachable]:
-            bound = (self._bound_volume(key) for pod in pods for key in _claims_of(pod))
+            bound = (self._bound_volume(key) for pod in pods for key in claims_of(pod))
             return {place for pv in bound if pv is not None and (place := attachable(pv)) is not None}
 
         return Load(len(pods), volumes, self._csi_nodes.get(node))
@@ -98,7 +98,7 @@ class SchedulingController(Controller):
     def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
         """The first claim that does not exist (or ""), and the others."""
         found: list[PodVolume] = []
-        for key in _claims_of(pod):
+        for key in claims_of(pod):
             claim = self._claims.get(key)
             if claim is None:
                 return key.partition("/")[2], found
@@ -178,8 +178,3 @@ def _waits(pod: Pod) -> bool:
     return (
         not pod.spec.node_name and not pod.deleting and not pod.finished and pod.spec.scheduler_name == SCHEDULER_NAME
     )
-
-
-def _claims_of(pod: Pod) -> list[str]:
-    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
-    return [f"{pod.namespace}/{name}" for name in names if name]

@@ -32,6 +32,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
@@ -44,9 +45,9 @@ class StatefulSetController(Controller):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._sets = self.watch(StatefulSet, lambda stateful_set: [stateful_set.key])
-        self._pods = self.watch(Pod, _owners, indexers={"owner": _owner_uids})
+        self._pods = self.watch(Pod, _owners, indexers={"owner": controller_uid})
         self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
-        self._revisions = self.watch(ControllerRevision, indexers={"owner": _owner_uids})
+        self._revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""
@@ -209,8 +210,3 @@ class StatefulSetController(Controller):
 def _owners(pod: Pod) -> list[str]:
     owner = pod.controller
     return [f"{pod.namespace}/{owner.name}"] if owner is not None and owner.kind == "StatefulSet" else []
-
-
-def _owner_uids(owned: Pod | ControllerRevision) -> list[str]:
-    owner = owned.controller
-    return [owner.uid] if owner is not None else []
