@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar
 
+import msgspec
+
 from mooring.controllers.replicaset.decide import Owner, Plan, decide, selector_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -140,14 +142,4 @@ def _orphaned_in(pod: Pod) -> list[str]:
 
 def _references(pod: Pod) -> list[dict[str, Any]]:
     """The owner references of a pod, whole: a merge patch replaces the list."""
-    return [
-        {
-            "apiVersion": each.api_version,
-            "kind": each.kind,
-            "name": each.name,
-            "uid": each.uid,
-            "controller": each.controller,
-            "blockOwnerDeletion": each.block_owner_deletion,
-        }
-        for each in pod.metadata.owner_references
-    ]
+    return [msgspec.to_builtins(each) for each in pod.metadata.owner_references]

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
 from mooring.kube.readiness import ready_since
 from mooring.kube.selectors import LabelSelector, label_selector_from_object
@@ -34,9 +36,7 @@ def selector_of(owner: Owner) -> LabelSelector:
     """Which pods are meant."""
     if isinstance(owner, ReplicationController):
         return label_selector_from_object({"matchLabels": owner.spec.selector} if owner.spec.selector else None)
-    given = owner.spec.selector
-    expressions = [{"key": e.key, "operator": e.operator, "values": e.values} for e in given.match_expressions]
-    return label_selector_from_object({"matchLabels": given.match_labels, "matchExpressions": expressions})
+    return label_selector_from_object(msgspec.to_builtins(owner.spec.selector))
 
 
 def decide(owner: Owner, pods: Sequence[Pod]) -> Plan:
