@@ -17,9 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 PATIENCE_S = 60.0
 ACCEPT_S = 12.0
 ROOT = Path(__file__).parents[2]
+NODES = ("node-1", "node-2", "node-3")
+READY = "kubectl get nodes -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+DEFAULT_CLASS = "mooring-disk"
 MASKS = (
     (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),
     (re.compile(r"snapcontent-[-0-9a-f]{36}"), "snapcontent-..."),
@@ -79,7 +85,7 @@ class Shell(NamedTuple):
         deadline = time.monotonic() + PATIENCE_S
         while (printed := comparable(self.run(command)[1])) != comparable(expected):
             if time.monotonic() > deadline:
-                assert printed == comparable(expected), command  # shows the two side by side
+                pytest.fail(f"$ {command}\nprinted:\n{printed}\nexpected:\n{comparable(expected)}", pytrace=False)
             time.sleep(0.2)
 
     def play(self, script: Iterable[Step]) -> None:
@@ -96,10 +102,14 @@ class Shell(NamedTuple):
         return self.run(command)[1]
 
     def clean(self) -> None:
-        """Nothing that a script made is left."""
+        """Nothing that a script made is left, and every node is well."""
+        for node in NODES:
+            self.run(f"mooring node start {node}; kubectl taint nodes {node} {OUT_OF_SERVICE}-; kubectl uncordon {node}")
         kinds = "deployments,statefulsets,pods,volumesnapshots,pvc,pv,configmaps,secrets"
         self.run(f"kubectl delete {kinds} --all --wait=false")
+        self.run(f"kubectl delete $(kubectl get storageclasses -o name | grep -v {DEFAULT_CLASS})")
         self.until("kubectl get deployments,statefulsets,pods,pvc,pv", "No resources found")
+        self.until(READY, " ".join(["True"] * len(NODES)))
 
 
 @contextmanager
@@ -121,8 +131,7 @@ def cluster_and_shell() -> Iterator[Shell]:
         process = subprocess.Popen(up, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     shell = Shell(environ)
     try:
-        ready = " ".join(["True"] * 3)
-        shell.until("kubectl get nodes -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'", ready)
+        shell.until(READY, " ".join(["True"] * len(NODES)))
         yield shell
     finally:
         process.terminate()

@@ -12,7 +12,6 @@ from tests.cluster.scripted import ROOT, Shell, steps
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
-TAINT = "node.kubernetes.io/out-of-service"
 PAGE = ROOT / "docs/why.md"
 BLOCK = re.compile(r"```(yaml|console)\n(.*?)```", re.DOTALL)
 
@@ -43,8 +42,6 @@ def test_the_page_says_what_is_printed(shell: Shell, section: Section, tmp_path:
             else:
                 shell.play(steps(block.splitlines()))
     finally:
-        for node in ("node-1", "node-2", "node-3"):
-            shell.run(f"mooring node start {node}; kubectl taint nodes {node} {TAINT}-")
         shell.clean()
 
 
