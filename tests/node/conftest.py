@@ -21,7 +21,7 @@ from mooring.kube.transport import InProcess, Request, Response
 from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
-from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, Sandbox, SandboxSpec, Stdio
+from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -100,6 +100,9 @@ class PlayedRuntime:
 
     def sandboxes(self) -> Mapping[str, Sandbox]:
         return self.machine.sandboxes
+
+    def prepare(self, network: PodNetwork | None) -> None:
+        """Nothing can be done ahead."""
 
     async def start_sandbox(self, spec: SandboxSpec) -> None:
         self.machine.act(f"start-sandbox {spec.hostname}")

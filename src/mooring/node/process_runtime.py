@@ -19,9 +19,7 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 import time
-from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -30,10 +28,12 @@ import msgspec
 import structlog
 
 from mooring.node.exec import new_terminal, run_and_collect, run_in_container
+from mooring.node.launchers import Launchers
 from mooring.node.runtime import (
     ContainerRecord,
     ContainerSpec,
     ExecResult,
+    PodNetwork,
     Sandbox,
     SandboxSpec,
     SandboxStartFailure,
@@ -48,11 +48,7 @@ _Kept = TypeVar("_Kept")
 
 KILLED = 128 + signal.SIGKILL
 CONNECT_RETRY_S = 0.05
-START_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 10.0
-_SOURCES = str(Path(__file__).parents[2])
-# The sources come last on the path, so that nothing installed beside them can shadow the standard library.
-_LAUNCH = f"import sys; sys.path.append({_SOURCES!r}); from mooring.node.supervisor.main import main; main()"
 
 
 class _Identity(Struct, frozen=True):
@@ -91,15 +87,16 @@ class ProcessRuntime:
         self._boot_id = boot_id
         self._pods: dict[str, _Pod] = {}
         self._on_change: Callable[[str], None] = lambda uid: None
-        self._spare: asyncio.Task[Process] | None = None
-        self._closed = False
+        self._launchers = Launchers()
 
     async def recover(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
         self._pods_directory.mkdir(parents=True, exist_ok=True)
         for path in self._pods_directory.glob("*/supervisor.json"):
             self._adopt(path.parent)
-        self._keep_spare()
+
+    def prepare(self, network: PodNetwork | None) -> None:
+        self._launchers.prepare(network)
 
     def sandboxes(self) -> Mapping[str, Sandbox]:
         return {uid: pod.sandbox for uid, pod in self._pods.items()}
@@ -161,29 +158,17 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         """Leaves the pods alone and lets go of them: an agent that stops. They go on."""
-        self._closed = True
         for pod in self._pods.values():
             self._let_go(pod)
-        if self._spare is not None:
-            spare, self._spare = self._spare, None
-            await (await spare).communicate(b"")
+        await self._launchers.close()
 
     # --- launching
 
     async def _launch(self, spec: SandboxSpec, directory: Path) -> tuple[int | None, str]:
         """The launcher's exit status, and what it said."""
         document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
-        spare, self._spare = self._spare, None
-        launcher = await spare if spare is not None else await _launcher()
-        try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                _, errors = await launcher.communicate(msgspec.json.encode(document))
-        except TimeoutError:
-            launcher.kill()
-            return None, f"the sandbox was not ready after {START_TIMEOUT_S:.0f} s"
-        self._keep_spare()
-        said = errors.decode(errors="replace").strip()
-        return launcher.returncode, said or f"the supervisor ended at once: see {directory}/supervisor.log"
+        status, said = await self._launchers.launch(spec.network, document)
+        return status, said or f"the supervisor ended at once: see {directory}/supervisor.log"
 
     def _kill_remains(self, directory: Path) -> None:
         """A supervisor that did not get ready in time."""
@@ -191,11 +176,6 @@ class ProcessRuntime:
         if pidfd is not None:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
-
-    def _keep_spare(self) -> None:
-        """A launcher that has its imports behind it and waits for a pod: most of a sandbox's start-up time."""
-        if self._spare is None and not self._closed:
-            self._spare = asyncio.create_task(_launcher(), name="spare launcher")
 
     # --- following a supervisor
 
@@ -285,18 +265,6 @@ class ProcessRuntime:
             with contextlib.suppress(ConnectionError):  # it died: `_died` tells
                 pod.writer.write(msgspec.json.encode(request) + b"\n")
                 await pod.writer.drain()
-
-
-async def _launcher() -> Process:
-    """A process that starts the one pod which its standard input describes, or ends with that input."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", _LAUNCH),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
-    )
 
 
 def _running(directory: Path) -> Sandbox:

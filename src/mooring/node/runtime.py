@@ -146,6 +146,10 @@ class Runtime(Protocol):
         """What is known, by pod UID: also ended ones, until they are removed."""
         ...
 
+    def prepare(self, network: PodNetwork | None) -> None:
+        """The next sandbox is likely to have this network: what its start takes may be done ahead."""
+        ...
+
     async def start_sandbox(self, spec: SandboxSpec) -> None:
         """Starts the pod's sandbox in place of an ended one. Raises `SandboxStartFailure`."""
         ...

@@ -19,7 +19,7 @@ from mooring.kube.transport import Transport
 from mooring.mounts.interface import Mount, Mounts
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
-from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, Sandbox, SandboxSpec, Stdio
+from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
 from mooring.simulation.array import DISK, Array, MakePlugins
 from mooring.volumes.names import escape_plugin_name
 
@@ -48,6 +48,9 @@ class PlayedRuntime:
     def _update(self, uid: str, **changes: Any) -> None:
         self._sandboxes[uid] = msgspec.structs.replace(self._sandboxes[uid], **changes)
         self._on_change(uid)
+
+    def prepare(self, network: PodNetwork | None) -> None:
+        """Nothing can be done ahead."""
 
     async def start_sandbox(self, spec: SandboxSpec) -> None:
         former = self._sandboxes.get(spec.uid)

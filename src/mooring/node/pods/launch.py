@@ -7,6 +7,7 @@ not know when to do which: that is `decide`'s word.
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
 from mooring.node.pods.unsupported import not_honoured
 from mooring.node.registration import capacity
-from mooring.node.runtime import ContainerSpec, Runtime, RuntimeFailure, Sandbox, SandboxSpec
+from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
 from mooring.volumes.errors import VolumeError
@@ -62,6 +63,7 @@ class PodLauncher:
         self._recorder = recorder
         self._images = ImageStore(options.images_dir, options.root_dir)
         self._promised: deque[str] = deque(maxlen=64)
+        self._next: PodNetwork | None = None
         self.problems: dict[str, dict[str, Reason]] = {}
 
     async def want_volumes(self, pod: Pod) -> None:
@@ -95,19 +97,31 @@ class PodLauncher:
         except (RuntimeFailure, NetworkUnavailable) as error:
             self._warn(pod, "FailedCreatePodSandBox", str(error))
             raise PodProblem(f"pod {pod.key}: {error}") from error
+        self.prepare()
         log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
         self._tell_host_root(pod, self._runtime.sandboxes()[pod.uid])
         self._tell_not_honoured(pod, self._runtime.sandboxes()[pod.uid])
 
+    def prepare(self) -> None:
+        """What the next pod's start takes is done ahead: a network for it is made, and its process waits."""
+        if self._network is not None and self._next is None:
+            with contextlib.suppress(NetworkUnavailable):  # said when a pod needs one
+                self._next = self._allocate(self._network)
+        self._runtime.prepare(self._next)
+
     def _with_network(self, pod: Pod, spec: SandboxSpec) -> SandboxSpec:
         network = None
         if self._network is not None and not pod.spec.host_network:
-            used = [sandbox.address for sandbox in self._runtime.sandboxes().values() if sandbox.running]
-            network = self._network.allocate([*used, *self._promised])
-            self._promised.append(network.address)  # until the sandbox shows it
+            network, self._next = self._next or self._allocate(self._network), None
         address = network.address if network else ""
         files = etc_files(pod, spec.hostname, address, self._host_files())
         return msgspec.structs.replace(spec, network=network, etc=files)
+
+    def _allocate(self, network: NodeNetwork) -> PodNetwork:
+        used = [sandbox.address for sandbox in self._runtime.sandboxes().values() if sandbox.running]
+        allocated = network.allocate([*used, *self._promised])
+        self._promised.append(allocated.address)  # until the sandbox shows it
+        return allocated
 
     @staticmethod
     def _host_files() -> dict[str, str]:

@@ -99,6 +99,7 @@ class PodWorker:
     async def run(self) -> None:
         """Works until cancelled. Only after reconstruction and the first list of pods."""
         self.mark_all()
+        self._launcher.prepare()
         async with asyncio.TaskGroup() as group:
             for part in (self._probing.run(), self._stopping.run(), self._queue.run(WORKERS, self._reconcile)):
                 group.create_task(part)

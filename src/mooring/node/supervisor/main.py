@@ -1,9 +1,10 @@
 """Launch and event loop of a pod's supervisor. Standard library only.
 
-Launch (`main`): reads the pod as one JSON document from standard input, takes the pod's lock, forks the supervisor as
-the first process of new namespaces, writes `supervisor.json` (pid, start time, boot ID: enough to tell it from a later
-process of the same number), and only then lets it go on. Exits 0 when the pod can take containers, else 1 with the
-reason on standard error. The supervisor holds the lock as long as it lives: there is never a second one.
+Launch (`main`): reads from standard input, as one line of JSON, the network that the pod is to have, and makes it;
+then, as the rest, the pod. It takes the pod's lock, forks the supervisor as the first process of new namespaces, writes
+`supervisor.json` (pid, start time, boot ID: enough to tell it from a later process of the same number), and only then
+lets it go on. Exits 0 when the pod can take containers, else 1 with the reason on standard error. The supervisor holds
+the lock as long as it lives: there is never a second one.
 
 Then it serves `control.sock` in the pod's directory: requests are JSON lines, {"start": ContainerRequest} or
 {"signal": {"container", "signal"}}; whoever connects is sent the whole state at once and after each change.
@@ -42,14 +43,15 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Starts the pod that standard input describes; nothing, if it ends without a word."""
+    """Starts the pod that standard input describes; nothing, if it ends without a word of the pod."""
+    network: Network | None = json.loads(sys.stdin.buffer.readline() or "null")
+    if network is not None:
+        enter_network(network)
     document = sys.stdin.buffer.read()
     if not document:
         return
     pod: PodRequest = json.loads(document)
     _lock(pod["directory"])
-    if pod["network"] is not None:
-        enter_network(pod["network"])
     go_out, go_in = os.pipe()
     ready_out, ready_in = os.pipe()
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS)
