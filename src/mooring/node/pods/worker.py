@@ -71,6 +71,7 @@ class PodWorker:
         self._queue: WorkQueue[str] = WorkQueue()
         self._memory: dict[str, Memory] = {}
         self._written: dict[str, dict[str, Any]] = {}
+        self._just_started: set[str] = set()
         self._shutting_down = False
         self._at_work = 0
         self._idle = asyncio.Event()
@@ -120,6 +121,7 @@ class PodWorker:
     async def _next(self, uid: str) -> None:
         """Decides once, does it, tells it."""
         before = self._memory.get(uid, Memory())
+        self._just_started.discard(uid)
         self._attend(uid, before)
         facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
@@ -133,7 +135,8 @@ class PodWorker:
             log.warning("pod waits for the API server", pod_uid=uid, error=str(error))
             self._look_again(uid)
         finally:
-            await self._tell(uid, decision.memory)
+            if uid not in self._just_started:  # its containers come first; then both are told at once
+                await self._tell(uid, decision.memory)
         if decision.wake_at is not None:
             self._queue.add_after(uid, decision.wake_at - now)
         if (Do.FORGET, "") in decision.actions:
@@ -188,6 +191,7 @@ class PodWorker:
             self._queue.add(uid)
         elif action is Do.START_SANDBOX and pod is not None:
             await self._launcher.start_sandbox(pod, facts)
+            self._just_started.add(uid)
             self._queue.add(uid)
         elif action is Do.START_CONTAINER and pod is not None:
             await self._launcher.start_container(pod, facts, argument)
