@@ -12,7 +12,8 @@ from random import Random
 from mooring.apiserver import Server
 from mooring.kube.transport import InProcess
 from mooring.simulation import machine
-from mooring.simulation.array import Array, MakePlugins
+from mooring.simulation.array import Array
+from mooring.simulation.plugins import MakePlugins
 from mooring.simulation.wire import Wire
 
 

@@ -14,8 +14,9 @@ from machines import Machine
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
-from mooring.simulation.array import DISK, Array, MakePlugins, array_plugins
+from mooring.simulation.array import DISK, Array
 from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
+from mooring.simulation.plugins import MakePlugins, array_plugins
 from mooring.simulation.wire import Wire, admin, wired
 from mooring.volumes.out_of_service import TAINT
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from mooring.kube.objects import Node, Pod, StatefulSet
+from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.loop import Actor
-from mooring.simulation.plan import Plan, Step
+from mooring.simulation.plan import ACTIONS, Plan, Step
+from mooring.simulation.users import Users, rival
 from mooring.simulation.world import Part, World
 from mooring.volumes.errors import VolumeError
-from mooring.volumes.out_of_service import TAINT
 
+MUST_STAY = 2
+"""So many machines are never lost for good."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -22,6 +23,7 @@ class Acting:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.users = Users(world)
         self._leaders: list[Actor] = []  # of those who have a successor
         self._frozen: list[Actor] = []
 
@@ -30,15 +32,14 @@ class Acting:
         for step in plan:
             await asyncio.sleep(max(step.at - asyncio.get_running_loop().time(), 0))
             self.world.trace("plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how)
-            act: Callable[[Step], Awaitable[None]] = getattr(self, "_" + step.what.replace("-", "_"))
+            name = step.what.replace("-", "_")
+            act: Callable[[Step], Awaitable[None]] = (
+                getattr(self.users, name) if step.what in ACTIONS else getattr(self, f"_{name}")
+            )
             self.world.user.start(self._heard(act(step)))
 
     async def _heard(self, work: Awaitable[None]) -> None:
         await work
-
-    async def create_sets(self) -> None:
-        for name, replicas in self.world.scenario.sets.items():
-            await self.world.as_user(lambda name=name, replicas=replicas: self._create_set(name, replicas))
 
     async def heal(self) -> None:
         """No fault is in force any more, all machines are on, users have taken back what they set aside."""
@@ -49,6 +50,9 @@ class Acting:
         array.failure, array.unanswered = None, lambda: False
         array.attach_s = array.attach_reply_s = array.detach_s = 0.0
         array.unmount_s.clear()
+        array.quota = None
+        array.denies.clear()
+        array.mount_failure.clear()
         if world.network.server is None:
             world.server.start()
         for part in world.parts():
@@ -57,22 +61,26 @@ class Acting:
                 part.kill()
         for name in world.machines:
             world.machines[name].runtime.stop_s = 0.0
-            world.power_on(name)
+            if name not in world.lost:
+                world.power_on(name)
         for part in world.parts():
+            if part.name in world.lost:
+                continue
             part.start()
             assert part.actor is not None
             part.actor.skew = 0.0
             part.crash_at(1 << 60)
         for name in world.machines:
-            await self._uncordon(Step(0, "uncordon", name))
-            await world.as_user(lambda name=name: self._declare(name, False))
+            if name not in world.lost:
+                await self.users.uncordon(Step(0, "uncordon", name))
+                await self.users.declare(name, False)
         world.trace("plan", "plan.healed")
 
     def _part(self, name: str) -> Part:
         return self.world.processes.get(name) or self.world.nodes[name]
 
     def _may_start(self, name: str) -> bool:
-        return name in self.world.processes or name in self.world.powered
+        return name in self.world.processes or name in self.world.powered  # what is lost has no power
 
     def _restart(self, name: str) -> None:
         if self._may_start(name):
@@ -123,12 +131,41 @@ class Acting:
             await asyncio.sleep(DECLARE_AFTER_S)
             if step.on in self.world.powered:
                 return
-            await self.world.as_user(lambda: self._declare_if_off(step.on))
+            await self.users.declare_if_off(step.on)
         await asyncio.sleep(max(step.value - DECLARE_AFTER_S, 0) if declared else step.value)
         self.world.power_on(step.on)
         if declared:
             await asyncio.sleep(10)
-            await self.world.as_user(lambda: self._declare(step.on, False))
+            await self.users.declare(step.on, False)
+
+    async def _lose_machine(self, step: Step) -> None:
+        """It never comes back, and a user says so. All but two may be lost."""
+        if len(self.world.machines) - len(self.world.lost) <= MUST_STAY or step.on in self.world.lost:
+            return
+        self.world.lost.add(step.on)
+        self.world.power_off(step.on)
+        await asyncio.sleep(DECLARE_AFTER_S)
+        await self.users.declare_if_off(step.on)
+
+    async def _replace_machine(self, step: Step) -> None:
+        """It is off, its Node is deleted, and another boot registers the name anew."""
+        self.world.power_off(step.on)
+        await asyncio.sleep(step.value / 2)
+        if step.on not in self.world.powered:
+            await self.users.delete_node(step)
+            await asyncio.sleep(step.value / 2)
+        self.world.power_on(step.on)
+
+    async def _wrong_taint(self, step: Step) -> None:
+        """An operator's mistake: a machine that runs is declared out of service, or the taint is left over."""
+        await self.users.declare(step.on, True)
+        await asyncio.sleep(step.value)
+        await self.users.declare(step.on, False)
+
+    async def _conflicts(self, step: Step) -> None:
+        """Somebody writes to the very objects that matter, again and again."""
+        kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, Pod))[step.how % 3]
+        await rival(self.world, kinds, step.value)
 
     async def _kill_server(self, step: Step) -> None:
         self.world.kill_server()
@@ -164,9 +201,13 @@ class Acting:
         part.link.clear()
 
     async def _skew(self, step: Step) -> None:
+        """A clock that is wrong; for some it jumps back to what is right later."""
         actor = self._part(step.on).actor
         if actor is not None:
             actor.skew = step.value
+            if step.how % 2:
+                await asyncio.sleep(step.how * 15)
+                actor.skew = 0.0
 
     async def _slow_unmount(self, step: Step) -> None:
         self.world.array.unmount_s[step.on] = step.value
@@ -190,86 +231,20 @@ class Acting:
         await asyncio.sleep(step.value)
         self.world.array.unanswered = lambda: False
 
-    # --- users
+    async def _quota(self, step: Step) -> None:
+        """The storage attaches no more than one disk to a node."""
+        self.world.array.quota = 1
+        await asyncio.sleep(step.value)
+        self.world.array.quota = None
 
-    async def _create_set(self, name: str, replicas: int) -> None:
-        await self.world.api.create(StatefulSet, {"metadata": {"name": name}, "spec": set_spec(name, replicas)}, NS)
+    async def _array_lies(self, step: Step) -> None:
+        """Asked whether a disk is attached to that node, the storage says no."""
+        self.world.array.denies.add(step.on)
+        await asyncio.sleep(60 + step.value)
+        self.world.array.denies.discard(step.on)
 
-    async def _scale(self, step: Step) -> None:
-        async def scale() -> None:
-            await self.world.api.patch(StatefulSet, step.on, {"spec": {"replicas": int(step.value)}}, NS)
-
-        await self.world.as_user(scale)
-
-    async def _delete_pod(self, step: Step) -> None:
-        await self.world.as_user(lambda: self.world.api.delete(Pod, f"{step.on}-{step.how}", NS))
-
-    async def _force_delete_pod(self, step: Step) -> None:
-        async def delete() -> None:
-            pod = await self.world.api.get(Pod, f"{step.on}-{step.how}", NS)
-            self.world.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
-            await self.world.api.delete(Pod, pod.name, NS, uid=pod.uid, grace_period_seconds=0)
-
-        await self.world.as_user(delete)
-
-    async def _delete_set(self, step: Step) -> None:
-        """And create it anew a minute later."""
-        await self.world.as_user(lambda: self.world.api.delete(StatefulSet, step.on, NS))
-        await asyncio.sleep(60)
-        replicas = self.world.scenario.sets[step.on]
-        await self.world.as_user(lambda: self._create_set(step.on, replicas))
-
-    async def _drain(self, step: Step) -> None:
-        async def drain() -> None:
-            await self.world.api.patch(Node, step.on, {"spec": {"unschedulable": True}})
-            for pod in (await self.world.api.list(Pod, field_selector=f"spec.nodeName={step.on}")).items:
-                await self.world.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-
-        await self.world.as_user(drain)
-
-    async def _uncordon(self, step: Step) -> None:
-        await self.world.as_user(lambda: self.world.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
-
-    async def _declare_if_off(self, node: str) -> None:
-        if node not in self.world.powered:
-            await self._declare(node, True)
-
-    async def _declare(self, node: str, out: bool) -> None:
-        found = await self.world.api.get(Node, node)
-        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
-        if not out and len(others) == len(found.spec.taints):
-            return
-        taint = [{"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if out else []
-        self.world.trace("user", "plan.declared", node=node, out=out)
-        await self.world.api.revise(found, {"spec": {"taints": [*others, *taint]}})
-
-
-NS = "default"
-
-
-def set_spec(name: str, replicas: int) -> dict[str, Any]:
-    """A StatefulSet whose pods have a disk each, and are evicted soon from a node that does not answer."""
-    labels = {"app": name}
-    unready = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
-        for key in ("unreachable", "not-ready")
-    ]
-    mount = {"name": "data", "mountPath": "/data"}
-    container = {"name": "main", "image": "app", "command": ["run"], "volumeMounts": [mount]}
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "disk",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    pod = {"containers": [container], "terminationGracePeriodSeconds": 10, "tolerations": unready}
-    return {
-        "replicas": replicas,
-        "serviceName": name,
-        "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
-        "volumeClaimTemplates": [claim],
-    }
+    async def _mount_fails(self, step: Step) -> None:
+        """A mount on that node takes effect and fails."""
+        self.world.array.mount_failure[step.on] = VolumeError("the mount took too long")
+        await asyncio.sleep(step.value)
+        self.world.array.mount_failure.pop(step.on, None)

@@ -16,6 +16,7 @@ from mooring.volumes.errors import (
     DeletedVolumeInUse,
     DeviceStillInUse,
     InvalidSpec,
+    StorageRefused,
     VolumeError,
     VolumeInUse,
     VolumeNotFound,
@@ -37,14 +38,9 @@ from mooring.volumes.interfaces import (
     VolumeOptions,
 )
 from mooring.volumes.matching import PROVISIONED_BY
-from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 DISK = "example.com/disk"
-
-
-MakePlugins = Callable[[VolumeHost], PluginManager]
-"""Makes the plugins of one process."""
 
 
 class Unanswered(VolumeError):
@@ -77,6 +73,9 @@ class Array:
         self.failure: Exception | None = None
         self.limit: int | None = None  # how many disks a node takes
         self.unanswered: Callable[[], bool] = lambda: False
+        self.quota: int | None = None  # how many disks it attaches to a node
+        self.denies: set[str] = set()  # nodes of which it says that nothing is attached there
+        self.mount_failure: dict[str, Exception] = {}  # node -> what every mount there raises, after it was made
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = nobody
         self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
@@ -114,6 +113,8 @@ class Array:
             raise VolumeInUse(disk, node, [holder])
         if disk in self.attached:
             return
+        if self.quota is not None and sum(each == node for each in self.attached.values()) >= self.quota:
+            raise StorageRefused(f"node {node} has {self.quota} disks, which is the quota")
         self.history.append(("attach", disk, node))
         self.attached[disk] = node
         self.epochs[disk] = self.epochs.get(disk, 0) + 1
@@ -138,6 +139,12 @@ class Array:
         self.history.append(("detach", disk, node))
         del self.attached[disk]
         self.journal("array", "truth.detached", volume=disk, node=node, epoch=self.epochs[disk])
+
+    def says_attached(self, disk: str, node: str) -> bool:
+        """Its word for it, which need not be true."""
+        if self.failure is not None:
+            raise self.failure
+        return self.attached.get(disk) == node and node not in self.denies
 
     def create(self, disk: str) -> None:
         """Idempotent."""
@@ -192,7 +199,9 @@ class Array:
         return holders
 
 
-class _Mounter(Mounter, Unmounter):
+class DirectoryMounter(Mounter, Unmounter):
+    """A directory that stands for a pod's volume."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -229,7 +238,7 @@ class _Attacher(Attacher, Detacher):
         await self._array.detach(volume_name, node_name)
 
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
-        return {spec: self._array.attached.get(self._plugin.get_volume_name(spec)) == node_name for spec in specs}
+        return {spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs}
 
     async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
         return device_path
@@ -238,7 +247,10 @@ class _Attacher(Attacher, Detacher):
         return str(self._plugin.host.get_plugin_dir(DISK) / "mounts" / self._plugin.get_volume_name(spec))
 
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
-        self._array.mount(Path(device_mount_path).name, self._plugin.host.node_name)
+        node = self._plugin.host.node_name
+        self._array.mount(Path(device_mount_path).name, node)
+        if (failure := self._array.mount_failure.get(node)) is not None:
+            raise failure
 
     async def unmount_device(self, device_mount_path: str) -> None:
         node = self._plugin.host.node_name
@@ -325,15 +337,10 @@ class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableV
         return []
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
-        return _Mounter(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name))
+        return DirectoryMounter(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name))
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
-        return _Mounter(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name))
+        return DirectoryMounter(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name))
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)
-
-
-def array_plugins(array: Array) -> MakePlugins:
-    """The plugins of a process in whose world this array is the only storage."""
-    return lambda host: PluginManager([ArrayPlugin(array)], host)

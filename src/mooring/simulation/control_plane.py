@@ -21,7 +21,7 @@ from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.simulation.array import MakePlugins
+from mooring.simulation.plugins import MakePlugins
 from mooring.volumes.host import ControllerVolumeHost
 
 ATTACHING = ("attachdetach", "attacher")

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from mooring.simulation.trace import Event, Trace
+from mooring.volumes.out_of_service import SEEN, TAINT
 
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
 
@@ -43,6 +44,11 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     volume_name: str = ""
     claim_ref: _Reference | None = None
+    taints: tuple[_Taint, ...] = ()
+
+
+class _Taint(msgspec.Struct):
+    key: str = ""
 
 
 class _Reference(msgspec.Struct):
@@ -63,8 +69,37 @@ class _Object(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Object).decode
 
 
+class Statements:
+    """Which machines operators say are dead, whether they are or not. A statement ends when it is taken back, or when
+    the node reports under it; that of a deleted Node, when the name is registered anew."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._said: set[str] = set()
+        self.used = 0
+        trace.listen("plan.declared", self._declared)
+        trace.listen("plan.node-deleted", lambda event: self._said.add(event.fields["node"]))
+        trace.listen("store.written", self._written)
+
+    def __contains__(self, node: object) -> bool:
+        self.used += node in self._said
+        return node in self._said
+
+    def _declared(self, event: Event) -> None:
+        (self._said.add if event.fields["out"] else self._said.discard)(event.fields["node"])
+
+    def _written(self, event: Event) -> None:
+        node = event.fields["name"]
+        if event.fields["resource"] != "nodes" or node not in self._said:
+            return
+        body = _decode(event.fields["_body"])
+        tainted = any(taint.key == TAINT for taint in body.spec.taints)
+        if not tainted or SEEN in body.metadata.annotations:
+            self._said.discard(node)
+
+
 class OneOfEachIdentity:
-    """S1: no two pods of one name run at the same time, unless a user has deleted the first by force."""
+    """S1: no two pods of one name run at the same time, unless a user has deleted the first by force, or it was removed
+    because an operator had said that its machine is dead."""
 
     name = "S1"
 
@@ -72,9 +107,11 @@ class OneOfEachIdentity:
         self._found = found
         self._running: defaultdict[str, dict[str, str]] = defaultdict(dict)  # pod -> uid -> node
         self._forced: set[str] = set()
+        self._dead = Statements(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
         trace.listen("plan.forced", lambda event: self._forced.add(event.fields["uid"]))
+        trace.listen("store.deleted", self._deleted)
 
     def _started(self, event: Event) -> None:
         pod, uid = event.fields["pod"], event.fields["uid"]
@@ -86,6 +123,14 @@ class OneOfEachIdentity:
 
     def _ended(self, event: Event) -> None:
         self._running[event.fields["pod"]].pop(event.fields["uid"], None)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] != "pods":
+            return
+        name = event.fields["name"].rpartition("/")[2]
+        for uid, node in self._running.get(name, {}).items():
+            if node in self._dead and _decode(event.fields["_body"]).metadata.uid == uid:
+                self._forced.add(uid)
 
 
 class OneWriter:

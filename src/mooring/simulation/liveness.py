@@ -5,15 +5,26 @@ Read from the API at the end of a run, and compared with the truth of array and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet, VolumeAttachment
+from mooring.kube.objects import (
+    Deployment,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    VolumeAttachment,
+)
+from mooring.kube.readiness import ready_since
 from mooring.simulation.trace import Event
 from mooring.simulation.world import World
+from mooring.volumes.claims import claims_of
 
 CALM_S = 180.0
-"""For so long before the end nobody may write anything but heartbeats."""
+"""For so long before the end nobody may write anything but heartbeats; less in a short run."""
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
+WAITING = ("events",)
+"""What may go on being told of pods that wait for a volume which another node rightly has."""
 
 Complaint = tuple[str, str]
 
@@ -22,13 +33,17 @@ class Quiet:
     """L7: counts what is written near the end."""
 
     def __init__(self, world: World) -> None:
-        self._from = world.scenario.end_s - CALM_S
+        scenario = world.scenario
+        self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
+        self._from = scenario.end_s - self.calm_s
+        shared = "shared" in scenario.workloads.values()
+        self._ignored = (*HEARTBEATS, *WAITING) if shared else HEARTBEATS
         self.written: list[str] = []
         world.trace.listen("store.written", self._note)
         world.trace.listen("store.deleted", self._note)
 
     def _note(self, event: Event) -> None:
-        if event.time > self._from and event.fields["resource"] not in HEARTBEATS:
+        if event.time > self._from and event.fields["resource"] not in self._ignored:
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
 
@@ -41,27 +56,53 @@ async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
         for number in range(each.spec.replicas)
     }
     for name in sorted(wanted):
-        pod = pods.get(name)
-        if pod is None or pod.deleting or not _ready(pod):
-            seen = "does not exist" if pod is None else f"is {pod.status.phase} on {pod.spec.node_name or 'no node'}"
-            yield "L1", f"pod {name} is wanted and {seen}"
-    for name in sorted(set(pods) - wanted):
-        yield "L4", f"pod {name} is not wanted and exists"
-    async for complaint in _volumes(world, [pods[name] for name in sorted(wanted & set(pods))]):
+        if (problem := _not_ready(pods.get(name))) is not None:
+            yield "L1", f"pod {name} is wanted and {problem}"
+    for complaint in _others(pods, wanted, {each.name for each in (await world.api.list(Deployment)).items}):
+        yield complaint
+    async for complaint in _volumes(world, list(pods.values())):
         yield complaint
     if quiet.written:
-        yield "L7", f"{len(quiet.written)} writes in the last {CALM_S:.0f} s, such as {quiet.written[-1]}"
+        yield "L7", f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}"
+
+
+def _not_ready(pod: Pod | None) -> str | None:
+    if pod is None:
+        return "does not exist"
+    if pod.deleting or not _ready(pod):
+        return f"is {'ending' if pod.deleting else pod.status.phase} on {pod.spec.node_name or 'no node'}"
+    return None
+
+
+def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> Iterator[Complaint]:
+    """Pods of Deployments share one exclusive volume: one of them can run, others may wait. A pod without an owner
+    has ended by itself."""
+    served: dict[str, bool] = {}
+    for name, pod in sorted(pods.items()):
+        app = pod.metadata.labels.get("app", "")
+        if app in deployments:
+            served[app] = served.get(app, False) or _not_ready(pod) is None
+        elif name not in wanted and pod.metadata.owner_references:
+            yield "L4", f"pod {name} is not wanted and exists"
+        elif name not in wanted and not pod.finished:
+            yield "L1", f"pod {name} should have ended and {_not_ready(pod) or 'runs'}"
+        if pod.deleting:
+            yield "L4", f"pod {name} is still being deleted"
+    for app in sorted(app for app, ready in served.items() if not ready):
+        yield "L1", f"no pod of Deployment {app} is ready"
 
 
 async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
-    claims = {claim.name: claim for claim in (await world.api.list(PersistentVolumeClaim)).items}
+    claims = {claim.key: claim for claim in (await world.api.list(PersistentVolumeClaim)).items}
     for claim in claims.values():
         if not claim.spec.volume_name or claim.status.phase != "Bound":
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
     desired = {
-        claims[f"data-{pod.name}"].spec.volume_name: pod.spec.node_name
+        claims[key].spec.volume_name: pod.spec.node_name
         for pod in pods
-        if f"data-{pod.name}" in claims and _ready(pod)
+        if _ready(pod) and not pod.deleting
+        for key in claims_of(pod)
+        if key in claims
     }
     records = (await world.api.list(VolumeAttachment)).items
     recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
@@ -78,8 +119,7 @@ async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
 
 
 def _ready(pod: Pod) -> bool:
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-    return pod.status.phase == "Running" and ready
+    return pod.status.phase == "Running" and ready_since(pod) is not None
 
 
 def _told(places: dict[str, str]) -> str:

@@ -20,12 +20,17 @@ from mooring.mounts.interface import Mount, Mounts
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
 from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
-from mooring.simulation.array import DISK, Array, MakePlugins
+from mooring.simulation.array import DISK, Array
+from mooring.simulation.plugins import MakePlugins
+from mooring.simulation.workloads import ENDS
 from mooring.volumes.names import escape_plugin_name
+
+RUNS_S = 20.0
+"""How long a container runs that ends by itself."""
 
 
 class PlayedRuntime:
-    """Containers run until they are asked to end; then they end at once, or after `stop_s` seconds.
+    """Containers run until they are asked to end, or a while; then they end at once, or after `stop_s` seconds.
 
     Each writes a word to every disk of its pod when it starts. `journal` is told of processes.
     """
@@ -66,6 +71,8 @@ class PlayedRuntime:
         for disk in disks_of(self._specs[uid]):
             self._array.write(disk, self._node, f"{uid}/{spec.name}/{spec.attempt}")
         self._update(uid, containers={**sandbox.containers, spec.name: record})
+        if spec.argv[:1] == (ENDS,):
+            asyncio.get_running_loop().call_later(RUNS_S, self._end, uid, 0)
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         if self.stop_s:

@@ -38,37 +38,55 @@ FAULTS: dict[str, str] = {
     "freeze": "part",  # and go on where it was
     "two-leaders": "process",  # paused; a successor works; then both do
     "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
+    "lose-machine": "node",  # for good; a user declares it out of service
+    "replace-machine": "node",  # off, its Node deleted, on again as another
+    "wrong-taint": "node",  # an operator declares a machine out of service that runs
     "kill-server": "server",
     "cut": "part",
     "cut-requests": "part",
     "cut-replies": "part",
     "storm": "part",
     "watch-lag": "part",
+    "conflicts": "api",  # somebody else writes to Nodes, VolumeAttachments or claims and pods
     "skew": "part",
     "slow-unmount": "node",
     "slow-stop": "node",
     "slow-array": "array",
     "array-fails": "array",
     "array-unanswered": "array",
+    "array-lies": "node",  # asked what is attached there, it says: nothing
+    "quota": "array",
+    "mount-fails": "node",  # though it took effect
 }
 ACTIONS: dict[str, str] = {
     "scale": "set",
     "delete-pod": "set",
     "force-delete-pod": "set",
     "delete-set": "set",
+    "delete-claim": "set",
+    "delete-volume": "set",
+    "delete-node": "node",
     "drain": "node",
     "uncordon": "node",
 }
-LONG = ("power-off", "cut", "cut-requests", "cut-replies", "slow-unmount", "freeze")
+RARE: dict[str, float] = {}
+"""Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
+LONG = ("power-off", "cut", "cut-requests", "cut-replies", "slow-unmount", "freeze", "replace-machine", "wrong-taint")
 
 
 def make_plan(seed: int, scenario: Scenario) -> Plan:
     """The plan of a seed."""
     chance = stream(seed, "plan")
     kinds = [kind for kind in FAULTS if not scenario.only or kind in scenario.only]
-    faults = [_fault(chance, scenario, chance.choice(kinds)) for _ in range(_about(chance, scenario.faults))]
-    actions = [_action(chance, scenario, chance.choice([*ACTIONS])) for _ in range(_about(chance, scenario.actions))]
+    faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
+    actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)]
     return tuple(sorted([*faults, *actions], key=lambda step: step.at))
+
+
+def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:
+    """About so many of these kinds, by their weights."""
+    weights = [scenario.weights.get(kind, RARE.get(kind, 1.0)) for kind in kinds]
+    return chance.choices(kinds, weights, k=_about(chance, number))
 
 
 def _about(chance: Random, number: int) -> int:

@@ -129,7 +129,7 @@ async def _story(root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _S
     seen.violations = check(world.trace)
     quiet, acting = Quiet(world), Acting(world)
     await world.start()
-    await acting.create_sets()
+    await acting.users.create_workloads()
     world.user.start(acting.play(plan))
     await _until(scenario.heal_s)
     await acting.heal()

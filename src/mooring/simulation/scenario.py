@@ -5,7 +5,9 @@ sets: {db: 2, web: 2}        # StatefulSets and their replicas; each pod has a v
 minutes: 30                  # simulated; faults strike in the first two thirds, then everything is healed
 faults: 8                    # on average
 actions: 8                   # of users, on average
-only: [power-off, cut]       # kinds of faults; default: all
+only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (see docs/safety.md)
+weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
+workloads: {web: shared}     # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: int = 8
     actions: int = 8
     only: tuple[str, ...] = ()
+    weights: dict[str, float] = {}
+    workloads: dict[str, str] = {}
     grace_period_s: float = 40.0
 
     @property

@@ -20,15 +20,18 @@ from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
-from mooring.simulation.array import DISK, Array, array_plugins
+from mooring.simulation.array import DISK, Array
 from mooring.simulation.choices import stream
 from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
 from mooring.simulation.log import VolatileLog
 from mooring.simulation.loop import Actor
 from mooring.simulation.machine import Machine
 from mooring.simulation.network import Link, Network
+from mooring.simulation.plugins import array_plugins
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.trace import Trace
+from mooring.simulation.workloads import STATIC_CLASS
+from mooring.volumes.matching import NO_PROVISIONER
 
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
 """Which controllers share a process."""
@@ -118,6 +121,7 @@ class World:
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.powered = set(self.machines)
+        self.lost: set[str] = set()  # machines that never come back
         self.user = self.actor("user")
         self.api = Client(Link(self.network, "user", self.tokens.admin(), stream(seed, "link user")))
 
@@ -210,6 +214,8 @@ class World:
         await self.network.reachable.wait()
         body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
         await self.api.create(StorageClass, body)
+        by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
+        await self.api.create(StorageClass, by_hand)
         for part in self.parts():
             part.start()
 
@@ -234,7 +240,9 @@ class World:
             self.trace(node, "truth.power", on=False)
 
     def power_on(self, node: str) -> None:
-        """It boots, and its agent starts."""
+        """It boots, and its agent starts. What is lost stays off."""
+        if node in self.lost:
+            return
         if node not in self.powered:
             self.powered.add(node)
             self.trace(node, "truth.power", on=True)

@@ -1,0 +1,178 @@
+"""What users and operators of a simulated cluster do. One small function for each kind of action in a plan.
+
+Operators' words about a machine (`plan.declared`, `plan.node-deleted`) and removals by force (`plan.forced`) are told
+to the trace: they give up guarantees, and the checkers accept just that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.objects import Deployment, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.simulation.plan import Step
+from mooring.simulation.workloads import NAMESPACE, bodies, static_disks, volume_body
+from mooring.simulation.world import World
+from mooring.volumes.claims import claims_of
+from mooring.volumes.out_of_service import TAINT
+
+AGAIN_S = 60.0
+"""A user who deletes something that is wanted creates it anew after this time."""
+
+
+class Users:
+    """All that people do through the API."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.api = world.api
+
+    async def create_workloads(self) -> None:
+        for name, replicas in self.world.scenario.sets.items():
+            kind = self.world.scenario.workloads.get(name, "disk")
+            if kind == "static":
+                for disk in static_disks(name, replicas):
+                    self.world.array.create(disk)
+            await self._create(bodies(kind, name, replicas))
+
+    async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
+        for kind, body, namespace in wanted:
+            await self.world.as_user(lambda k=kind, b=body, n=namespace: self.api.create(k, b, n))
+
+    def _kind(self, name: str) -> str:
+        return self.world.scenario.workloads.get(name, "disk")
+
+    def _owner(self, name: str) -> type[Object]:
+        return {"shared": Deployment, "once": Pod}.get(self._kind(name), StatefulSet)
+
+    async def _pod(self, step: Step) -> Pod | None:
+        """One of a workload's pods."""
+        found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
+        pods = sorted(found, key=lambda pod: pod.name)
+        return pods[step.how % len(pods)] if pods else None
+
+    # --- workloads
+
+    async def scale(self, step: Step) -> None:
+        if self._kind(step.on) != "once":
+            owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
+            await self.world.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+
+    async def delete_pod(self, step: Step) -> None:
+        async def delete() -> None:
+            pod = await self._pod(step)
+            if pod is not None:
+                await self.api.delete(Pod, pod.name, NAMESPACE)
+
+        await self.world.as_user(delete)
+
+    async def force_delete_pod(self, step: Step) -> None:
+        async def delete() -> None:
+            pod = await self._pod(step)
+            if pod is not None:
+                self.world.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
+                await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
+
+        await self.world.as_user(delete)
+
+    async def delete_set(self, step: Step) -> None:
+        """And create it anew a minute later."""
+        owner = self._owner(step.on)
+        if owner is not Pod:
+            await self.world.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
+            await asyncio.sleep(AGAIN_S)
+            wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
+            await self._create([each for each in wanted if each[0] is owner])
+
+    # --- claims and volumes
+
+    async def delete_claim(self, step: Step) -> None:
+        """With its pod, so that it goes; one whose volume was made by hand has that volume made anew."""
+        pod = await self._pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+            await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
+            if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
+                await self._make_anew(claim.spec.volume_name)
+        await self.delete_pod(step)
+        if self._kind(step.on) == "shared":
+            await asyncio.sleep(AGAIN_S)
+            wanted = bodies("shared", step.on, self.world.scenario.sets[step.on])
+            await self._create([each for each in wanted if each[0] is PersistentVolumeClaim])
+
+    async def _make_anew(self, volume: str) -> None:
+        """In the background: as soon as the old PersistentVolume is gone."""
+        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+
+        async def make() -> None:
+            while True:
+                try:
+                    await self.api.create(PersistentVolume, volume_body(volume))
+                    return
+                except AlreadyExists:
+                    await asyncio.sleep(1)
+
+        self.world.user.start(self.world.as_user(make))
+
+    async def delete_volume(self, step: Step) -> None:
+        """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
+        pod = await self._pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+            if claim is not None and claim.spec.volume_name and self._kind(step.on) != "static":
+                volume = claim.spec.volume_name
+                await self.world.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
+
+    # --- nodes
+
+    async def drain(self, step: Step) -> None:
+        async def drain() -> None:
+            await self.api.patch(Node, step.on, {"spec": {"unschedulable": True}})
+            for pod in (await self.api.list(Pod, field_selector=f"spec.nodeName={step.on}")).items:
+                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+
+        await self.world.as_user(drain)
+
+    async def uncordon(self, step: Step) -> None:
+        await self.world.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
+
+    async def delete_node(self, step: Step) -> None:
+        """The Node object only: whatever runs there goes on, and its agent registers it anew."""
+        self.world.trace("user", "plan.node-deleted", node=step.on)
+        await self.world.as_user(lambda: self.api.delete(Node, step.on))
+
+    async def declare(self, node: str, out: bool) -> None:
+        """Sets or removes the out-of-service taint."""
+        await self.world.as_user(lambda: self._declare(node, out))
+
+    async def declare_if_off(self, node: str) -> None:
+        """As a careful operator does."""
+
+        async def declare() -> None:
+            if node not in self.world.powered:
+                await self._declare(node, True)
+
+        await self.world.as_user(declare)
+
+    async def _declare(self, node: str, out: bool) -> None:
+        found = await self.api.get(Node, node)
+        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
+        if not out and len(others) == len(found.spec.taints):
+            return
+        taint = [{"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if out else []
+        self.world.trace("user", "plan.declared", node=node, out=out)
+        await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+async def rival(world: World, kinds: Sequence[type[Object]], seconds: float) -> None:
+    """Somebody else who writes to everything again and again: whoever meant to write has a conflict."""
+    until, number = asyncio.get_running_loop().time() + seconds, 0
+    while asyncio.get_running_loop().time() < until:
+        number += 1
+        for kind in kinds:
+            for each in (await world.api.list(kind)).items:
+                patch = {"metadata": {"annotations": {"example.com/rival": str(number)}}}
+                await world.as_user(lambda k=kind, e=each, p=patch: world.api.patch(k, e.name, p, e.namespace))
+        await asyncio.sleep(0.2)

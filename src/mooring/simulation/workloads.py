@@ -1,0 +1,136 @@
+"""What users of a simulated cluster run: one body for each kind of workload, and what it needs beside it.
+
+Each has its claims named so that `<claim>-<pod>` finds them, as a StatefulSet does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.kube.objects import Deployment, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.simulation.array import DISK
+
+Body = dict[str, Any]
+NAMESPACE = "default"
+CLASS = "disk"
+STATIC_CLASS = "made-by-hand"
+ENDS = "end"
+"""A container with this command ends by itself; any other runs until it is told to end."""
+
+
+def bodies(kind: str, name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """What is created for a workload: kind, body and namespace of each, in order."""
+    return KINDS[kind](name, replicas)
+
+
+def volume_body(name: str, claim: str | None = None) -> Body:
+    """A PersistentVolume that somebody made by hand, for any claim or for that one."""
+    spec: Body = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": STATIC_CLASS,
+        "persistentVolumeReclaimPolicy": "Retain",
+        "flexVolume": {"driver": DISK, "options": {"disk": name}},
+    }
+    if claim is not None:
+        spec["claimRef"] = {"namespace": NAMESPACE, "name": claim}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def static_disks(name: str, replicas: int) -> list[str]:
+    """The disks of a workload whose volumes are made by hand."""
+    return [f"{name}-disk-{number}" for number in range(replicas)]
+
+
+def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
+
+
+def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {}), NAMESPACE)]
+
+
+def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS, "log": CLASS}), NAMESPACE)]
+
+
+def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    body = _set(name, replicas, {})
+    body["spec"]["template"]["spec"] |= {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    return [(StatefulSet, body, NAMESPACE)]
+
+
+def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas)]
+    return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _shared(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return [
+        (PersistentVolumeClaim, _claim(f"data-{name}", CLASS), NAMESPACE),
+        (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
+    ]
+
+
+def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Pods without an owner, which end by themselves and stay as they ended."""
+    found: list[tuple[type[Object], Body, str]] = []
+    for number in range(replicas):
+        pod, claim = f"{name}-{number}", f"data-{name}-{number}"
+        spec = _pod({"data": claim}, command=ENDS) | {"restartPolicy": "OnFailure"}
+        body: Body = {"metadata": {"name": pod, "labels": {"app": name}}, "spec": spec}
+        found += [(PersistentVolumeClaim, _claim(claim, CLASS), NAMESPACE), (Pod, body, NAMESPACE)]
+    return found
+
+
+KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
+    "disk": _disk,
+    "plain": _plain,
+    "two-disks": _two_disks,
+    "scratch": _scratch,
+    "static": _static,
+    "shared": _shared,
+    "once": _once,
+}
+
+
+def _claim(name: str, storage_class: str) -> Body:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
+    """A pod that is evicted soon from a node that does not answer. `claims`: volume -> claim."""
+    tolerations = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+        for key in ("unreachable", "not-ready")
+    ]
+    mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in claims]
+    container = {"name": "main", "image": "app", "command": [command], "volumeMounts": mounts}
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()]
+    body: Body = {"containers": [container], "terminationGracePeriodSeconds": 10, "tolerations": tolerations}
+    return body | ({"volumes": volumes} if volumes else {})
+
+
+def _set(name: str, replicas: int, templates: Mapping[str, str]) -> Body:
+    """A StatefulSet; `templates`: volume -> its claims' class."""
+    labels = {"app": name}
+    pod = _pod({})
+    pod["containers"][0]["volumeMounts"] = [{"name": volume, "mountPath": f"/{volume}"} for volume in templates]
+    spec: Body = {
+        "replicas": replicas,
+        "serviceName": name,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "volumeClaimTemplates": [_claim(volume, storage_class) for volume, storage_class in templates.items()],
+    }
+    return {"metadata": {"name": name}, "spec": spec}
