@@ -53,7 +53,7 @@ class History:
         self._versions: list[int] = []
         self._dead = 0
         self._trimmed = 0
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}  # in order
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -78,7 +78,7 @@ class History:
         return change
 
     def wake(self) -> None:
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -100,11 +100,11 @@ class History:
     async def changed(self) -> None:
         """Return after the next `wake`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await waiter
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
 
 
 class Cursor:

@@ -55,12 +55,16 @@ def _page(token: str) -> _Page:
 
 
 class Reader:
-    """Answers get, list and watch from one store. `now` is the wall clock, `random` spreads watch timeouts."""
+    """Answers get, list and watch from one store. `now` is the wall clock, `random` spreads watch timeouts.
 
-    def __init__(self, store: Store, now: Callable[[], datetime], random: Random) -> None:
+    A watch that asks for bookmarks gets one after each `bookmark_s` seconds in which there was no news.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], datetime], random: Random, bookmark_s: float) -> None:
         self._store = store
         self._now = now
         self._random = random
+        self._bookmark_s = bookmark_s
         self._broadcasters: dict[str, Broadcaster] = {}
 
     def get(self, request: Request, route: Route) -> Response:
@@ -121,7 +125,7 @@ class Reader:
         seconds = float(min(timeout, _LONGEST_WATCH_SECONDS)) or self._random.uniform(1800, 3600)
         try:
             view = View(route.kind, selected, accepted, rows_hold(request), self._now)
-            watch = Watch(self._store, self._broadcaster(route.kind.storage), view, request)
+            watch = Watch(self._store, self._broadcaster(route.kind.storage), view, request, self._bookmark_s)
         except Expired as error:
             return Response(200, headers, stream=_one(error_line(error, accepted.encoding)))
         return Response(200, headers, stream=watch.lines(seconds))

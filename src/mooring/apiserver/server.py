@@ -27,6 +27,7 @@ from mooring.apiserver.reading import Reader
 from mooring.apiserver.routes import Route, resolve
 from mooring.apiserver.store import Store, encode
 from mooring.apiserver.subresources import PodLogs, Subresources, no_pod_logs
+from mooring.apiserver.watching import BOOKMARK_SECONDS
 from mooring.apiserver.writing import Writer
 
 Handler = Callable[[Request, Route], Awaitable[Response]]
@@ -57,8 +58,8 @@ class Server:
     """A Kubernetes API server over one store.
 
     `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random`
-    the source of uids and generated names; `pod_logs` fetches what a pod wrote. Call `start()` before the first
-    request and `close()` after the last.
+    the source of uids and generated names; `pod_logs` fetches what a pod wrote; `bookmark_s` is the time between the
+    bookmarks of a watch, in seconds. Call `start()` before the first request and `close()` after the last.
     """
 
     def __init__(
@@ -69,11 +70,12 @@ class Server:
         now: Callable[[], datetime],
         random: Random,
         pod_logs: PodLogs = no_pod_logs,
+        bookmark_s: float = BOOKMARK_SECONDS,
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
         self.catalog = Catalog(self.store)
-        self._reader = Reader(self.store, now, random)
+        self._reader = Reader(self.store, now, random, bookmark_s)
         self._writer = Writer(self.store, now, random)
         self._cleanup = Cleanup(self._writer, self.catalog)
         special = Subresources(self._writer, pod_logs)

@@ -77,9 +77,10 @@ class Watch:
     Its position is taken when it is made, so nothing that is written from then on is missed, however late it is read.
     """
 
-    def __init__(self, store: Store, broadcaster: Broadcaster, view: View, request: Request) -> None:
+    def __init__(self, store: Store, broadcaster: Broadcaster, view: View, request: Request, bookmark_s: float) -> None:
         self._store, self._broadcaster, self._view, self._sink = store, broadcaster, view, request.sink
         self._bookmarks = request.flag("allowWatchBookmarks")
+        self._bookmark_s = bookmark_s
         self._initial = request.flag("sendInitialEvents")
         version = version_of(request.parameter("resourceVersion"))
         store.check_not_future(version)
@@ -112,7 +113,7 @@ class Watch:
 
     async def _follow(self, cursor: Cursor, end: float) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        due = loop.time() + BOOKMARK_SECONDS
+        due = loop.time() + self._bookmark_s
         while True:
             changes = cursor.take(_CHUNK_CHANGES)
             if chunk := b"".join(map(self._view.told, changes)):
@@ -127,7 +128,7 @@ class Watch:
                     yield self._view.bookmark(self._store.version)
                 if loop.time() >= end:
                     return
-                due = loop.time() + BOOKMARK_SECONDS
+                due = loop.time() + self._bookmark_s
 
     async def _news(self, cursor: Cursor) -> None:
         """Return as soon as there may be something to take."""

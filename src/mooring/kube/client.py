@@ -34,6 +34,7 @@ PATCH_TYPES = {
 PatchType = Literal["merge", "json", "strategic"]
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
+WATCH_S = 300.0
 SILENCE_S = 7 * 24 * 3600.0
 """How long a text that is followed may bring nothing."""
 READ_ATTEMPTS = 4
@@ -93,10 +94,11 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 class Client:
-    """Reads and writes objects through a transport."""
+    """Reads and writes objects through a transport. A watch is asked for `watch_s` seconds at a time."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, watch_s: float = WATCH_S) -> None:
         self.transport = transport
+        self._watch_s = watch_s
 
     async def request(
         self,
@@ -291,7 +293,7 @@ class Client:
         initial_events: bool = False,
         label_selector: str = "",
         field_selector: str = "",
-        timeout: float = 300.0,
+        timeout: float | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout` seconds).
 
@@ -299,17 +301,18 @@ class Client:
         the memory of one object. Invalid from a server that does not know it.
         Gone when that version has left the server's history; Unreachable when the stream breaks.
         """
+        seconds = timeout or self._watch_s
         initial = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")) if initial_events else ()
         query = (
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             *((("resourceVersion", resource_version),) if resource_version else ()),
             *initial,
-            ("timeoutSeconds", str(int(timeout))),
+            ("timeoutSeconds", str(int(seconds))),
             *_selectors(label_selector, field_selector),
         )
         path = kind.RESOURCE.path(namespace)
-        answer = await self._send(Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=timeout + 30))
+        answer = await self._send(Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=seconds + 30))
         assert answer.stream is not None
         stream = answer.stream
         try:

@@ -2,8 +2,8 @@
 
 Guarantees:
 - Time stands while anything is ready, and then jumps to the next timer.
-- What runs next is decided by `choose` alone. Tasks and futures hash by the order of their creation, so that sets of
-  them (there are some in asyncio) have the same order in every run.
+- What runs next is decided by `choose` alone. Tasks hash by the order of their creation, so that sets of them (there
+  are some in asyncio) have the same order in every run.
 - Nothing ready and no timer is a `Deadlock`; very many steps without time moving are a `Livelock`.
 - Threads, sockets, signals and processes of the real world are refused where they are asked for (`Escape`).
 - An `Actor` that is halted runs no callback any more, not even a `finally`: that is a `kill -9` at any await, or a
@@ -13,12 +13,13 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from typing import Any, NoReturn
 
 from mooring.simulation.choices import Choose
@@ -80,29 +81,19 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
-class _Future(asyncio.Future[Any]):
-    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._number = number
-        super().__init__(loop=loop)
-
-    def __hash__(self) -> int:
-        return self._number
-
-
 class SimulationLoop(asyncio.BaseEventLoop):
     """Run it as any loop. `choose` picks among the ready callbacks; `steps` counts them."""
 
-    _ready: Any
-    _scheduled: list[Any]
-    _clock_resolution: float
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(self, choose: Choose) -> None:
         super().__init__()
-        self._clock_resolution = 1e-9  # a jump lands exactly
         self._choose = choose
         self._time = 0.0
         self._numbers = itertools.count(1)
-        self._still = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._still_since = 0
         self.steps = 0
         self.set_task_factory(self._make_task)
         self.set_exception_handler(_raise_later)
@@ -110,32 +101,51 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._time
 
-    def create_future(self) -> asyncio.Future[Any]:
-        return _Future(next(self._numbers), self)
-
     def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Future[Any]:
         number = next(self._numbers)
         task = _Task(number, coroutine, loop=loop, **({"name": f"task {number}"} | given))
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         return task
 
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._time + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is skipped when its time has come."""
+
     def _run_once(self) -> None:
-        """One callback."""
-        ready = self._ready
-        if not ready:
-            self._jump()
-        handle = self._next(ready)
-        if handle is None or handle._cancelled:
-            return
-        actor: Actor | None = handle._context.get(_ACTOR)
-        if actor is not None and actor.halted:
-            actor.held.append(handle)
-            return
-        self.steps += 1
-        self._still += 1
-        if self._still > LIVELOCK_STEPS:
-            raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
-        handle._run()
+        """One callback after the other, until the loop is stopped."""
+        ready, choose = self._ready, self._choose
+        while not self._stopping:
+            if not ready:
+                self._jump()
+            number = choose(len(ready)) if len(ready) > 1 else 0
+            handle: Any = ready[number]
+            del ready[number]
+            if handle._cancelled:
+                continue
+            actor: Actor | None = handle._context.get(_ACTOR)
+            if actor is not None and actor.halted:
+                actor.held.append(handle)
+                continue
+            self.steps += 1
+            if self.steps - self._still_since > LIVELOCK_STEPS:
+                raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
+            handle._run()
 
     def release(self, actor: Actor) -> None:
         """What was held back when the actor was halted is ready now."""
@@ -143,40 +153,20 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._ready.extend(actor.held)
         actor.held.clear()
 
-    def _next(self, ready: Any) -> Any:
-        count = len(ready)
-        if count < 2:
-            return ready.popleft() if ready else None
-        number = self._choose(count)
-        if not number:
-            return ready.popleft()
-        ready.rotate(-number)
-        handle = ready.popleft()
-        ready.rotate(number)
-        return handle
-
     def _jump(self) -> None:
         """To the next timer that still counts; all timers of that moment are ready then."""
-        scheduled, ready = self._scheduled, self._ready
-        while scheduled and not ready:
-            timer: Any = heapq.heappop(scheduled)
-            timer._scheduled = False
-            if timer._cancelled:
+        timers, ready = self._timers, self._ready
+        while not ready:
+            if not timers:
+                raise Deadlock(f"at {self._time:.3f} s nothing is ready and no timer is set")
+            when, _, timer = heappop(timers)
+            if timer.cancelled():
                 continue
-            if timer._when > self._time:
-                self._time, self._still = math.ceil(timer._when * TICKS) / TICKS, 0
+            if when > self._time:
+                self._time, self._still_since = math.ceil(when * TICKS) / TICKS, self.steps
             ready.append(timer)
-            while scheduled and scheduled[0]._when <= self._time:
-                timer = heapq.heappop(scheduled)
-                timer._scheduled = False
-                ready.append(timer)
-        if not ready and not self._stopping:
-            raise Deadlock(f"at {self._time:.3f} s nothing is ready and no timer is set")
-
-    _stopping: bool
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is skipped when its time has come."""
+            while timers and timers[0][0] <= self._time:
+                ready.append(heappop(timers)[2])
 
     def _asyncgen_finalizer_hook(self, agen: Any) -> None:
         """An asynchronous generator that was dropped half-way is closed by the loop, as asyncio does."""

@@ -166,7 +166,7 @@ class Machine:
         self.array = array
         self.runtime = PlayedRuntime(array, name)
         self.boots = 0
-        self.lease_duration_s, self.status_period_s = 8.0, 60.0
+        self.lease_duration_s, self.status_period_s, self.watch_s = 8.0, 60.0, 300.0
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
     def agent(self, transport: Transport) -> Agent:
@@ -181,7 +181,7 @@ class Machine:
         mounts = self._root / "plugins" / escape_plugin_name(DISK) / "mounts"
         return Agent(
             options,
-            Client(transport),
+            Client(transport, watch_s=self.watch_s),
             runtime=self.runtime,
             mounts=cast(Mounts, PlayedMounts(self.array, self.name, mounts)),
             now=self._now,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from mooring.apiserver import message
 from mooring.kube.errors import Unreachable
 from mooring.kube.transport import Request, Response
 from mooring.simulation.loop import Actor
@@ -27,7 +28,7 @@ LATEST_S = 90.0
 class Serves(Protocol):
     """What the network needs of an API server."""
 
-    async def call(self, method: str, path: str, query: Any, headers: Any, body: Any) -> Any: ...
+    async def handle(self, request: message.Request) -> message.Response: ...
 
 
 @dataclass
@@ -78,7 +79,6 @@ class Network:
         """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
         self.requests += 1
         self._open[reply] = None
-        reply.add_done_callback(self._closed, context=self.context)
         weather, chance = link.weather, link.random
         delay = chance.random() * 0.002
         if weather.requests_cut:
@@ -116,7 +116,8 @@ class Network:
     def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
         asyncio.get_running_loop().call_later(seconds, act, *args, context=self.context)
 
-    def _closed(self, reply: asyncio.Future[Response]) -> None:
+    def answered(self, reply: asyncio.Future[Response]) -> None:
+        """Whoever asked has the answer, or does not wait any more."""
         self._open.pop(reply, None)
 
     def _arrive(self, link: Link, request: Request, reply: asyncio.Future[Response] | None) -> None:
@@ -128,19 +129,27 @@ class Network:
     async def _serve(
         self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
     ) -> None:
-        headers = {"authorization": f"Bearer {link.token}"} | {k.lower(): v for k, v in request.headers.items()}
-        answer = await server.call(request.method, request.path, request.query, headers, request.body)
+        headers = {"authorization": link.credentials} | {k.lower(): v for k, v in request.headers.items()}
+        feed = Feed(self, link) if request.stream and reply is not None else None
+        sink = feed.take if feed is not None else None
+        asked = message.Request(request.method, request.path, request.query, headers, request.body, sink=sink)
+        answer = await server.handle(asked)
         if reply is None or reply.done() or link.weather.replies_cut:
-            if answer.stream is not None:
-                await answer.stream.aclose()
+            stream: Any = answer.stream
+            if stream is not None:
+                await stream.aclose()
             if reply is not None:
                 self._later(1.0, _fail, reply, "no answer")
             return
         if request.method != "GET" and answer.status < 300:
             found = _VERSION.search(answer.body or b"")
             self.acknowledged = max(self.acknowledged, int(found[1]) if found else 0)
-        stream = Feed(self, link, answer.stream) if answer.stream is not None else None
-        reply.set_result(Response(answer.status, answer.headers, answer.body or b"", stream))
+        if answer.stream is None:
+            reply.set_result(Response(answer.status, answer.headers, answer.body))
+            return
+        assert feed is not None, "a stream that was not asked for"
+        feed.begin(answer.stream)
+        reply.set_result(Response(answer.status, answer.headers, b"", feed))
 
     def cut(self, link: Link) -> None:
         """Breaks the streams of a link."""
@@ -163,7 +172,8 @@ class Link:
     """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part."""
 
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
-        self.name, self.token, self.random = name, token, random
+        self.name, self.random = name, random
+        self.credentials = f"Bearer {token}"
         self.weather = Weather()
         self.on_request: Callable[[Request], None] = lambda request: None
         self._network = network
@@ -176,6 +186,8 @@ class Link:
             return await reply
         except Unreachable as error:
             raise Unreachable(f"{request.method} {request.path}: {error}") from None
+        finally:
+            self._network.answered(reply)
 
     def cut(self, *, requests: bool = True, replies: bool = True) -> None:
         """A partition; also of one direction only."""
@@ -191,28 +203,60 @@ class Link:
 
 
 class Feed:
-    """A stream on its way: the server's side fills it, the client's side empties it."""
+    """A stream on its way: the server's side puts pieces in, the client's side takes them out.
 
-    def __init__(self, network: Network, link: Link, source: AsyncIterator[bytes]) -> None:
+    The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its stream.
+    A lagging link delivers late, and in order.
+    """
+
+    def __init__(self, network: Network, link: Link) -> None:
         self._network, self._link = network, link
         self._pieces: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._why: str | None = None
         self._over = False
-        network.opened(self, link)
-        self._pump = network.host.start(self._fill(source))
+        self._way: deque[tuple[float, bytes | None]] = deque()  # when it arrives, and what; None: the end
+        self._pump: asyncio.Task[None] | None = None
+
+    def begin(self, source: AsyncIterator[bytes]) -> None:
+        """From now on what comes is carried."""
+        self._network.opened(self, self._link)
+        self._pump = self._network.host.start(self._fill(source))
 
     async def _fill(self, source: Any) -> None:
         try:
             async for piece in source:
-                if self._link.weather.watch_lag:
-                    await asyncio.sleep(self._link.random.random() * self._link.weather.watch_lag)
-                self._pieces.append(piece)
-                self._wake()
+                self.take(piece)
         except asyncio.CancelledError:
             await source.aclose()
             raise
-        self.end(None)
+        self._send(None)
+
+    def take(self, piece: bytes) -> bool:
+        """Takes a piece along; not if the stream has ended."""
+        if self._over:
+            return False
+        self._send(piece)
+        return True
+
+    def _send(self, piece: bytes | None) -> None:
+        now, lag = asyncio.get_running_loop().time(), self._link.weather.watch_lag
+        due = max(now + self._link.random.random() * lag if lag else now, self._way[-1][0] if self._way else now)
+        self._way.append((due, piece))
+        if due > now:
+            asyncio.get_running_loop().call_at(due, self._arrive, context=self._network.context)
+        else:
+            self._arrive()
+
+    def _arrive(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._way and self._way[0][0] <= now and not self._over:
+            _, piece = self._way.popleft()
+            if piece is None:
+                self.end(None)
+            else:
+                self._pieces.append(piece)
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -239,5 +283,7 @@ class Feed:
 
     async def aclose(self) -> None:
         """The reader has gone."""
+        self._over = True
         self._network.closed(self)
-        self._pump.cancel()
+        if self._pump is not None:
+            self._pump.cancel()

@@ -14,13 +14,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from mooring.simulation.loop import Escape
 
 OURS = "mooring."
+REFUSED: tuple[tuple[Any, str], ...] = (
+    (socket.socket, "__init__"),
+    (subprocess.Popen, "__init__"),
+    (threading.Thread, "start"),
+    (os, "urandom"),
+    (random, "_urandom"),
+)
+CLOCKS = ("time", "time_ns", "monotonic")
 
 
 def _refuse(what: str) -> Callable[..., Any]:
@@ -42,16 +49,15 @@ def _not_for_us(what: str, real: Callable[[], Any]) -> Callable[[], Any]:
 @contextmanager
 def sealed() -> Generator[None, None, None]:
     """Seals the process; not for use from several threads."""
-    with ExitStack() as stack:
-        refused: list[tuple[Any, str]] = [
-            (socket.socket, "__init__"),
-            (subprocess.Popen, "__init__"),
-            (threading.Thread, "start"),
-            (os, "urandom"),
-            (random, "_urandom"),
-        ]
-        for owner, name in refused:
-            stack.enter_context(patch.object(owner, name, _refuse(f"{owner.__name__}.{name}")))
-        for name in ("time", "time_ns", "monotonic"):
-            stack.enter_context(patch.object(time, name, _not_for_us(f"time.{name}", getattr(time, name))))
+    instead: list[tuple[Any, str, Callable[..., Any]]] = [
+        (owner, name, _refuse(f"{owner.__name__}.{name}")) for owner, name in REFUSED
+    ]
+    instead += [(time, name, _not_for_us(f"time.{name}", getattr(time, name))) for name in CLOCKS]
+    real = [(owner, name, owner.__dict__[name]) for owner, name, _ in instead]
+    try:
+        for owner, name, other in instead:
+            setattr(owner, name, other)
         yield
+    finally:
+        for owner, name, before in real:
+            setattr(owner, name, before)

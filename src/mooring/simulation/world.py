@@ -35,6 +35,8 @@ from mooring.volumes.matching import NO_PROVISIONER
 
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
 """Which controllers share a process."""
+WATCH_S, BOOKMARK_S = 900.0, 450.0
+"""How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
 
@@ -141,7 +143,7 @@ class World:
             assert part.actor is not None
             controllers = make_controllers(
                 names,
-                Client(part.link),
+                Client(part.link, watch_s=WATCH_S),
                 make_plugins=array_plugins(self.array),
                 now=part.actor.now,
                 random=lambda each: stream(self.seed, f"{each} {part.life}"),
@@ -162,7 +164,7 @@ class World:
             random=stream(self.seed, name),
             make_plugins=array_plugins(self.array),
         )
-        machine.lease_duration_s, machine.status_period_s = 40.0, 300.0
+        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 80.0, 300.0, WATCH_S
         return machine
 
     def _clock(self, node: str) -> datetime:
@@ -178,7 +180,8 @@ class World:
 
     async def _serve(self, part: Part) -> None:
         assert part.actor is not None
-        server = Server(self.log, self.tokens, now=part.actor.now, random=stream(self.seed, f"server {part.life}"))
+        chance = stream(self.seed, f"server {part.life}")
+        server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
         if server.store.version < self.network.acknowledged:
             self.trace("apiserver", "truth.lost", had=self.network.acknowledged, has=server.store.version)
         await server.start()
