@@ -1,7 +1,7 @@
 """Mooring's attach/detach controller beside upstream's: `python -m benchmarks.attach_detach [VOLUMES ...]`.
 
-Both do the same work on a real kube-apiserver (needs `make assets`), in turn, each in a cluster of its own, `RUNS` times
-over; kubelets and the external attacher are played without delay (`played_cluster`). etcd does not sync, in both
+Both do the same work on a real kube-apiserver (needs `make assets`), in turn, each in a cluster of its own, `RUNS`
+times over; kubelets and the external attacher are played without delay (`played_cluster`). etcd does not sync, in both
 columns, so that the controller is what is timed. In each cluster: `VOLUMES` pods come at once, each with a volume (the
 burst: CPU a volume); then, with those attached, pods come and go one after the other (the latencies); then nothing
 happens (idle CPU). Prints medians, each with its least and greatest, and the ratio of the medians.

@@ -1,4 +1,4 @@
-"""The rest of a cluster, played without any delay: kubelets that mount at once, an external attacher that needs no time.
+"""The rest of a cluster, played without any delay: kubelets and an external attacher that need no time.
 
 Knows no controller: what it notes is when the API server told that a VolumeAttachment came or went, and that a node's
 status named a volume. Volumes are PersistentVolumes of a CSI driver, bound to claims from the start.

@@ -104,7 +104,8 @@ class Shell(NamedTuple):
     def clean(self) -> None:
         """Nothing that a script made is left, and every node is well."""
         for node in NODES:
-            self.run(f"mooring node start {node}; kubectl taint nodes {node} {OUT_OF_SERVICE}-; kubectl uncordon {node}")
+            self.run(f"mooring node start {node}; kubectl taint nodes {node} {OUT_OF_SERVICE}-")
+            self.run(f"kubectl uncordon {node}")
         kinds = "deployments,statefulsets,pods,volumesnapshots,pvc,pv,configmaps,secrets"
         self.run(f"kubectl delete {kinds} --all --wait=false")
         self.run(f"kubectl delete $(kubectl get storageclasses -o name | grep -v {DEFAULT_CLASS})")
