@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from mooring.kube.objects import Pod
-from mooring.kube.objects.volumes import CSIPersistentVolumeSource
+from mooring.kube.objects import CSIPersistentVolumeSource, Pod
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import AttachableVolumePlugin, AttachCapabilities, PersistentVolumePlugin
