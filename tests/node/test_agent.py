@@ -294,6 +294,29 @@ def test_a_node_that_was_called_unknown_says_at_once_that_it_is_ready(play: Play
     play(story)
 
 
+def test_an_agent_whose_word_about_a_pod_is_taken_back_insists_but_does_not_race(play: Play) -> None:
+    """Who takes Ready away from the pods of a silent node may hear late that the node is back."""
+    denied = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]}}
+
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod()
+        await world.until(lambda: ready(world))
+        times = 0
+        for _ in range(1000):  # ten seconds of somebody who answers in ten milliseconds
+            await asyncio.sleep(0.01)
+            if await ready(world):
+                times += 1
+                await world.api.patch(Pod, "web-0", denied, "default", subresource="status", strategy="strategic")
+        assert 3 < times < 20
+        await world.until(lambda: ready(world))
+
+    async def ready(world: Any) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in (await world.pod()).status.conditions)
+
+    play(story)
+
+
 def test_a_container_without_a_command_says_what_to_do(play: Play) -> None:
     async def story(world: Any) -> None:
         await world.start()

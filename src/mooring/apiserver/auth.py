@@ -7,6 +7,7 @@ but for the secret that tokens are made from.
 
 import hmac
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 
 from mooring.apiserver.dotted import strings_at, text_at
@@ -32,14 +33,15 @@ class Tokens:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self._signatures = lru_cache(maxsize=1024)(self._sign)
 
     def admin(self) -> str:
         """The administrator's token."""
-        return f"admin.{self._sign('admin')}"
+        return f"admin.{self._signatures('admin')}"
 
     def node(self, name: str) -> str:
         """The token of node `name`."""
-        return f"node.{name}.{self._sign(f'node:{name}')}"
+        return f"node.{name}.{self._signatures(f'node:{name}')}"
 
     def endpoint(self, name: str) -> str:
         """What this server shows to the agent of node `name`. It opens nothing here."""

@@ -1,6 +1,7 @@
 """In which form a client wants its answer, from the Accept header. Pure."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from mooring.apiserver.errors import NoRepresentation, NotAcceptable
@@ -28,6 +29,7 @@ class Accepted:
 _MEDIA = ("*/*", "application/*", "application/json", "application/yaml", MEDIA_TYPE)
 
 
+@lru_cache(maxsize=256)
 def negotiate(accept: str, *, protobuf: bool = False) -> Accepted:
     """The first alternative that the server can give. Raises NotAcceptable if there is none.
 

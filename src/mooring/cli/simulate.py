@@ -117,7 +117,8 @@ def _sum_up(summary: Summary) -> None:
     hours, steps = summary.minutes / 60, summary.steps
     click.echo(
         f"{summary.runs} seeds, {hours:.1f} simulated hours, {steps} steps, {summary.requests} requests "
-        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} seeds/s"
+        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} seeds/s, "
+        f"{summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
     )
     click.echo(click.style(f"{len(summary.failed)} seeds with violations", fg="red" if summary.failed else "green"))
 

@@ -214,6 +214,8 @@ class Informer(Generic[T]):
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
         self._metrics.version.set(self._version)
+        if not self._waiters:
+            return
         due = [future for wanted, future in self._waiters if wanted <= self._version]
         self._waiters = [(wanted, future) for wanted, future in self._waiters if wanted > self._version]
         for future in due:

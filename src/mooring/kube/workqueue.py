@@ -6,6 +6,7 @@ Guarantees:
   handed out once more after `done`. So nothing that is added is lost, and no key is worked on twice at a time.
 - *Delaying*: `add_after` adds a key after a time; an earlier wish for the same key replaces a later one.
 - *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`.
+- *As many workers as there is work*, up to the number that `run` is given: one is started when none is idle.
 - *First come, first served* among keys that are ready.
 - `close` lets running work end and hands out nothing more.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Generic, TypeVar
 
 import structlog
@@ -27,6 +29,10 @@ log = structlog.get_logger(component="workqueue")
 
 FIRST_DELAY_S = 0.5
 LAST_DELAY_S = 122.0
+
+
+def _nobody() -> None:
+    """Nobody is there to be started."""
 
 
 class QueueClosed(Exception):
@@ -47,7 +53,9 @@ class WorkQueue(Generic[K]):
         self._first_delay = first_delay
         self._last_delay = last_delay
         self._wakeup: deque[asyncio.Future[None]] = deque()
+        self._hire: Callable[[], None] = _nobody
         self._closed = False
+        self._ended = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._dirty)
@@ -116,6 +124,7 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """Drops what waits, wakes who waits."""
         self._closed = True
+        self._ended.set()
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -126,10 +135,24 @@ class WorkQueue(Generic[K]):
             self._wake_next()
 
     async def run(self, workers: int, handler: Callable[[K], Awaitable[None]]) -> None:
-        """Works on keys with that many workers until closed. A handler that raises gets its key back after backoff."""
+        """Works on keys with up to that many workers until closed. A handler that raises gets its key back after
+        backoff."""
+        context, hired = copy_context(), 0
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._work(handler))
+
+            def hire() -> None:
+                nonlocal hired
+                if hired < workers:
+                    hired += 1
+                    group.create_task(self._work(handler), context=context)
+
+            for _ in self._ready:
+                hire()
+            self._hire = hire
+            try:
+                await self._ended.wait()
+            finally:
+                self._hire = _nobody
 
     async def _work(self, handler: Callable[[K], Awaitable[None]]) -> None:
         while True:
@@ -160,11 +183,14 @@ class WorkQueue(Generic[K]):
 
     def _push(self, key: K) -> None:
         self._ready.append(key)
-        self._wake_next()
+        if not self._wake_next():
+            self._hire()
 
-    def _wake_next(self) -> None:
+    def _wake_next(self) -> bool:
+        """Whether somebody was idle."""
         while self._wakeup:
             future = self._wakeup.popleft()
             if not future.done():
                 future.set_result(None)
-                return
+                return True
+        return False

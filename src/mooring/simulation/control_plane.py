@@ -42,6 +42,8 @@ BY_NAME: dict[str, type[Any]] = {
     "scheduling": SchedulingController,
     "statefulset": StatefulSetController,
 }
+ONLY_FOR = {"replicaset": "shared", "deployment": "shared", "ephemeral": "ephemeral"}
+"""Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning")
 
 

@@ -22,7 +22,7 @@ from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.array import DISK, Array
 from mooring.simulation.choices import stream
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
+from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
 from mooring.simulation.log import VolatileLog
 from mooring.simulation.loop import Actor
 from mooring.simulation.machine import Machine
@@ -35,7 +35,7 @@ from mooring.volumes.matching import NO_PROVISIONER
 
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
 """Which controllers share a process."""
-WATCH_S, BOOKMARK_S = 900.0, 450.0
+WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
@@ -142,7 +142,7 @@ class World:
         async def run(part: Part) -> None:
             assert part.actor is not None
             controllers = make_controllers(
-                names,
+                [each for each in names if ONLY_FOR.get(each) in (None, *self.scenario.workloads.values())],
                 Client(part.link, watch_s=WATCH_S),
                 make_plugins=array_plugins(self.array),
                 now=part.actor.now,
@@ -164,7 +164,7 @@ class World:
             random=stream(self.seed, name),
             make_plugins=array_plugins(self.array),
         )
-        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 80.0, 300.0, WATCH_S
+        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 120.0, 300.0, WATCH_S
         return machine
 
     def _clock(self, node: str) -> datetime:

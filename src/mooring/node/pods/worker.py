@@ -71,6 +71,7 @@ class PodWorker:
         self._queue: WorkQueue[str] = WorkQueue()
         self._memory: dict[str, Memory] = {}
         self._written: dict[str, dict[str, Any]] = {}
+        self._written_at: dict[str, float] = {}
         self._just_started: set[str] = set()
         self._shutting_down = False
         self._at_work = 0
@@ -215,7 +216,7 @@ class PodWorker:
             remove_pod_directory(self._options.root_dir, uid)
 
     def _forget(self, uid: str) -> None:
-        for known in (self._memory, self._launcher.problems, self._written):
+        for known in (self._memory, self._launcher.problems, self._written, self._written_at):
             known.pop(uid, None)
 
     def _tell_idle(self) -> None:
@@ -274,11 +275,22 @@ class PodWorker:
         facts = self._facts(uid)
         if facts.pod is None or memory.deleted:
             return
+        if self._overruled(facts.pod):
+            self._look_again(uid)
+            return
         try:
             await self._write_status(facts.pod, facts, memory)
         except KubeError as error:
             log.warning("pod status not written", pod=facts.pod.key, error=str(error))
             self._look_again(uid)
+
+    def _overruled(self, pod: Pod) -> bool:
+        """Somebody has just changed what we wrote: a node whose agent is silent gets its pods' Ready taken away, and
+        who does that may not have heard yet that we are back. We insist, but not as fast as both can write."""
+        target, written = self._pods.in_api(pod), self._written.get(pod.uid)
+        if target is None or written is None or shows(target, written):
+            return False
+        return asyncio.get_running_loop().time() < self._written_at[pod.uid] + LOOK_AGAIN_S
 
     async def _write_status(self, pod: Pod, facts: Facts, memory: Memory) -> None:
         """Writes the status if it is another than what was written last, or somebody else has changed it since."""
@@ -298,4 +310,5 @@ class PodWorker:
         except (NotFound, Conflict):
             return  # it is gone, or another pod has its name
         self._written[pod.uid] = status
+        self._written_at[pod.uid] = asyncio.get_running_loop().time()
         self._pods.accept(answer)
