@@ -24,6 +24,8 @@ from mooring.kube.metrics import count_request
 from mooring.kube.tls import Trust
 from mooring.kube.transport import Request, Response
 
+USER_AGENT = "mooring"  # also the manager of the fields that it writes, as API servers name it
+
 
 class HttpTransport:
     """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop."""
@@ -70,7 +72,7 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(
             total=None if request.stream else request.timeout, sock_connect=5, sock_read=request.timeout
         )
-        headers = dict(request.headers)
+        headers = {"User-Agent": USER_AGENT, **request.headers}
         if credential.token:
             headers["Authorization"] = f"Bearer {credential.token}"
         session = await self._open(credential)

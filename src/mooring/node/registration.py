@@ -31,14 +31,12 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.node.options import AgentOptions
 from mooring.volumes.limits import limit_resource
-from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
+from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, STATUS_WRITE
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
 LEASE_NAMESPACE = "kube-node-lease"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PODS = "110"  # upstream's default for one node
-STATUS_WRITE = "mooring.dev/status-write"
-"""On a Node: differs after each status write of its agent."""
 RETRY_S = 1.0
 CREATE_AGAIN_S = 0.05
 

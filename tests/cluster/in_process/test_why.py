@@ -124,8 +124,11 @@ def test_an_exclusive_volume_that_another_node_has_is_named_with_its_pod(play: P
         assert "for default/first" in volume.reason.message
         assert "delete one of the pods (default/first" in volume.next_step
         assert volume.causes[0].about.startswith("volumeattachment/")
-        told = [f'Multi-Attach error for volume "{DISK}/{disk}": {volume.reason.message}' for disk in world.array.disks]
-        await world.until(lambda: world.event("FailedAttachVolume", told[0]))  # the controller gives the same reason
+        told = [
+            f'Multi-Attach error for volume "{disk}" Volume is already used by pod(s) first'
+            for disk in world.array.disks
+        ]
+        await world.until(lambda: world.event("FailedAttachVolume", told[0]))  # in upstream's words
 
     play(story)
 

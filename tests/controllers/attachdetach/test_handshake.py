@@ -74,7 +74,7 @@ def without_a_live_look_at_the_attachment(patch: Patch) -> None:
 
 def with_a_judgement_made_before(patch: Patch) -> None:
     verdict = Verdict(True, True, Reason("OutOfService", "as read earlier"))
-    patch.setattr(handshake, "may_release", lambda node, attachment: verdict)
+    patch.setattr(handshake, "may_release", lambda node, attachment, terms: verdict)
 
 
 # --- what the steps do -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.controllers.podgc.decide import decide
-from mooring.kube.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Taint
+from mooring.kube.objects import Condition, ManagedMeta, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Taint
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
 
 
@@ -17,7 +17,7 @@ def pod(node: str = "n", *, deleting: bool = False) -> Pod:
 def node(ready: str = "Unknown", *, added: str | None = "t1", seen: str = "", effect: str = "NoExecute") -> Node:
     taints = (Taint(key="other", effect="NoExecute"), Taint(key=TAINT, effect=effect, time_added=added))
     return Node(
-        metadata=ObjectMeta(name="n", annotations={SEEN: seen} if seen else {}),
+        metadata=ManagedMeta(name="n", annotations={SEEN: seen} if seen else {}),
         spec=NodeSpec(taints=taints),
         status=NodeStatus(conditions=(Condition(type="Ready", status=ready),)),
     )

@@ -4,30 +4,38 @@ Both sides publish before they look, and every write carries what it was compute
 late is dead on arrival. `reference/protocol.md` (R1–R5) has the schedule that does harm for each rule left out here:
 - the mark comes before the un-report (R1); the deletion carries the resourceVersion that the mark returned (R2);
 - a report reads the Node, *then* the VolumeAttachment, then patches with that Node's resourceVersion (R3); it adds
-  that one volume only (C4);
+  only what it has read live (C4), only for the Node that the VolumeAttachment was made for (C13), and where there is a
+  lock, only under its present epoch (C14);
 - an un-report always changes the Node, also when the volume is not listed (R4);
-- only the un-report's answer is judged (C7).
+- only the un-report's answer is judged (C7);
+- a forced release is written on the PersistentVolume before the VolumeAttachment is deleted (C16).
 A Conflict anywhere ends the attempt; the next one starts at the beginning. Nothing here decides what to do.
+
+Reports and un-reports of one node that come together are one write, after one read of the Node.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
 import msgspec
 
-from mooring.controllers.attachdetach.decide import Attachment, NodeState, Verdict, may_release, reported_volumes
+from mooring.controllers.attachdetach.batches import Batches
+from mooring.controllers.attachdetach.decide import is_same_node, may_release, reported_volumes
+from mooring.controllers.attachdetach.locks import Locks
+from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, Verdict
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.names import (
+    ATTACH_EPOCH,
     DETACHING,
     INLINE_VOLUME,
+    NODE_ABSENT_SINCE,
     NODE_UID,
     PLUGIN,
     VOLUME_NAME,
@@ -40,6 +48,9 @@ from mooring.volumes.names import (
 )
 from mooring.volumes.spec import VolumeSpec
 
+VolumeOf = Callable[[VolumeAttachment, Node | None], str]
+"""The unique name of the volume that a VolumeAttachment is about, if a Node's lists can tell it."""
+
 
 class Released(NamedTuple):
     """What came of a detach that was begun: the verdict on the un-report's answer."""
@@ -48,8 +59,29 @@ class Released(NamedTuple):
     record: VolumeAttachment
 
 
+class _Change(NamedTuple):
+    """What one volume wants changed in its node's volumesAttached: to be listed, or (with a token) not to be."""
+
+    volume: str
+    record: VolumeAttachment
+    locked: bool = False
+    token: str = ""
+
+
+_Answer = tuple[bool, Node | None]
+"""Whether the volume was reported, and the Node that the write returned (None: there is none)."""
+
+
+def own_volume(record: VolumeAttachment, node: Node | None) -> str:
+    """The volume of a VolumeAttachment that says so itself."""
+    return volume_of(record)
+
+
 class Handshake:
-    """Carries out single steps, live. `records` is the cache of VolumeAttachments, with an index "node"."""
+    """Carries out single steps, live. `records` is the cache of VolumeAttachments, with an index "node".
+
+    `written(node)` is told of each answer to a write of a Node's list.
+    """
 
     def __init__(
         self,
@@ -60,6 +92,8 @@ class Handshake:
         now: Now,
         random: Random,
         answers_for: Callable[[str], bool],
+        named: VolumeOf = own_volume,
+        written: Callable[[Node], None] = lambda node: None,
     ) -> None:
         self._client = client
         self._records = records
@@ -67,17 +101,27 @@ class Handshake:
         self._now = now
         self._random = random
         self._answers_for = answers_for  # whether a volume name in a node's status is this controller's to list
+        self._named = named
+        self._written = written
+        self.locks = Locks(client, named)
         # One writer for a node's list at a time: our own writes would only conflict with each other.
-        self._node_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._batches: Batches[_Change, _Answer] = Batches(self._change)
 
-    async def attach(self, volume: str, node: Node, spec: VolumeSpec) -> VolumeAttachment:
-        """Creates the VolumeAttachment: the intent, before anything is asked of the storage."""
+    # --- the VolumeAttachment
+
+    async def attach(
+        self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool = False, pod: str = ""
+    ) -> VolumeAttachment:
+        """Creates the VolumeAttachment: the intent, before anything is asked of the storage. With a lock, that is
+        granted first. Raises Conflict if it is another's, or the node is closed."""
         plugin, name = split_volume_name(volume)
         annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid}
         source = spec.name
         if spec.volume is not None:
             source = inline_persistent_volume_name(volume)
             annotations[INLINE_VOLUME] = msgspec.json.encode(spec.volume).decode()
+        elif epoch := await self.locks.for_attach(volume, node, spec, locked=locked, pod=pod):
+            annotations[ATTACH_EPOCH] = str(epoch)
         body = {
             "metadata": {"name": volume_attachment_name(plugin, name, node.name), "annotations": annotations},
             "spec": {
@@ -92,54 +136,98 @@ class Handshake:
 
     async def restore(self, record: VolumeAttachment) -> None:
         """Takes the mark away: kills every deletion that was computed from it."""
-        await self._annotate(record, {DETACHING: None})
+        await self._annotate(record, {DETACHING: None, NODE_ABSENT_SINCE: None})
 
     async def restamp(self, record: VolumeAttachment, node: Node) -> None:
-        """Notes the uid under which the node is registered now."""
+        """Notes the uid under which the node is registered now, in the lock and in the VolumeAttachment."""
+        await self.locks.restamp(record, node)
         await self._annotate(record, {NODE_UID: node.uid})
 
-    async def report(self, record: VolumeAttachment) -> bool:
-        """Puts the volume into its node's volumesAttached; False if it turned out not to be usable."""
-        volume, node_name = volume_of(record), record.spec.node_name
-        async with self._node_locks[node_name]:
-            node = await self._client.get(Node, node_name)
-            live = await self._client.get(VolumeAttachment, record.name)
-            self._records.accept(live)
-            if live.uid != record.uid or not Attachment.of(live).usable:
-                return False
-            usable = self._usable(node) | {volume: _device_path(live)}
-            await self._write(node, reported_volumes(node, usable, self._ours(node, volume)))
-            return True
+    async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> None:
+        """Grants the lock to the node that has a VolumeAttachment of an older epoch, and stamps that."""
+        epoch = await self.locks.grant(record, node, pod)
+        await self._annotate(record, {ATTACH_EPOCH: str(epoch), NODE_UID: node.uid})
 
-    async def detach(self, record: VolumeAttachment) -> Released:
+    async def note(self, record: VolumeAttachment, notes: Sequence[tuple[str, str | None]]) -> None:
+        """Stores, or erases, since when timers run."""
+        await self._annotate(record, dict(notes))
+
+    # --- the node
+
+    async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
+        """Puts the volume into its node's volumesAttached; False if it turned out not to be usable."""
+        change = _Change(self._named(record, None), record, locked)
+        return (await self._batches.through(record.spec.node_name, change))[0]
+
+    async def detach(
+        self,
+        record: VolumeAttachment,
+        terms: Terms = NO_POLICY,
+        *,
+        exclusive: bool = True,
+    ) -> Released:
         """Mark, un-report, judge, and delete the VolumeAttachment or take the mark back."""
         token = f"{format_micro_time(self._now())}.{self._random.getrandbits(32):08x}"
         marked = await self._annotate(record, {DETACHING: token})
-        answer = await self._unreport(volume_of(record), record.spec.node_name, token)
-        state = NodeState.of(answer, volume_of(record)) if answer is not None else None
-        verdict = may_release(state, Attachment.of(marked))
+        answer = await self._unreport(self._named(record, None), record.spec.node_name, token, marked)
+        state = NodeState.of(answer, self._named(marked, answer)) if answer is not None else None
+        verdict = may_release(state, Attachment.of(marked), terms)
         if verdict.allowed:
-            await self._client.delete(
-                VolumeAttachment, marked.name, uid=marked.uid, resource_version=marked.metadata.resource_version
-            )
+            await self._release(marked, answer, verdict, exclusive)
+        elif verdict.look:
+            await self.note(marked, [(verdict.begin, format_micro_time(self._now()))])
         else:
             await self.restore(marked)
         return Released(verdict, marked)
 
-    async def _unreport(self, volume: str, node_name: str, token: str) -> Node | None:
+    async def _release(self, marked: VolumeAttachment, answer: Node | None, verdict: Verdict, exclusive: bool) -> None:
+        if verdict.forced:
+            await self.locks.release(marked, answer, exclusive=exclusive)
+        await self._client.delete(
+            VolumeAttachment, marked.name, uid=marked.uid, resource_version=marked.metadata.resource_version
+        )
+
+    async def _unreport(self, volume: str, node_name: str, token: str, record: VolumeAttachment) -> Node | None:
         """Takes the volume out of volumesAttached, changing the Node in any case; None if there is no such Node."""
-        async with self._node_locks[node_name]:
-            node = await self._client.find(Node, node_name)
-            if node is None:
-                return None
-            listed = reported_volumes(node, self._usable(node), self._ours(node, volume), without=volume)
-            return await self._write(node, listed, {VOLUMES_ATTACHED_WRITE: token})
+        return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
+
+    async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
+        """One read of the Node, live reads of what is to be listed, one write."""
+        node = await self._client.find(Node, node_name)
+        if node is None:
+            return [(False, None)] * len(changes)
+        looks = await asyncio.gather(*(self._look(node, each) for each in changes if not each.token))
+        seen = iter(looks)
+        added = [None if each.token else next(seen) for each in changes]
+        usable = {each.volume: path for each, path in zip(changes, added, strict=True) if path is not None}
+        gone = {each.volume for each in changes if each.token} - usable.keys()
+        if not (usable or gone):
+            return [(False, node)] * len(changes)
+        listed = reported_volumes(node, self._usable(node) | usable, self._ours(node, changes), without=gone)
+        token = next((each.token for each in reversed(changes) if each.token), "")
+        answer = await self._write(node, listed, {VOLUMES_ATTACHED_WRITE: token} if token else None)
+        return [(path is not None, answer) for path in added]
+
+    async def _look(self, node: Node, change: _Change) -> str | None:
+        """The device path if the volume may be listed for that Node, by a live look at its VolumeAttachment."""
+        live = await self._client.find(VolumeAttachment, change.record.name)
+        if live is None:
+            return None
+        self._records.accept(live)
+        if live.uid != change.record.uid or not _usable(live):
+            return None
+        if not is_same_node(NodeState.of(node, change.volume), Attachment.of(live)):
+            return None
+        if change.locked and not await self.locks.is_current(live):
+            return None
+        return _device_path(live)
 
     async def _write(
         self, node: Node, volumes: list[dict[str, str]], annotations: dict[str, str] | None = None
     ) -> Node:
         patch = {"metadata": {"annotations": annotations or {}}, "status": {"volumesAttached": volumes}}
         answer = await self._client.revise(node, patch, subresource="status")
+        self._written(answer)
         self._nodes.accept(answer)
         return answer
 
@@ -152,12 +240,12 @@ class Handshake:
         """Of the volumes that the Node lists, those that stay. A cache may only take away: what is added was read
         live (R3), for a cache may not know yet that a detach has begun (C4)."""
         listed = {entry.name for entry in node.status.volumes_attached}
-        records = self._records.by_index("node", node.name)
-        return {volume_of(each): _device_path(each) for each in records if volume_of(each) in listed and _usable(each)}
+        named = ((self._named(each, node), each) for each in self._records.by_index("node", node.name))
+        return {volume: _device_path(each) for volume, each in named if volume in listed and _usable(each)}
 
-    def _ours(self, node: Node, volume: str) -> list[str]:
+    def _ours(self, node: Node, changes: Sequence[_Change]) -> list[str]:
         listed = [entry.name for entry in node.status.volumes_attached]
-        return [volume, *(name for name in listed if self._answers_for(name))]
+        return [*(each.volume for each in changes), *(name for name in listed if self._answers_for(name))]
 
 
 def _usable(record: VolumeAttachment) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -46,11 +46,18 @@ class OwnerReference(Struct, frozen=True):
     block_owner_deletion: bool = False
 
 
+class OwnedFields(Struct, frozen=True):
+    """Of the fields that a manager owns, those of the spec."""
+
+    spec: dict[str, Any] = msgspec.field(default={}, name="f:spec")
+
+
 class ManagedFieldsEntry(Struct, frozen=True):
     manager: str = ""
     operation: str = ""
     subresource: str = ""
     time: str | None = None
+    fields_v1: OwnedFields = OwnedFields()
 
 
 class ObjectMeta(Struct, frozen=True):
@@ -67,6 +74,12 @@ class ObjectMeta(Struct, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+
+
+class ManagedMeta(ObjectMeta, frozen=True):
+    """Metadata with who wrote what, when."""
+
+    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
 
 
 class Object(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mooring.kube.objects.meta import Condition, LabelSelectorRequirement, Object, Resource, Struct
+from mooring.kube.objects.meta import Condition, LabelSelectorRequirement, ManagedMeta, Object, Resource, Struct
 
 
 class NodeSelectorTerm(Struct, frozen=True):
@@ -52,6 +52,7 @@ class NodeStatus(Struct, frozen=True):
 
 class Node(Object, frozen=True):
     RESOURCE = Resource("", "v1", "nodes", "Node", namespaced=False)
+    metadata: ManagedMeta = ManagedMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 

@@ -1,0 +1,117 @@
+"""VolumeAttachments that do not say which volume they are about: upstream's controller made them.
+
+Ours carry plugin and volume name. Others' name a PersistentVolume, or are named by a hash of handle, driver and node:
+so a Node's own lists, or a volume that is wanted, tell which volume it is also when the PersistentVolume is gone
+(upstream skips those for ever: reference/safety.md, H4a). What nobody can tell is a volume of its own, which no pod
+can want. Not touched: VolumeAttachments with a volume in their spec, and of volumes that are not CSI's (in-tree
+volumes that upstream translates).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.volumes.attachability import Attachability, csi_name, driver_of
+from mooring.volumes.names import (
+    ATTACHER,
+    CSI_PLUGIN,
+    attachable_volume_name,
+    split_volume_name,
+    volume_attachment_name,
+    volume_of,
+)
+from mooring.volumes.spec import VolumeSpec
+
+UNKNOWN = "^?"
+"""In the name of a volume of which nothing is known but its VolumeAttachment."""
+
+
+def is_unknown(volume: str) -> bool:
+    return UNKNOWN in volume
+
+
+class Adoption:
+    """Names the volume of every VolumeAttachment. `get_volume` is the cache of PersistentVolumes."""
+
+    def __init__(
+        self,
+        attachability: Attachability,
+        get_volume: Callable[[str], PersistentVolume | None],
+        get_node: Callable[[str], Node | None],
+    ) -> None:
+        self._attachability = attachability
+        self._get_volume = get_volume
+        self._get_node = get_node
+        self._named: dict[str, str] = {}  # of those that do not say it: VolumeAttachment's name -> volume
+        self._of_volume: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._unknown: dict[str, VolumeAttachment] = {}
+
+    def volume(self, record: VolumeAttachment, node: Node | None = None) -> str:
+        """The unique name of the record's volume, "" if it is not ours to look after. `node`: newer than the cache."""
+        said = volume_of(record)
+        if said:
+            return said if self._attachability.answers_for(said) else ""
+        held = self._named.get(record.name, "")
+        if held and not is_unknown(held):
+            return held
+        found = self._find(record, node)
+        if node is None:
+            self._note(record, found)
+        return found
+
+    def forget(self, record: VolumeAttachment) -> None:
+        """It is gone."""
+        self._unknown.pop(record.name, None)
+        self._move(record.name, "")
+
+    def names(self, volume: str) -> list[str]:
+        """The adopted VolumeAttachments of a volume, by name; those that nobody could tell before are looked at."""
+        for record in list(self._unknown.values()):
+            if driver_of(volume) == record.spec.attacher and _is_named(record, volume):
+                self._note(record, volume)
+        return list(self._of_volume.get(volume, ()))
+
+    def unknown_on(self, node: str) -> Iterator[VolumeAttachment]:
+        """Those on the node of which nobody knows the volume."""
+        return (record for record in list(self._unknown.values()) if record.spec.node_name == node)
+
+    def _find(self, record: VolumeAttachment, node: Node | None) -> str:
+        source, attacher = record.spec.source.persistent_volume_name, record.spec.attacher
+        fallback = attachable_volume_name(CSI_PLUGIN, f"{attacher}{UNKNOWN}{record.name}")
+        if not source or attacher == ATTACHER or not self._attachability.answers_for(fallback):
+            return ""
+        persistent_volume = self._get_volume(source)
+        if persistent_volume is not None:
+            named = csi_name(VolumeSpec.of_persistent_volume(persistent_volume))
+            return named if named and driver_of(named) == attacher else ""
+        node = node or self._get_node(record.spec.node_name)
+        listed = _listed(node) if node is not None else ()
+        return next((name for name in listed if driver_of(name) == attacher and _is_named(record, name)), fallback)
+
+    def _note(self, record: VolumeAttachment, volume: str) -> None:
+        if is_unknown(volume):
+            self._unknown[record.name] = record
+        else:
+            self._unknown.pop(record.name, None)
+        self._move(record.name, volume)
+
+    def _move(self, name: str, volume: str) -> None:
+        before = self._named.pop(name, "")
+        if before:
+            self._of_volume[before].pop(name, None)
+            if not self._of_volume[before]:
+                del self._of_volume[before]
+        if volume:
+            self._named[name] = volume
+            self._of_volume[volume][name] = None
+
+
+def _listed(node: Node) -> list[str]:
+    return [*node.status.volumes_in_use, *(entry.name for entry in node.status.volumes_attached)]
+
+
+def _is_named(record: VolumeAttachment, volume: str) -> bool:
+    plugin, name = split_volume_name(volume)
+    return plugin == CSI_PLUGIN and volume_attachment_name(plugin, name, record.spec.node_name) == record.name

@@ -1,0 +1,173 @@
+"""From objects to volumes and back: which volumes a change touches, who uses a volume, what defines it.
+
+Reads caches only, and keeps none but the adopted VolumeAttachments' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mooring.controllers.attachdetach.adoption import Adoption
+from mooring.kube.controller import Controller
+from mooring.kube.informer import Informer
+from mooring.kube.objects import (
+    CSIDriver,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+    VolumeAttachment,
+)
+from mooring.volumes import claims
+from mooring.volumes.attachability import Attachability, driver_of
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, volume_of
+from mooring.volumes.out_of_service import SEEN, spent
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+from mooring.volumes.statements import last_report
+
+
+class VolumeIndex:
+    """The caches of one controller, whose keys are unique volume names."""
+
+    def __init__(self, controller: Controller, plugins: PluginManager, **options: object) -> None:
+        watch = controller.watch
+        self.drivers: Informer[CSIDriver] = watch(CSIDriver, self._of_driver, matters=lambda each: each.spec)
+        self.attachability = Attachability(plugins, self.drivers.get, **options)  # type: ignore[arg-type]
+        self.pods = watch(
+            Pod,
+            self.of_pod,
+            matters=_of_pod_matters,
+            indexers={"use": self._uses_of_pod, "node": lambda pod: [pod.spec.node_name]},
+        )
+        self.claims = watch(PersistentVolumeClaim, self._of_claim)
+        self.persistent_volumes = watch(
+            PersistentVolume,
+            self._of_persistent_volume,
+            indexers={"volume": self._names_of, "driver": lambda pv: map(driver_of, self._names_of(pv))},
+        )
+        self.nodes = watch(Node, self._of_node, matters=_of_node_matters)
+        self.adoption = Adoption(self.attachability, self.persistent_volumes.get, self.nodes.get)
+        self.records = watch(
+            VolumeAttachment,
+            self._of_record,
+            indexers={
+                "node": lambda record: [record.spec.node_name],
+                "volume": lambda record: [volume_of(record)],
+                "source": lambda record: [record.spec.source.persistent_volume_name or ""],
+            },
+        )
+        self.records.add_handler(lambda old, new: self.adoption.forget(old) if old and new is None else None)
+
+    # --- from changes to volumes ---------------------------------------------------------------------------------
+
+    def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec | None:
+        try:
+            return claims.volume_spec(
+                pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.persistent_volumes.get
+            )
+        except VolumeError:
+            return None  # its claim is not bound (yet): the claim's change will bring us back
+
+    def _uses_of_pod(self, pod: Pod) -> Iterator[str]:
+        """What a pod's volumes go by in the index: a claim's key, or an inline volume's unique name."""
+        for volume in pod.spec.volumes:
+            claim = claims.claim_name(pod, volume)
+            name = f"{pod.namespace}/{claim}" if claim else self.attachability.name(VolumeSpec.of_volume(volume))
+            if name:
+                yield name
+
+    def of_pod(self, pod: Pod) -> Iterator[str]:
+        """The attachable volumes of a pod that has a node."""
+        for volume in pod.spec.volumes if pod.spec.node_name else ():
+            spec = self._spec(pod, volume)
+            name = self.attachability.name(spec) if spec else None
+            if name:
+                yield name
+
+    def _of_claim(self, claim: PersistentVolumeClaim) -> Iterable[str]:
+        bound = self.persistent_volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+        return self._names_of(bound) if bound else ()
+
+    def _names_of(self, persistent_volume: PersistentVolume) -> list[str]:
+        name = self.attachability.name(VolumeSpec.of_persistent_volume(persistent_volume))
+        return [name] if name else []
+
+    def _of_persistent_volume(self, persistent_volume: PersistentVolume) -> Iterator[str]:
+        yield from self._names_of(persistent_volume)
+        for record in self.records.by_index("source", persistent_volume.name):
+            yield from self._of_record(record)
+
+    def _of_driver(self, driver: CSIDriver) -> Iterator[str]:
+        for persistent_volume in self.persistent_volumes.by_index("driver", driver.name):
+            yield from self._names_of(persistent_volume)
+
+    def _of_record(self, record: VolumeAttachment) -> list[str]:
+        name = self.adoption.volume(record)
+        return [name] if name else []
+
+    def _of_node(self, node: Node) -> Iterator[str]:
+        for record in self.records.by_index("node", node.name):
+            yield from self._of_record(record)
+        for pod in self.pods.by_index("node", node.name):
+            yield from self.of_pod(pod)
+
+    # --- from volumes to objects ---------------------------------------------------------------------------------
+
+    def records_of(self, volume: str) -> list[VolumeAttachment]:
+        """Its VolumeAttachments, whoever made them."""
+        adopted = (self.records.get(name) for name in self.adoption.names(volume))
+        return [*self.records.by_index("volume", volume), *(each for each in adopted if each is not None)]
+
+    def persistent_volume_of(self, volume: str) -> PersistentVolume | None:
+        """The PersistentVolume that defines it: of several for one disk, the one that is bound."""
+        found = self.persistent_volumes.by_index("volume", volume)
+        return next((each for each in found if each.spec.claim_ref), found[0] if found else None)
+
+    def spec_of(self, volume: str) -> VolumeSpec | None:
+        """What defines the volume: its PersistentVolume, else a pod that names it itself."""
+        persistent_volume = self.persistent_volume_of(volume)
+        if persistent_volume is not None:
+            return VolumeSpec.of_persistent_volume(persistent_volume)
+        for pod in self.pods.by_index("use", volume):
+            inline = (VolumeSpec.of_volume(each) for each in pod.spec.volumes)
+            return next(spec for spec in inline if self.attachability.name(spec) == volume)
+        return None
+
+    def users(self, volume: str) -> Iterator[Pod]:
+        """Pods that use the volume through a claim bound to it, or define it themselves; none if it needs no attach."""
+        if not self.attachability.attach_required(volume):
+            return
+        for persistent_volume in self.persistent_volumes.by_index("volume", volume):
+            reference = persistent_volume.spec.claim_ref
+            if reference is not None:
+                users = self.pods.by_index("use", f"{reference.namespace}/{reference.name}")
+                yield from (pod for pod in users if volume in set(self.of_pod(pod)))
+        yield from self.pods.by_index("use", volume)
+
+
+def _of_pod_matters(pod: Pod) -> tuple[object, ...]:
+    """What of a Pod a decision may depend on."""
+    return pod.uid, pod.spec.node_name, pod.finished, pod.deleting, pod.spec.volumes
+
+
+def _of_node_matters(node: Node) -> tuple[object, ...]:
+    """What of a Node a decision may depend on; heartbeats change none of it."""
+    annotations, status = node.metadata.annotations, node.status
+    silent = node.ready == "Unknown"
+    return (
+        node.uid,
+        node.ready,
+        node.spec.taints,
+        spent(node),
+        status.volumes_attached,
+        status.volumes_in_use,
+        annotations.get(CONTROLLER_MANAGED),
+        annotations.get(RECONSTRUCTED),
+        annotations.get(SEEN),
+        annotations.get(AWAITED),
+        status.node_info.boot_id,
+        last_report(node) if silent else "",
+    )

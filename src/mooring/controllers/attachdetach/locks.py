@@ -1,0 +1,80 @@
+"""The lock on a PersistentVolume, written: granted by compare-and-swap, advanced by a forced release.
+
+First the swap to the next epoch, then a live list of the VolumeAttachments, then (the caller) the VolumeAttachment with
+that epoch: in any other order a create by a leader that is gone slips in between (protocol.md C14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.volumes.attachment_lock import Lock, annotation, is_current, lock_of, may_open
+from mooring.volumes.spec import VolumeSpec
+
+
+class Locks:
+    """Every read is live, every write carries the resourceVersion of its read."""
+
+    def __init__(self, client: Client, named: Callable[[VolumeAttachment, Node | None], str]) -> None:
+        self._client = client
+        self._named = named
+
+    async def for_attach(self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool, pod: str) -> int:
+        """The epoch of a new VolumeAttachment; 0 for a volume that has never had a lock. Raises Conflict."""
+        lock = lock_of(spec.persistent_volume)
+        if not locked and node.name not in lock.closed:
+            return lock.epoch
+        return await self._grant(spec.name, volume, node, pod)
+
+    async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> int:
+        """A new epoch for the node that has `record`. Raises Conflict if another node has the volume, too."""
+        return await self._grant(_source(record), self._named(record, None), node, pod)
+
+    async def restamp(self, record: VolumeAttachment, node: Node) -> None:
+        """The lock names the node by the uid under which it is registered now."""
+        held = await self._client.find(PersistentVolume, _source(record))
+        lock = lock_of(held)
+        if held is not None and lock.node == node.name and lock.node_uid != node.uid:
+            await self._swap(held, msgspec.structs.replace(lock, node_uid=node.uid))
+
+    async def release(self, record: VolumeAttachment, node: Node | None, *, exclusive: bool) -> None:
+        """What is done by force is on the PersistentVolume before the VolumeAttachment goes."""
+        held = await self._client.find(PersistentVolume, _source(record))
+        if held is not None:
+            boot_id = node.status.node_info.boot_id if node is not None else ""
+            await self._swap(held, lock_of(held).released(record.spec.node_name, boot_id, advance=exclusive))
+
+    async def is_current(self, record: VolumeAttachment) -> bool:
+        """Whether the VolumeAttachment is of the lock's present epoch."""
+        return is_current(record, await self._client.find(PersistentVolume, _source(record)))
+
+    async def _grant(self, name: str, volume: str, node: Node, pod: str) -> int:
+        held = await self._client.get(PersistentVolume, name)
+        lock = lock_of(held)
+        await self._refuse_closed(lock, node, volume)
+        swapped = lock.granted(node, pod)
+        await self._swap(held, swapped)
+        for record in (await self._client.list(VolumeAttachment)).items:
+            if record.spec.node_name != node.name and self._named(record, None) == volume:
+                raise Conflict(f"volume {volume} has a VolumeAttachment on node {record.spec.node_name}", status=409)
+        return swapped.epoch
+
+    async def _refuse_closed(self, lock: Lock, node: Node, volume: str) -> None:
+        closed = lock.closed.get(node.name)
+        if closed is None:
+            return
+        live = await self._client.find(Node, node.name)
+        if live is None or live.uid != node.uid or not may_open(closed, live, volume):
+            raise Conflict(f"node {node.name} is closed for volume {volume}, which was taken by force", status=409)
+
+    async def _swap(self, held: PersistentVolume, lock: Lock) -> None:
+        await self._client.revise(held, {"metadata": {"annotations": annotation(lock)}})
+
+
+def _source(record: VolumeAttachment) -> str:
+    return record.spec.source.persistent_volume_name or ""

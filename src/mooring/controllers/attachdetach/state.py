@@ -1,0 +1,234 @@
+"""What is known of one volume, as plain values: who wants it, who has it, what the nodes say, what the policy is. Pure.
+
+The values are made here from API objects, and judged in `decide` and `release`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import NamedTuple
+
+from mooring.kube.objects import Node, Pod, VolumeAttachment
+from mooring.kube.reason import Reason
+from mooring.volumes.attachment_lock import Lock, epoch_of
+from mooring.volumes.names import (
+    BROKEN,
+    CONTROLLER_MANAGED,
+    DETACHING,
+    FORCE_DETACH_SINCE,
+    NODE_ABSENT_SINCE,
+    NODE_UID,
+    RECONSTRUCTED,
+)
+from mooring.volumes.out_of_service import out_of_service, spent, taint_of
+from mooring.volumes.statements import Evidence, Statement, evidence_of, statement_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator has decided about nodes that do not answer. Seconds.
+
+    `force_detach_after`: how long storage that revokes stays with such a node when nobody wants it there; 0: for ever.
+    `node_deletion_confirms_death`: the deletion of a Node object states that its machine is off.
+    """
+
+    force_detach_after: float = 360.0
+    node_deletion_confirms_death: bool = False
+
+
+class Terms(NamedTuple):
+    """Under what a release is judged. `revokes`: a detach cuts the old node off for good."""
+
+    policy: Policy = Policy(force_detach_after=0.0)
+    now: datetime = EPOCH
+    revokes: bool = False
+
+
+NO_POLICY = Terms()
+"""Only what somebody has said releases anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Pods on one node that use the volume, oldest first ("namespace/name"). `since` is the oldest's creation time.
+
+    `starting` is false when all of them are being deleted: they keep what they have, and get nothing new.
+    """
+
+    node: str
+    pods: tuple[str, ...]
+    since: str
+    starting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What a VolumeAttachment says. `marked`: a detach has begun; `deleting`: its deletion has been asked for."""
+
+    name: str
+    node: str
+    attached: bool
+    marked: bool
+    deleting: bool
+    node_uid: str
+    attach_error: str
+    detach_error: str
+    created: str = ""
+    epoch: int = 0
+    force_since: str = ""
+    absent_since: str = ""
+    broken: str = ""
+    statement: Statement | None = None
+    evidence: Evidence | None = None
+
+    @classmethod
+    def of(cls, record: VolumeAttachment) -> Attachment:
+        annotations, status = record.metadata.annotations, record.status
+        return cls(
+            name=record.name,
+            node=record.spec.node_name,
+            attached=status.attached,
+            marked=DETACHING in annotations,
+            deleting=record.deleting,
+            node_uid=annotations.get(NODE_UID, ""),
+            attach_error=status.attach_error.message if status.attach_error else "",
+            detach_error=status.detach_error.message if status.detach_error else "",
+            created=record.metadata.creation_timestamp or "",
+            epoch=epoch_of(record),
+            force_since=annotations.get(FORCE_DETACH_SINCE, ""),
+            absent_since=annotations.get(NODE_ABSENT_SINCE, ""),
+            broken=annotations.get(BROKEN, ""),
+            statement=statement_of(record),
+            evidence=evidence_of(record),
+        )
+
+    @property
+    def usable(self) -> bool:
+        """A pod may mount: attached, and not on its way out. Only such an attachment is reported to the node."""
+        return self.attached and not self.marked and not self.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What a Node says about one volume. `reported`: in volumesAttached; `in_use`: in volumesInUse."""
+
+    name: str
+    uid: str
+    ready: str
+    managed: bool
+    reconstructed: bool
+    reported: bool
+    in_use: bool
+    tainted: bool
+    taint_spent: bool
+    out_of_service: bool
+    created: str = ""
+    node: Node | None = None
+    """The object itself, for rules that live in `mooring.volumes`."""
+
+    @classmethod
+    def of(cls, node: Node, volume: str) -> NodeState:
+        return cls(
+            name=node.name,
+            uid=node.uid,
+            ready=node.ready,
+            managed=CONTROLLER_MANAGED in node.metadata.annotations,
+            reconstructed=RECONSTRUCTED in node.metadata.annotations,
+            reported=any(entry.name == volume for entry in node.status.volumes_attached),
+            in_use=volume in node.status.volumes_in_use,
+            tainted=taint_of(node) is not None,
+            taint_spent=spent(node),
+            out_of_service=out_of_service(node),
+            created=node.metadata.creation_timestamp or "",
+            node=node,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeState:
+    """All that is known of one volume. A node that is missing from `nodes` does not exist.
+
+    `locked`: only the lock keeps a second node from it. `lock` is None if it cannot be read.
+    """
+
+    volume: str
+    several_nodes: bool
+    demands: tuple[Demand, ...]
+    attachments: tuple[Attachment, ...]
+    nodes: Mapping[str, NodeState]
+    terms: Terms = NO_POLICY
+    locked: bool = False
+    lock: Lock | None = Lock()  # noqa: RUF009 - immutable
+
+
+def demands_of(users: Iterable[Pod]) -> tuple[Demand, ...]:
+    """What the pods that use a volume want, by node. Pods without a node, and pods that have ended, want nothing.
+
+    A pod that is being deleted wants what it has until it is gone, whatever its containers' statuses say: a status
+    without a running container does not mean that none is about to start (reference/safety.md, H5).
+    """
+    by_node: dict[str, list[Pod]] = {}
+    for pod in users:
+        if pod.spec.node_name and not pod.finished:
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+    return tuple(_demand(node, pods) for node, pods in sorted(by_node.items()))
+
+
+def _demand(node: str, pods: list[Pod]) -> Demand:
+    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+    return Demand(
+        node=node,
+        pods=tuple(pod.key for pod in pods),
+        since=pods[0].metadata.creation_timestamp or "",
+        starting=any(not pod.deleting for pod in pods),
+    )
+
+
+class Action(Enum):
+    """What is to be done about a volume and a node."""
+
+    ATTACH = "Attach"  # create the VolumeAttachment
+    GRANT = "Grant"  # give the lock to the node that has a VolumeAttachment of an older epoch, and stamp that
+    RESTORE = "Restore"  # take the mark of a detach that has begun away again
+    RESTAMP = "Restamp"  # note that the node has been registered anew, and has looked at its mounts
+    NOTE = "Note"  # store, or erase, since when a timer runs
+    REPORT = "Report"  # put the volume into volumesAttached
+    DETACH = "Detach"  # begin the handshake that ends with the VolumeAttachment's deletion
+    WAIT = "Wait"  # somebody else is at work
+    BLOCKED = "Blocked"  # nothing goes on until something outside changes
+    SETTLED = "Settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do about one node, why, and which pods are concerned.
+
+    `notes`: annotations for NOTE. `after`: seconds until a timer is due, 0 if none runs.
+    """
+
+    action: Action
+    node: str
+    reason: Reason
+    pods: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str | None], ...] = ()
+    after: float = 0.0
+
+
+class Verdict(NamedTuple):
+    """Whether the volume may be taken from the node. `forced`: against what the node last said.
+
+    `after`: seconds until a timer may change that; `begin`: the annotation that would start it; `look`: a detach is to
+    be begun, because only a read after its mark counts.
+    """
+
+    allowed: bool
+    forced: bool
+    reason: Reason
+    after: float = 0.0
+    begin: str = ""
+    look: bool = False

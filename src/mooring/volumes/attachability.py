@@ -1,0 +1,121 @@
+"""Which volumes are attached, under which name, and what their storage promises: one answer for all that ask.
+
+A volume of a plugin is attached if the plugin says so; what its storage promises, the plugin knows. A CSI volume is
+attached unless its CSIDriver says `attachRequired: false`; the API says nothing of its storage, so that it counts as
+refusing a second attach (the external attacher's driver answers), and as revoking only where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from mooring.kube.objects import CSIDriver
+from mooring.volumes.attachment_lock import needs_lock
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed
+from mooring.volumes.interfaces import AttachCapabilities
+from mooring.volumes.names import CSI_PLUGIN, attachable_volume_name, csi_volume_name, split_csi_volume_name
+from mooring.volumes.names import split_volume_name as split
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.revocation import driver_refuses, driver_revokes
+from mooring.volumes.spec import VolumeSpec
+
+GetDriver = Callable[[str], CSIDriver | None]
+
+
+def csi_name(spec: VolumeSpec) -> str | None:
+    """The unique name of a CSI volume, whether it is attached or not; None for any other volume."""
+    source = spec.persistent_volume.spec.csi if spec.persistent_volume is not None else None
+    if source is None or not (source.driver and source.volume_handle):
+        return None
+    return attachable_volume_name(CSI_PLUGIN, csi_volume_name(source.driver, source.volume_handle))
+
+
+def driver_of(unique_name: str) -> str:
+    """Whose volume it is: a CSI driver's name, or a plugin's. "" if it is no unique volume name."""
+    try:
+        plugin, name = split(unique_name)
+        return split_csi_volume_name(name)[0] if plugin == CSI_PLUGIN else plugin
+    except ValueError:
+        return ""
+
+
+class Attachability:
+    """Asks plugins and CSIDrivers. `revokes` overrides what is known of a driver or plugin; those that are `left_out`
+    somebody else attaches."""
+
+    def __init__(
+        self,
+        plugins: PluginManager,
+        get_driver: GetDriver,
+        *,
+        revokes: Mapping[str, bool] | None = None,
+        left_out: Collection[str] = (),
+    ) -> None:
+        self._plugins = plugins
+        self._get_driver = get_driver
+        self._revokes = revokes or {}
+        self._left_out = frozenset(left_out)
+
+    def name(self, spec: VolumeSpec) -> str | None:
+        """The volume's unique name, if it is one that can be attached at all. Depends on the spec alone."""
+        try:
+            if (found := csi_name(spec)) is not None:
+                return found if self.answers_for(found) else None
+            plugin = self._plugins.find_attachable_plugin_by_spec(spec)
+            found = attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec)) if plugin else None
+            return found if found and self.answers_for(found) else None
+        except (VolumeError, ValueError):
+            return None  # not ours, or malformed: the node says so in the pod's events
+
+    def attached_name(self, spec: VolumeSpec) -> str | None:
+        """Its unique name if it is to be attached as things are now."""
+        name = self.name(spec)
+        return name if name and self.attach_required(name) else None
+
+    def attach_required(self, unique_name: str) -> bool:
+        """What the CSIDriver says of its volumes; a driver without one needs attaching, as upstream."""
+        driver = self._get_driver(driver_of(unique_name)) if unique_name.startswith(f"{CSI_PLUGIN}/") else None
+        return driver is None or driver.spec.attach_required
+
+    def answers_for(self, unique_name: str) -> bool:
+        """Whether a name in a Node's lists is one of ours: of a CSI volume, or of a plugin that is here."""
+        driver = driver_of(unique_name)
+        if not driver or driver in self._left_out:
+            return False
+        if unique_name.startswith(f"{CSI_PLUGIN}/"):
+            return True
+        try:
+            return self._plugins.find_attachable_plugin_by_name(driver) is not None
+        except VolumeError:
+            return False
+
+    def several_nodes(self, spec: VolumeSpec) -> bool:
+        """Whether several nodes may have the volume at once."""
+        return not is_exclusive(spec, self.capabilities(spec))
+
+    def needs_lock(self, spec: VolumeSpec) -> bool:
+        """Whether only a lock keeps a second node from the volume."""
+        capabilities = self.capabilities(spec)
+        return needs_lock(capabilities, exclusive=is_exclusive(spec, capabilities))
+
+    def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
+        """What the storage of an attachable volume promises, as far as anybody knows."""
+        name = csi_name(spec)
+        if name is not None:
+            refuses = driver_refuses(self._get_driver(driver_of(name)))
+            return AttachCapabilities(refuses=refuses, revokes=self.revokes(name), multi_attach=True)
+        plugin = self._plugins.find_attachable_plugin_by_spec(spec)
+        if plugin is None:
+            allowed = is_multi_attach_allowed(spec)
+            return AttachCapabilities(refuses=False, revokes=False, multi_attach=allowed)
+        found = plugin.capabilities(spec)
+        return replace(found, revokes=self._revokes.get(plugin.get_plugin_name(), found.revokes))
+
+    def revokes(self, unique_name: str, spec: VolumeSpec | None = None) -> bool:
+        """Whether a detach cuts the node off for good; of a plugin's volume that nothing defines any more: False."""
+        driver = driver_of(unique_name)
+        if unique_name.startswith(f"{CSI_PLUGIN}/"):
+            return driver_revokes(driver, self._get_driver(driver), self._revokes)
+        return self.capabilities(spec).revokes if spec is not None else self._revokes.get(driver, False)
