@@ -14,6 +14,7 @@
     │   ├── VolumeNotFound            the storage has no such volume
     │   ├── SnapshotNotFound          nor such a snapshot
     │   └── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
+    ├── LockNotHeld                   the volume is locked for another node, or for a later attachment
     ├── DeviceNotAttached             the device did not appear on this node in time
     └── WrongDevice                   the device is there, but it is not this volume's
 
@@ -122,6 +123,10 @@ class DeletedVolumeInUse(StorageRefused):
         super().__init__(
             f"volume {volume} is still attached to node {', '.join(nodes)}; it is deleted after its detach"
         )
+
+
+class LockNotHeld(VolumeError):
+    """The lock of the volume was granted since to another attachment: the storage was not asked."""
 
 
 class DeviceNotAttached(VolumeError):

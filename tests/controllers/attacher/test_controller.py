@@ -6,36 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from disk_record import reconciled, wanted
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
-from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.array import DISK, ArrayPlugin, _Attacher
+from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.array import ArrayPlugin, _Attacher
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
 from mooring.volumes.interfaces import BulkVolumeVerifier
 
 Desk = Callable[[Any], Any]
 FINALIZER = "mooring.dev/attacher"
-
-
-async def wanted(desk: Any) -> VolumeAttachment:
-    """A PersistentVolume of disk d, and a VolumeAttachment that wants it on n."""
-    desk.array.disks.add("d")
-    source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
-    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
-    await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
-    annotations = {"mooring.dev/plugin": DISK, "mooring.dev/volume-name": "d"}
-    spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-    return await desk.api.create(
-        VolumeAttachment, {"metadata": {"name": "va", "annotations": annotations}, "spec": spec}
-    )
-
-
-async def reconciled(desk: Any, controller: Any) -> VolumeAttachment | None:
-    """Reconciles with a cache that is up to date."""
-    live = await desk.api.find(VolumeAttachment, "va")
-    controller._records.accept(live)
-    await controller.reconcile("va")
-    return await desk.api.find(VolumeAttachment, "va")
 
 
 def test_finalizer_and_time_of_the_request_are_stored_before_the_storage_is_asked(desk: Desk):

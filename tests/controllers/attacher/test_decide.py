@@ -31,7 +31,7 @@ def record(
         (record(), Step.STORE_INTENT),
         (record(held=True), Step.STORE_INTENT),
         (record(asked=True), Step.STORE_INTENT),
-        (record(held=True, asked=True), Step.ATTACH),
+        (record(held=True, asked=True), Step.STORE_INTENT),
         (record(held=True, asked=True, attached=True), Step.SETTLED),
         (record(held=True, asked=True, attached=True, deleting=True), Step.DETACH),
         (record(held=True, asked=True, deleting=True), Step.DETACH),
@@ -45,9 +45,16 @@ def test_the_next_step(given_record: VolumeAttachment, step: Step):
     assert decide(given_record)[0] is step
 
 
-@given(st.fixed_dictionaries({key: st.booleans() for key in ("held", "asked", "attached", "deleting")}))
-def test_the_storage_is_asked_to_attach_only_what_the_finalizer_holds_and_nobody_deletes(flags: dict[str, bool]):
-    if decide(record(**flags))[0] is Step.ATTACH:
+def test_the_storage_is_asked_when_this_very_request_was_stored():
+    assert decide(record(held=True, asked=True), stored=True)[0] is Step.ATTACH
+    assert decide(record(asked=True), stored=True)[0] is Step.STORE_INTENT
+
+
+@given(st.fixed_dictionaries({key: st.booleans() for key in ("held", "asked", "attached", "deleting")}), st.booleans())
+def test_the_storage_is_asked_to_attach_only_what_the_finalizer_holds_and_nobody_deletes(
+    flags: dict[str, bool], stored: bool
+):
+    if decide(record(**flags), stored=stored)[0] is Step.ATTACH:
         assert flags["held"]
         assert flags["asked"]
         assert not flags["deleting"]

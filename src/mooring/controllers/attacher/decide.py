@@ -1,7 +1,8 @@
 """What to do about one VolumeAttachment. Pure.
 
 The order is the safety: the finalizer and the time of the request are stored before the storage is asked, so whoever
-comes after a crash knows that an attach may have happened; the finalizer goes only when the storage says "detached".
+comes after a crash knows that an attach may have happened; the finalizer goes only when the storage says "detached"
+and nothing that was not answered can have an effect any more.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Step(Enum):
     SETTLED = "Settled"
 
 
-def decide(record: VolumeAttachment) -> tuple[Step, Reason]:
-    """The next step, and why."""
+def decide(record: VolumeAttachment, *, stored: bool = False) -> tuple[Step, Reason]:
+    """The next step, and why. `stored`: the intent has just been stored, for this request."""
     if record.spec.attacher != ATTACHER:
         return Step.IGNORE, Reason("OtherAttacher", f"is {record.spec.attacher}'s")
     held = ATTACHER_FINALIZER in record.metadata.finalizers
@@ -34,6 +35,6 @@ def decide(record: VolumeAttachment) -> tuple[Step, Reason]:
         return Step.DETACH, Reason("Deleted", "is being deleted")
     if record.status.attached:
         return Step.SETTLED, Reason("Attached", "is attached")
-    if not held or ATTACH_REQUESTED_AT not in record.metadata.annotations:
-        return Step.STORE_INTENT, Reason("NotRequested", "no attach was requested yet")
+    if not (held and stored and ATTACH_REQUESTED_AT in record.metadata.annotations):
+        return Step.STORE_INTENT, Reason("NotRequested", "this attach was not requested yet")
     return Step.ATTACH, Reason("Wanted", "is wanted and not known to be attached")

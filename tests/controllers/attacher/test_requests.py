@@ -1,0 +1,201 @@
+"""A request that was not answered may still be carried out: what that means for the record, over time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from disk_record import reconciled, wanted, wanted_again
+
+from mooring.controllers.attacher import requests
+from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
+from mooring.controllers.attacher.slots import Slots
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.simulation.array import ArrayPlugin
+from mooring.volumes.errors import LockNotHeld, VolumeInUse
+
+Desk = Callable[[Any], Any]
+Patch = pytest.MonkeyPatch
+START = datetime(2030, 1, 1, tzinfo=UTC)
+VALIDITY_S = 100.0
+
+
+def test_only_requests_within_their_validity_are_outstanding():
+    first = requests.begun((), START, VALIDITY_S)
+    both = requests.begun((first,), START + timedelta(seconds=60), VALIDITY_S)
+    assert both.startswith(f"{first},")
+    sent = tuple(both.split(","))
+    assert requests.outstanding_for(sent, START + timedelta(seconds=90), VALIDITY_S) == 70
+    assert requests.outstanding_for(sent, START + timedelta(seconds=161), VALIDITY_S) == 0
+    assert requests.begun(sent, START + timedelta(seconds=110), VALIDITY_S).count(",") == 1, "the first has passed"
+    assert requests.refused(sent) == first
+    assert requests.outstanding_for(sent, START + timedelta(seconds=60), 0.0) == 0, (
+        "requests that die with their sender"
+    )
+
+
+@pytest.fixture
+def slow_storage(monkeypatch: Patch) -> None:
+    """Its requests may be carried out for VALIDITY_S after they were sent."""
+    whole = ArrayPlugin.capabilities
+    monkeypatch.setattr(
+        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=VALIDITY_S)
+    )
+
+
+def unanswered(desk: Any, name: str) -> list[Any]:
+    """The array's next request of that name is carried out when it is called for, and not answered."""
+    whole, held = getattr(desk.array, name), []
+
+    async def lost(disk: str, node: str) -> None:
+        held.append(lambda: whole(disk, node))
+        setattr(desk.array, name, whole)
+        raise TimeoutError("no answer")
+
+    setattr(desk.array, name, lost)
+    return held
+
+
+async def late_attach(desk: Any) -> tuple[bool, bool]:
+    """C15: an attach is not answered; the record is deleted; then the attach is carried out."""
+    await wanted(desk)
+    attacher = desk.make(AttacherController, plugins=desk.plugins())
+    late = unanswered(desk, "attach")
+    with pytest.raises(TimeoutError):
+        await reconciled(desk, attacher)
+    await desk.api.delete(VolumeAttachment, "va")
+    successor = desk.make(AttacherController, plugins=desk.plugins())
+    await reconciled(desk, successor)  # the storage says "not attached"
+    await late[0]()
+    kept = await desk.api.find(VolumeAttachment, "va") is not None
+    await asyncio.sleep(VALIDITY_S + 1)
+    if kept:
+        await reconciled(desk, successor)
+    return kept, desk.array.attached != {}
+
+
+def test_c15_a_late_attach_finds_its_record_still_there(desk: Desk, slow_storage: None):
+    assert desk(late_attach) == (True, False)
+
+
+def test_c15_does_harm_if_nothing_counts_as_outstanding(desk: Desk, slow_storage: None, monkeypatch: Patch):
+    monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
+    assert desk(late_attach) == (False, True)
+
+
+async def late_detach(desk: Any) -> tuple[bool, bool]:
+    """C15: a detach is not answered, its repetition is; the volume is attached anew; then the first one is done."""
+    await wanted(desk)
+    attacher = desk.make(AttacherController, plugins=desk.plugins())
+    await reconciled(desk, attacher)
+    await desk.api.delete(VolumeAttachment, "va")
+    late = unanswered(desk, "detach")
+    with pytest.raises(TimeoutError):
+        await reconciled(desk, attacher)
+    await reconciled(desk, attacher)
+    kept = await desk.api.find(VolumeAttachment, "va") is not None
+    if not kept:
+        await wanted_again(desk)
+        await reconciled(desk, attacher)
+    await late[0]()
+    live = await desk.api.find(VolumeAttachment, "va")
+    return kept, live is not None and live.status.attached and not live.deleting and desk.array.attached == {}
+
+
+def test_c15_a_late_detach_finds_the_volume_nowhere_else(desk: Desk, slow_storage: None):
+    assert desk(late_detach) == (True, False)
+
+
+def test_c15_a_late_detach_does_harm_if_nothing_counts_as_outstanding(
+    desk: Desk, slow_storage: None, monkeypatch: Patch
+):
+    monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
+    assert desk(late_detach) == (False, True)
+
+
+def test_a_request_that_was_refused_is_not_outstanding(desk: Desk, slow_storage: None):
+    async def scene(desk: Any):
+        await wanted(desk)
+        desk.array.attached["d"] = "elsewhere"
+        attacher = desk.make(AttacherController, plugins=desk.plugins())
+        with pytest.raises(VolumeInUse):
+            await reconciled(desk, attacher)
+        live = await desk.api.get(VolumeAttachment, "va")
+        assert "mooring.dev/attach-requested-at" not in live.metadata.annotations
+        await desk.api.delete(VolumeAttachment, "va")
+        assert await reconciled(desk, attacher) is None
+
+    desk(scene)
+
+
+async def attach_under(desk: Any, epoch: str) -> VolumeAttachment:
+    await wanted(desk)
+    lock = {"mooring.dev/attached-to": '{"epoch":2,"node":"other"}'}
+    await desk.api.patch(PersistentVolume, "pv", {"metadata": {"annotations": lock}})
+    stamp = {"metadata": {"annotations": {"mooring.dev/attach-epoch": epoch}}}
+    await desk.api.patch(VolumeAttachment, "va", stamp)
+    return await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+
+
+def test_a_record_of_an_older_epoch_than_the_locks_is_not_carried_out(desk: Desk):
+    async def scene(desk: Any):
+        with pytest.raises(LockNotHeld, match="another node was granted the volume since"):
+            await attach_under(desk, "1")
+        live = await desk.api.get(VolumeAttachment, "va")
+        assert "another node" in live.status.attach_error.message
+        assert desk.array.history == []
+
+    desk(scene)
+
+
+def test_a_record_of_the_locks_epoch_is_carried_out(desk: Desk):
+    async def scene(desk: Any):
+        assert (await attach_under(desk, "2")).status.attached
+
+    desk(scene)
+
+
+def test_the_slots_of_a_driver_are_handed_on_in_turn():
+    woken: list[str] = []
+    slots = Slots({"slow": 1}, woken.append)
+    assert slots.take("slow", "a")
+    assert not slots.take("slow", "b")
+    assert not slots.take("slow", "b"), "it waits once"
+    assert not slots.take("slow", "c")
+    assert slots.take("fast", "d"), "another driver is not held up"
+    slots.free("slow")
+    assert woken == ["b"]
+    assert slots.take("slow", "b")
+    slots.free("slow")
+    assert woken == ["b", "c"]
+
+
+def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(desk: Desk):
+    async def scene(desk: Any):
+        desk.array.attach_s = 5.0
+        options = AttacherOptions(concurrency={"example.com/disk": 2}, verify_period_s=0)
+        attacher = desk.make(AttacherController, plugins=desk.plugins(), options=options)
+        for name in "abcde":
+            desk.array.disks.add(name)
+            source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": name}}}
+            spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+            await desk.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+            annotations = {"mooring.dev/plugin": "example.com/disk", "mooring.dev/volume-name": name}
+            metadata = {"name": name, "annotations": annotations}
+            spec = {
+                "attacher": "plugins.mooring.dev",
+                "nodeName": "n",
+                "source": {"persistentVolumeName": name},
+            }
+            await desk.api.create(VolumeAttachment, {"metadata": metadata, "spec": spec})
+        running = asyncio.create_task(attacher.run())
+        await asyncio.sleep(30)
+        running.cancel()
+        assert desk.array.busiest == 2
+        assert len(desk.array.attached) == 5
+
+    desk(scene)
