@@ -108,9 +108,10 @@ class Client:
         query: Iterable[tuple[str, str]] = (),
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> bytes:
         """Sends any request; returns the body of a success, raises the error of anything else."""
-        headers = {"Accept": JSON} if body is None else {"Accept": JSON, "Content-Type": content_type}
+        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": content_type}
         payload = b"" if body is None else msgspec.json.encode(body)
         answer = await self._send(Request(method, path, tuple(query), headers, payload))
         return answer.body

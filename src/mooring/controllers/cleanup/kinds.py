@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -16,6 +17,10 @@ LEFT_OUT = frozenset({"events", "leases"})
 """Many, short-lived, and owned by nothing that matters; namespaces delete them all the same."""
 
 
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+"""Discovery in one document instead of one for each group (Kubernetes 1.30 and later)."""
+
+
 class _Version(msgspec.Struct):
     version: str = ""
 
@@ -23,10 +28,6 @@ class _Version(msgspec.Struct):
 class _Group(msgspec.Struct, rename="camel"):
     name: str
     preferred_version: _Version
-
-
-class _Groups(msgspec.Struct):
-    groups: tuple[_Group, ...] = ()
 
 
 class _Entry(msgspec.Struct):
@@ -40,6 +41,40 @@ class _Entries(msgspec.Struct):
     resources: tuple[_Entry, ...] = ()
 
 
+class _ResponseKind(msgspec.Struct):
+    kind: str = ""
+
+
+class _Described(msgspec.Struct, rename="camel"):
+    resource: str
+    response_kind: _ResponseKind
+    scope: str
+    verbs: tuple[str, ...] = ()
+
+
+class _Served(msgspec.Struct):
+    version: str
+    resources: tuple[_Described, ...] = ()
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+
+
+class _Discovered(msgspec.Struct):
+    metadata: _Name
+    versions: tuple[_Served, ...] = ()
+
+
+class _Document(msgspec.Struct):
+    """Either the aggregated document, or the list of groups that an older server sends."""
+
+    kind: str = ""
+    items: tuple[_Discovered, ...] = ()
+    groups: tuple[_Group, ...] = ()
+
+
+@lru_cache(maxsize=1024)
 def metadata_kind(resource: Resource) -> type[Object]:
     """A typed view of a kind's metadata."""
     made = msgspec.defstruct(resource.kind, [], bases=(Object,), frozen=True, namespace={"RESOURCE": resource})
@@ -48,9 +83,27 @@ def metadata_kind(resource: Resource) -> type[Object]:
 
 async def discover(client: Client) -> list[Resource]:
     """Every kind that can be listed, watched and deleted, in the version that its group prefers."""
-    document = await client.request("GET", "/apis")
-    groups = [("", "v1")]
-    groups += [(g.name, g.preferred_version.version) for g in msgspec.json.decode(document, type=_Groups).groups]
+    document = await _document(client, "/apis")
+    if document.kind == "APIGroupDiscoveryList":
+        core = await _document(client, "/api")
+        return [each for group in (*core.items, *document.items) for each in _preferred(group)]
+    return await _one_by_one(client, document)
+
+
+async def _document(client: Client, path: str) -> _Document:
+    body = await client.request("GET", path, accept=f"{AGGREGATED},application/json")
+    return msgspec.json.decode(body, type=_Document)
+
+
+def _preferred(group: _Discovered) -> Iterator[Resource]:
+    """A group's kinds in its first version, the preferred one."""
+    for served in group.versions[:1]:
+        entries = [_Entry(d.resource, d.response_kind.kind, d.scope == "Namespaced", d.verbs) for d in served.resources]
+        yield from _resources(_Entries(tuple(entries)), group.metadata.name, served.version)
+
+
+async def _one_by_one(client: Client, document: _Document) -> list[Resource]:
+    groups = [("", "v1"), *((group.name, group.preferred_version.version) for group in document.groups)]
     found: list[Resource] = []
     for group, version in groups:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"

@@ -1,0 +1,42 @@
+"""Discovery finds the same kinds in one document as group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from mooring.apiserver import Server
+from mooring.controllers.cleanup.kinds import discover
+from mooring.kube.client import Client
+from mooring.kube.transport import InProcess, Request, Response
+
+
+class Older:
+    """A transport to a server that knows no aggregated discovery."""
+
+    def __init__(self, inner: InProcess) -> None:
+        self.inner = inner
+        self.sent = 0
+
+    async def send(self, request: Request) -> Response:
+        self.sent += 1
+        return await self.inner.send(Request(request.method, request.path, headers={"Accept": "application/json"}))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_an_older_server_is_asked_group_by_group_and_the_same_kinds_are_found(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def story() -> None:
+        server = Server.in_memory()
+        await server.start()
+        newer = InProcess(server.call, server.tokens.admin())
+        older = Older(newer)
+        found = await discover(Client(newer))
+        assert ("apps", "statefulsets") in {(each.group, each.plural) for each in found}
+        assert sorted(await discover(Client(older))) == sorted(found)
+        assert older.sent > 10
+
+    run(story())
