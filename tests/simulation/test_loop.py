@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mooring.simulation.choices import Choose, Replayed, Seeded, first_come_first_served, stream
+from mooring.simulation.choices import Choose, Replayed, Seeded, stream
 from mooring.simulation.loop import Actor, Deadlock, Escape, SimulationLoop, end
 from mooring.simulation.seal import sealed
 
 
-def play(story: Coroutine[Any, Any, Any], choose: Choose = first_come_first_served, *actors: Actor) -> Any:
-    loop = SimulationLoop(choose)
+def play(story: Coroutine[Any, Any, Any], choose: Choose | None = None, *actors: Actor) -> Any:
+    loop = SimulationLoop(choose or Replayed({}))
     try:
         return loop.run_until_complete(story)
     finally:
@@ -53,8 +53,8 @@ def test_the_same_seed_gives_the_same_order_and_another_seed_another():
     assert order(Seeded(stream(1, "x"))) != order(Seeded(stream(2, "x")))
 
 
-def test_first_come_first_served_is_the_order_of_asyncio():
-    assert order(first_come_first_served) == [0, 1, 2, 3, 4] * 3
+def test_without_choices_the_order_is_that_of_asyncio():
+    assert order(Replayed({})) == [0, 1, 2, 3, 4] * 3
 
 
 def test_a_run_is_repeated_from_its_choices():
@@ -92,7 +92,7 @@ def test_a_halted_actor_runs_nothing_not_even_its_finally_and_goes_on_when_relea
         await asyncio.sleep(1)
         assert seen == ["worked", "finally"]
 
-    play(story(), first_come_first_served, actor)
+    play(story(), None, actor)
 
 
 def test_threads_sockets_and_entropy_are_refused_where_they_are_asked_for():

@@ -48,7 +48,7 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed():
 
 def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
     outcome = play(1, SHORT)
-    path = stored.write(tmp_path, SHORT, outcome)
+    path = stored.write(tmp_path, stored.stored(SHORT, outcome))
     assert stored.read(path).play().digest == outcome.digest
 
 

@@ -25,7 +25,7 @@ SHOWN = 3
 @click.option("--seed", default=0, show_default=True, help="The first of them.")
 @click.option("--trace", "traced", is_flag=True, help="Print everything that happened in the first seed.")
 @click.option("--replay", type=click.Path(path_type=Path, exists=True), help="Play a violation again that was stored.")
-@click.option("--store", type=click.Path(path_type=Path), help="A directory for violations: <seed>.json each.")
+@click.option("--store", type=click.Path(path_type=Path), help="A directory for violations, made small: <seed>.json.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor.")
 @click.option("--mutants", is_flag=True, help="Put known bugs back in, one after the other, and tell which are found.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -50,7 +50,8 @@ def simulate(
     from mooring.simulation.campaign import campaign
     from mooring.simulation.run import play
     from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
-    from mooring.simulation.stored import read, write
+    from mooring.simulation.shrink import keep
+    from mooring.simulation.stored import read
 
     try:
         scenario = read_scenario(file) if file is not None else Scenario()
@@ -66,12 +67,12 @@ def simulate(
     hidden = output == "json" or not sys.stderr.isatty()
     with click.progressbar(length=seeds, label="seeds", file=sys.stderr, hidden=hidden) as bar:
         summary = campaign(range(seed, seed + seeds), scenario, workers=workers, progress=bar.update)
-    for outcome in summary.failed if store is not None else ():
-        assert store is not None
-        write(store, scenario, outcome)
+    if store is not None:
+        for path, run in keep(store, scenario, summary.failed):
+            click.echo(f"{path}: {run.events} events, {run.violations[0]}", err=True)
     if output == "json":
         for outcome in summary.failed:
-            outcome.choices = []
+            outcome.choices = {}
         click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
     else:
         _sum_up(summary)

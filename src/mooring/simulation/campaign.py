@@ -61,7 +61,7 @@ def _play_batch(seeds: list[int], scenario: Scenario) -> tuple[list[Outcome], fl
     outcomes: list[Outcome] = []
     for seed in seeds:
         outcome = play(seed, scenario)
-        outcome.choices = outcome.choices if outcome.violations else []
+        outcome.choices = outcome.choices if outcome.violations else {}
         outcomes.append(outcome)
         gc.collect()
     return outcomes, _busy() - before

@@ -6,8 +6,7 @@ noted: a run is repeated from its seed, or from the list of its choices.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from random import Random
 
@@ -20,30 +19,30 @@ def stream(seed: int, name: str) -> Random:
     return Random(int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big"))
 
 
-def first_come_first_served(ready: int) -> int:
-    """The order of asyncio itself."""
-    return 0
-
-
 class Seeded:
-    """Any ready callback may come next. `taken` has the choices, two bytes each."""
+    """Any ready callback may come next. `taken` has the choices other than the first, by their number."""
 
     def __init__(self, random: Random) -> None:
         self._draw = random.random
-        self.taken = array("H")
+        self._number = 0
+        self.taken: dict[int, int] = {}
 
     def __call__(self, ready: int) -> int:
         choice = int(self._draw() * ready)
-        self.taken.append(choice)
+        if choice:
+            self.taken[self._number] = choice
+        self._number += 1
         return choice
 
 
 class Replayed:
-    """Repeats choices; after their end, or where one does not fit, first come, first served."""
+    """Repeats choices. Where none is given, or one does not fit: first come, first served, as asyncio itself does."""
 
-    def __init__(self, choices: Sequence[int]) -> None:
-        self._choices = iter(choices)
+    def __init__(self, choices: Mapping[int, int]) -> None:
+        self._choices = choices
+        self._number = -1
 
     def __call__(self, ready: int) -> int:
-        choice = next(self._choices, 0)
+        self._number += 1
+        choice = self._choices.get(self._number, 0)
         return choice if choice < ready else 0

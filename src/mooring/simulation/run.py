@@ -8,7 +8,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from mooring.simulation.acting import Acting
-from mooring.simulation.choices import Choose, Replayed, Seeded, first_come_first_served, stream
+from mooring.simulation.choices import Replayed, Seeded, stream
 from mooring.simulation.invariants import Violation, check
 from mooring.simulation.liveness import Quiet, complaints
 from mooring.simulation.loop import Deadlock, Escape, Livelock, SimulationLoop, end
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct):
     violations: list[str]
     invariants: list[str]
     plan: Plan
-    choices: list[int]
+    choices: dict[int, int]
     events: int
     steps: int
     requests: int
@@ -58,18 +58,14 @@ def play(
     scenario: Scenario,
     *,
     plan: Plan | None = None,
-    choices: Sequence[int] | None = None,
-    in_order: bool = False,
+    choices: Mapping[int, int] | None = None,
     lines: bool = False,
 ) -> Outcome:
-    """Plays the seed, or its world under another plan, or with these choices of the scheduler.
-
-    With `in_order` ready callbacks run first come, first served. `lines` keeps the text of the trace.
+    """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first come,
+    first served). `lines` keeps the text of the trace.
     """
     plan = make_plan(seed, scenario) if plan is None else plan
-    choose: Choose = first_come_first_served if in_order else Seeded(stream(seed, "scheduler"))
-    if choices is not None:
-        choose = Replayed(choices)
+    choose = Seeded(stream(seed, "scheduler")) if choices is None else Replayed(choices)
     began = time.perf_counter()
     loop = SimulationLoop(choose)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
@@ -86,7 +82,7 @@ def play(
         violations=[str(each) for each in seen.violations],
         invariants=list(dict.fromkeys(each.invariant for each in seen.violations)),
         plan=plan,
-        choices=list(choose.taken) if isinstance(choose, Seeded) else list(choices or ()),
+        choices=choose.taken if isinstance(choose, Seeded) else dict(choices or {}),
         events=seen.trace.number,
         steps=loop.steps,
         requests=seen.world.network.requests if seen.world else 0,

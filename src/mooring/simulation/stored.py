@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,30 +11,49 @@ from mooring.simulation.plan import Plan
 from mooring.simulation.run import Outcome, play
 from mooring.simulation.scenario import Scenario
 
+_TIME = re.compile(r"(\S+) at ([\d.]+) s ")
 
-class Stored(msgspec.Struct, frozen=True):
-    """A run: its seed, world, plan and the scheduler's choices; and what was violated in it."""
+
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run: its seed, world, plan and the scheduler's choices (None: those of the seed); and what was violated in it.
+
+    With `mutant` it was violated with that bug put back in, and only then.
+    """
 
     seed: int
     scenario: Scenario
     plan: Plan
-    choices: list[int]
-    digest: str
-    violations: list[str]
+    choices: dict[int, int] | None
+    digest: str = ""
+    violations: list[str] = []
+    mutant: str = ""
 
     def play(self, *, lines: bool = False) -> Outcome:
-        """The run again, from its choices; with the choices of its seed if none are stored."""
-        return play(self.seed, self.scenario, plan=self.plan, choices=self.choices or None, lines=lines)
+        """The run again."""
+        return play(self.seed, self.scenario, plan=self.plan, choices=self.choices, lines=lines)
+
+    @property
+    def events(self) -> int:
+        """Of how many things the run is made that could have been otherwise: steps of the plan, and choices."""
+        return len(self.plan) + len(self.choices or {})
+
+    @property
+    def violated(self) -> list[tuple[str, float]]:
+        """Which invariants, and when (seconds)."""
+        matches = (_TIME.match(each) for each in self.violations)
+        return [(match[1], float(match[2])) for match in matches if match]
 
 
-def write(directory: Path, scenario: Scenario, outcome: Outcome) -> Path:
-    """Writes `<seed>.json` and returns its path."""
+def stored(scenario: Scenario, outcome: Outcome) -> Stored:
+    """A run as it was."""
+    return Stored(outcome.seed, scenario, outcome.plan, dict(outcome.choices), outcome.digest, list(outcome.violations))
+
+
+def write(directory: Path, run: Stored) -> Path:
+    """Writes `<seed>.json` (with the mutant's name before it, if there is one) and returns its path."""
     directory.mkdir(parents=True, exist_ok=True)
-    stored = Stored(
-        outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, [str(v) for v in outcome.violations]
-    )
-    path = directory / f"{outcome.seed}.json"
-    path.write_bytes(msgspec.json.encode(stored))
+    path = directory / f"{run.mutant}{'-' if run.mutant else ''}{run.seed}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
     return path
 
 
