@@ -9,7 +9,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.transport import InProcess
 from mooring.node.volumes.handshake import NotAttachedYet, attachment_name, is_stale, look
 
@@ -37,6 +37,12 @@ class World:
     async def attached(self, attached: bool) -> None:
         await self.client.patch(VolumeAttachment, NAME, {"status": {"attached": attached}}, subresource="status")
 
+    async def lock(self, epoch: int) -> None:
+        source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": "d1"}}}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+        lock = {"mooring.dev/attached-to": f'{{"epoch":{epoch},"node":"{NODE}"}}'}
+        await self.client.create(PersistentVolume, {"metadata": {"name": "x", "annotations": lock}, "spec": spec})
+
     async def annotate(self, **metadata: Any) -> None:
         await self.client.patch(VolumeAttachment, NAME, {"metadata": metadata})
 
@@ -62,6 +68,17 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
     run(story())
 
 
+def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        await world.lock(3)
+        await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
+        assert (await look(world.client, NODE, world.uid, VOLUME)).device_path == "/dev/x"
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -72,6 +89,7 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
         (lambda world: world.attached(False), "is not attached"),
         (lambda world: world.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
         (delete_held_by_a_finalizer, "is being deleted"),
+        (lambda world: world.lock(3), "is of epoch 0, but the lock of PersistentVolume x is at epoch 3"),
     ],
 )
 def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, told: str) -> None:

@@ -57,6 +57,10 @@ class WorkQueue(Generic[K]):
         self._closed = False
         self._ended = asyncio.Event()
 
+    def __contains__(self, key: K) -> bool:
+        """Whether anything is going to happen about `key`: it wants work, is being worked on, or has a timer."""
+        return key in self._dirty or key in self._working or key in self._timers
+
     def __len__(self) -> int:
         return len(self._dirty)
 

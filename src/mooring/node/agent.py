@@ -96,6 +96,7 @@ class Agent:
             client,
             options,
             self._volumes.volumes_in_use,
+            volumes_awaited=self._volumes.volumes_awaited,
             volume_limits=plugins.volume_limits(),
             now=now,
             random=random,

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+import msgspec
 import structlog
 
 from mooring.kube.client import Client
@@ -31,7 +32,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.node.options import AgentOptions
 from mooring.volumes.limits import limit_resource
-from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, STATUS_WRITE
+from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, STATUS_WRITE
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -107,6 +108,7 @@ class Registration:
         options: AgentOptions,
         volumes_in_use: Callable[[], tuple[str, ...]],
         *,
+        volumes_awaited: Callable[[], Mapping[str, int]] = dict[str, int],
         volume_limits: Mapping[str, int],
         now: Now,
         random: Random,
@@ -114,6 +116,7 @@ class Registration:
         self._client = client
         self._options = options
         self._volumes_in_use = volumes_in_use
+        self._volumes_awaited = volumes_awaited
         self._limits = {limit_resource(plugin): str(limit) for plugin, limit in volume_limits.items()}
         self._now = now
         self._random = random
@@ -121,6 +124,7 @@ class Registration:
         self._wake = asyncio.Event()
         self._ready = (True, "the node agent runs")
         self._acknowledged: frozenset[str] | None = None
+        self._acknowledged_awaited: Mapping[str, int] = {}
         self.endpoint_port = 0
         """Where the agent answers the API server; 0: nowhere. Set before `register`."""
         self.uid = ""
@@ -151,7 +155,8 @@ class Registration:
     async def publish(self) -> None:
         """Makes volumesInUse known. Raises `KubeError` if that is not sure."""
         async with self._lock:
-            if self._acknowledged != frozenset(self._volumes_in_use()):
+            awaited = self._volumes_awaited()
+            if self._acknowledged != frozenset(self._volumes_in_use()) or self._acknowledged_awaited != awaited:
                 await self._write()
 
     async def shut_down(self, message: str) -> None:
@@ -200,8 +205,8 @@ class Registration:
         self._acknowledged, previous = None, self._acknowledged
         while True:
             try:
-                volumes = self._volumes_in_use()
-                answer = await self._send(base, volumes)
+                volumes, awaited = self._volumes_in_use(), self._volumes_awaited()
+                answer = await self._send(base, volumes, awaited)
                 break
             except Conflict:  # AlreadyExists too: somebody wrote first; compute again from what is there now
                 base = await self._client.find(Node, self._options.name)
@@ -214,11 +219,11 @@ class Registration:
         elif previous != frozenset(volumes):
             log.info("volumesInUse published", node=answer.name, volumes=volumes)
         self.uid = answer.uid
-        self._acknowledged = frozenset(volumes)
+        self._acknowledged, self._acknowledged_awaited = frozenset(volumes), awaited
         self.nodes.accept(answer)
 
-    async def _send(self, base: Node | None, volumes: tuple[str, ...]) -> Node:
-        body = self._body(base, volumes)
+    async def _send(self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]) -> Node:
+        body = self._body(base, volumes, awaited)
         if base is None:
             return await self._client.create(Node, body)
         if base.uid != self.uid:  # not our creation, or another agent's before us
@@ -227,7 +232,7 @@ class Registration:
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
-    def _body(self, base: Node | None, volumes: tuple[str, ...]) -> dict[str, Any]:
+    def _body(self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]) -> dict[str, Any]:
         body = node_body(self._options)
         for amount in ("capacity", "allocatable"):
             body["status"][amount] = body["status"][amount] | self._limits
@@ -236,8 +241,12 @@ class Registration:
             RECONSTRUCTED: self._options.boot_id,
             STATUS_WRITE: f"{stamp}.{self._random.getrandbits(32):08x}",
         }
+        if awaited:
+            annotations[AWAITED] = msgspec.json.encode(awaited).decode()
         if base is not None:
             annotations |= seen_taint(base)
+            if not awaited and AWAITED in base.metadata.annotations:
+                annotations[AWAITED] = None
         body["metadata"]["annotations"] |= annotations
         ready, message = self._ready
         body["status"]["conditions"] = [ready_condition(base, stamp, ready=ready, message=message)]

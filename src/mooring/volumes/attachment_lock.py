@@ -88,6 +88,15 @@ def is_current(record: VolumeAttachment, persistent_volume: PersistentVolume | N
     return epoch_of(record) == lock_of(persistent_volume).epoch
 
 
+def closed_at(persistent_volume: PersistentVolume | None, node_name: str) -> int | None:
+    """The epoch of a lock that is closed for the node; None if it is not, or cannot be read."""
+    try:
+        lock = lock_of(persistent_volume)
+    except InvalidSpec:
+        return None
+    return lock.epoch if node_name in lock.closed else None
+
+
 def may_open(closed: Closed, node: Node | None, volume: str) -> bool:
     """Whether the node that was closed for the volume has shown that nothing of it is left there."""
     if node is None or node.ready == "Unknown":

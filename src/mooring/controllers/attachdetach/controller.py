@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from mooring.controllers.attachdetach import events
+from mooring.controllers.attachdetach import events, metrics
 from mooring.controllers.attachdetach.adoption import is_unknown
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.handshake import Handshake, Released
 from mooring.controllers.attachdetach.index import VolumeIndex
+from mooring.controllers.attachdetach.observation import Observation
+from mooring.controllers.attachdetach.rivals import Rivals
 from mooring.controllers.attachdetach.state import (
     Action,
     Attachment,
@@ -29,6 +31,7 @@ from mooring.controllers.attachdetach.state import (
     VolumeState,
     demands_of,
 )
+from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, NotFound
@@ -46,11 +49,12 @@ DOING = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.NOT
 @dataclass(frozen=True)
 class AttachDetachOptions:
     """What an operator can say. `revokes`: driver or plugin to whether its detach cuts a node off for good, against
-    what is known of it. `left_out`: drivers whose volumes somebody else attaches."""
+    what is known of it. `left_out`: drivers whose volumes somebody else attaches. `observe`: nothing is written."""
 
     policy: Policy = Policy()  # noqa: RUF009 - immutable
     revokes: Mapping[str, bool] = field(default_factory=dict[str, bool])
     left_out: frozenset[str] = frozenset()
+    observe: bool = False
 
 
 class AttachDetachController(Controller):
@@ -80,23 +84,60 @@ class AttachDetachController(Controller):
             random=random,
             answers_for=self._attachability.answers_for,
             named=self._index.adoption.volume,
+            writing=(rivals := Rivals(self._tell_of_rival)).writing,
         )
+        self._rivals = rivals
+        self._index.nodes.add_handler(rivals.node_changed)
+        self._index.records.add_handler(rivals.record_changed)
+        self._volumes = metrics.Volumes()
+        self._observation = Observation(self.log) if options.observe else None
+        self._sweep = Sweep(self._index)
         # Deletions that were asked for and that the cache does not show yet: VolumeAttachment name -> uid.
         self._deleted: dict[str, str] = {}
         self._index.records.add_handler(self._forget_deleted)
         # (volume, node) -> what events said, to whom, and when (the loop's time)
         self._told: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
 
+    async def started(self) -> None:
+        self._rivals.active = not self._options.observe
+        self.queue.add_after(SWEEP, SWEEP_S)
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._volumes.clear()
+
     # --- one volume ----------------------------------------------------------------------------------------------
 
     async def reconcile(self, key: str) -> None:
         """Decides about one volume and does what was decided."""
+        if key == SWEEP:
+            self.queue.add_after(SWEEP, self._sweep.next(self._correct))
+            return
         state = self._state(key)
-        for decision in decide(state):
+        decisions = decide(state)
+        self._volumes.note(state, decisions)
+        if self._observation is not None:
+            again = self._observation.note(state, decisions)
+            self.queue.add_after(key, again) if again else None
+            return
+        for decision in decisions:
             self._tell(decision, state)
             await self._do(key, decision, state)
             if decision.after:
                 self.queue.add_after(key, decision.after + SOON_S)
+
+    def _correct(self, volume: str) -> None:
+        """Looks whether something is to be done about the volume that no change and no timer would have brought up."""
+        if volume in self.queue:
+            return
+        missed = next((each for each in decide(self._state(volume)) if each.action in DOING), None)
+        if missed is not None:
+            metrics.corrected(missed.action)
+            self.log.warning("missed", volume=volume, node=missed.node, action=missed.action.value)
+            self.queue.add(volume)
 
     def _state(self, volume: str) -> VolumeState:
         records = [record for record in self._index.records_of(volume) if not self._vanished(record)]
@@ -207,9 +248,16 @@ class AttachDetachController(Controller):
     def _tell_forced(self, volume: str, decision: Decision, released: Released) -> None:
         """Every forced release is an event with its evidence: on the Node, or on the VolumeAttachment if it is gone."""
         reason = released.verdict.reason
+        metrics.forced(reason.code)
         self.log.warning("forced detach", volume=volume, node=decision.node, reason=reason.message)
         about: Object = self._index.nodes.get(decision.node) or released.record
         self.recorder.event(about, "Warning", "ForcedDetach", f"volume {volume}: {reason.message}")
+
+    def _tell_of_rival(self, name: str, message: str) -> None:
+        self.log.warning("AnotherAttachDetachController", node=name, reason=message)
+        node = self._index.nodes.get(name)
+        if node is not None:
+            self.recorder.event(node, "Warning", "AnotherAttachDetachController", message)
 
     def _tell(self, decision: Decision, state: VolumeState) -> None:
         """Says what users must know: once for each change of it, and again while it lasts."""

@@ -80,7 +80,7 @@ def own_volume(record: VolumeAttachment, node: Node | None) -> str:
 class Handshake:
     """Carries out single steps, live. `records` is the cache of VolumeAttachments, with an index "node".
 
-    `written(node)` is told of each answer to a write of a Node's list.
+    `writing(node, volumes)` is told of each list before it is written.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Handshake:
         random: Random,
         answers_for: Callable[[str], bool],
         named: VolumeOf = own_volume,
-        written: Callable[[Node], None] = lambda node: None,
+        writing: Callable[[str, frozenset[str]], None] = lambda node, volumes: None,
     ) -> None:
         self._client = client
         self._records = records
@@ -102,7 +102,7 @@ class Handshake:
         self._random = random
         self._answers_for = answers_for  # whether a volume name in a node's status is this controller's to list
         self._named = named
-        self._written = written
+        self._writing = writing
         self.locks = Locks(client, named)
         # One writer for a node's list at a time: our own writes would only conflict with each other.
         self._batches: Batches[_Change, _Answer] = Batches(self._change)
@@ -226,8 +226,8 @@ class Handshake:
         self, node: Node, volumes: list[dict[str, str]], annotations: dict[str, str] | None = None
     ) -> Node:
         patch = {"metadata": {"annotations": annotations or {}}, "status": {"volumesAttached": volumes}}
+        self._writing(node.name, frozenset(entry["name"] for entry in volumes))
         answer = await self._client.revise(node, patch, subresource="status")
-        self._written(answer)
         self._nodes.accept(answer)
         return answer
 

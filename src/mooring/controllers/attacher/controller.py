@@ -62,6 +62,7 @@ class AttacherController(Controller):
     """Calls the plugins' attachers and detachers."""
 
     name = "attacher"
+    workers = AttacherOptions.workers
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""The node's live look before a mount: rules R5, C13 and C16 of reference/protocol.md.
+"""The node's live look before a mount: rules R5, C13, C14 and C16 of reference/protocol.md.
 
 First the Node: it must still be ours, with the volume in both lists. Then the VolumeAttachment: attached, and no detach
-begun. Both are read live and in this order; a cache would not do.
+begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch. All are read live and in
+this order; a cache would not do.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 
 from mooring.kube.client import Client
 from mooring.kube.errors import NotFound
-from mooring.kube.objects import Node, VolumeAttachment
-from mooring.volumes.names import DETACHING, split_volume_name, volume_attachment_name
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.volumes.attachment_lock import epoch_of, is_current, lock_of
+from mooring.volumes.names import DETACHING, INLINE_VOLUME, split_volume_name, volume_attachment_name
 
 
 class NotAttachedYet(Exception):
@@ -44,7 +46,20 @@ async def look(client: Client, node_name: str, node_uid: str, unique_name: str) 
     problem = _problem(attachment, node_name)
     if problem:
         raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
+    await _look_at_lock(client, attachment)
     return Permission(device_path, attachment.uid, node_uid)
+
+
+async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
+    name = attachment.spec.source.persistent_volume_name
+    if not name or INLINE_VOLUME in attachment.metadata.annotations:
+        return
+    persistent_volume = await client.find(PersistentVolume, name)
+    if not is_current(attachment, persistent_volume):
+        raise NotAttachedYet(
+            f"VolumeAttachment {attachment.name} is of epoch {epoch_of(attachment)}, but the lock of PersistentVolume "
+            f"{name} is at epoch {lock_of(persistent_volume).epoch}: the volume was granted or taken since"
+        )
 
 
 async def is_stale(client: Client, node_name: str, unique_name: str, attachment_uid: str) -> bool:

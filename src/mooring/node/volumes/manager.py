@@ -101,6 +101,11 @@ class VolumeManager:
         """The unique names for the Node's `volumesInUse`."""
         return tuple(sorted(name for name, volume in self._volumes.items() if volume.in_use))
 
+    def volumes_awaited(self) -> dict[str, int]:
+        """Of those the ones that were taken from this node by force and are not mounted any more, for the Node."""
+        found = {name: volume.awaited_epoch(self._node_name) for name, volume in self._volumes.items()}
+        return {name: epoch for name, epoch in found.items() if epoch is not None}
+
     async def drained(self) -> None:
         """Returns when nothing of any volume is left on this node."""
         while self._volumes:
@@ -260,6 +265,8 @@ class VolumeManager:
                 return False
             case Action.WAIT_FOR_ATTACH:
                 self._waiting(volume, step, step.reason.message)
+                if volume.awaited_epoch(self._node_name) is not None:
+                    await self._publisher.publish()
                 return False
             case Action.UNPUBLISH:
                 await self._unpublish(volume)

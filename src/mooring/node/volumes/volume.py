@@ -8,6 +8,7 @@ from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
 from mooring.node.volumes.decide import Presence, VolumeState
 from mooring.node.volumes.records import VolumeRecord
+from mooring.volumes.attachment_lock import closed_at
 from mooring.volumes.spec import VolumeSpec
 
 WAITING = Reason("Mounting", "the volume is being mounted")
@@ -63,6 +64,14 @@ class WantedVolume:
     def in_use(self) -> bool:
         """Whether it belongs into the Node's volumesInUse."""
         return self.record.attachable and (self.busy or bool(self.wants) or not self.record.empty)
+
+    def awaited_epoch(self, node_name: str) -> int | None:
+        """If it was taken from this node by force: the epoch of its lock that a waiting pod has seen, provided that
+        nothing of it is mounted here. None: there is nothing to say."""
+        if self.busy or not self.record.empty:
+            return None
+        seen = (closed_at(want.spec.persistent_volume, node_name) for want in self.wants.values())
+        return max((epoch for epoch in seen if epoch is not None), default=None)
 
     def holds(self, pod_uid: str) -> bool:
         """Whether the pod's mount is, or may be, there."""

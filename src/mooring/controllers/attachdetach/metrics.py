@@ -1,0 +1,169 @@
+"""What the attach/detach controller counts: upstream's names (reference section 1.11), and what upstream lacks.
+
+Gauges follow from what each volume looked like when it was last decided about: what they cost follows change, not size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter as Count
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.controllers.attachdetach.release import FORCED
+from mooring.controllers.attachdetach.state import Action, Decision, VolumeState
+from mooring.kube.metrics import REGISTRY
+from mooring.volumes.attachability import driver_of
+from mooring.volumes.names import CSI_PLUGIN
+
+_IN_USE = Gauge(
+    "storage_count_attachable_volumes_in_use",
+    "Attachable volumes that pods use.",
+    ["node", "volume_plugin"],
+    registry=REGISTRY,
+)
+_TOTAL = Gauge(
+    "attachdetach_controller_total_volumes",
+    "Volumes that are wanted on nodes (desired_state_of_world), or have VolumeAttachments (actual_state_of_world).",
+    ["plugin_name", "state"],
+    registry=REGISTRY,
+)
+_LATENCY = Histogram(
+    "mooring_attachdetach_desired_to_attached_seconds",
+    "From when a volume was first seen to be wanted on a node until the node was told that it is attached.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+    registry=REGISTRY,
+)
+_BLOCKED = Gauge(
+    "mooring_attachdetach_blocked_volumes", "Volumes that wait for something outside.", ["reason"], registry=REGISTRY
+)
+_CORRECTIONS = Counter(
+    "mooring_attachdetach_sweep_corrections",
+    "What the full sweep found undone and nothing would have done; 0 if no change was missed.",
+    ["action"],
+    registry=REGISTRY,
+)
+_RIVALS = Counter(
+    "mooring_attachdetach_foreign_writes",
+    "VolumeAttachments and lists of Nodes that another attach/detach controller wrote.",
+    ["kind"],
+    registry=REGISTRY,
+)
+_OBSERVED = Counter(
+    "mooring_attachdetach_observed_decisions", "What would have been done.", ["action", "reason"], registry=REGISTRY
+)
+_DISAGREEMENTS = Counter(
+    "mooring_attachdetach_disagreements",
+    "Where the controller in charge did what would not have been done here, or left undone what would.",
+    ["kind"],
+    registry=REGISTRY,
+)
+
+
+class _Forced(Collector):
+    """Upstream's counter of forced detaches, whose name has no `_total` and its prefix twice."""
+
+    def __init__(self) -> None:
+        self.counts = Count[str](dict.fromkeys(FORCED.values(), 0))
+
+    def collect(self) -> Iterator[Metric]:
+        name = "attach_detach_controller_attachdetach_controller_forced_detaches"
+        metric = Metric(name, "Detaches that the node was not asked about.", "unknown")
+        for reason, count in self.counts.items():
+            metric.add_sample(name, {"reason": reason}, count)
+        yield metric
+
+
+_FORCED = _Forced()
+REGISTRY.register(_FORCED)
+
+
+def forced(code: str) -> None:
+    """Counts a forced release by the code of its reason."""
+    _FORCED.counts[FORCED[code]] += 1
+
+
+def corrected(action: Action) -> None:
+    """Counts what the full sweep had to correct."""
+    _CORRECTIONS.labels(action.value).inc()
+
+
+def foreign(kind: str) -> None:
+    """Counts another controller's write."""
+    _RIVALS.labels(kind).inc()
+
+
+def observed(decision: Decision) -> None:
+    """Counts what would have been done."""
+    _OBSERVED.labels(decision.action.value, decision.reason.code).inc()
+
+
+def disagreed(kind: str) -> None:
+    """Counts a disagreement with the controller in charge."""
+    _DISAGREEMENTS.labels(kind).inc()
+
+
+def plugin_label(volume: str) -> str:
+    """As upstream labels it: CSI volumes with their driver."""
+    driver = driver_of(volume)
+    return f"{CSI_PLUGIN}:{driver}" if volume.startswith(f"{CSI_PLUGIN}/") else driver
+
+
+class _Looks(NamedTuple):
+    """What of a volume the gauges show."""
+
+    wanted: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class Volumes:
+    """The volumes of one controller, as they looked when they were last decided about."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, _Looks] = {}
+        self._since: dict[tuple[str, str], float] = {}  # wanted and not attached yet: since when (the loop's time)
+
+    def note(self, state: VolumeState, decisions: Iterable[Decision]) -> None:
+        """Takes down what a volume looks like now."""
+        blocked = tuple(each.reason.code for each in decisions if each.action is Action.BLOCKED)
+        wanted = tuple(demand.node for demand in state.demands)
+        self._show(state.volume, _Looks(wanted, tuple(each.node for each in state.attachments), blocked))
+        self._time(state.volume, decisions)
+
+    def clear(self) -> None:
+        """This controller leads no more."""
+        for volume in list(self._looks):
+            self._show(volume, _Looks())
+        self._since.clear()
+
+    def _show(self, volume: str, looks: _Looks) -> None:
+        before = self._looks.pop(volume, _Looks())
+        if any(looks):
+            self._looks[volume] = looks
+        if looks == before:
+            return
+        label = plugin_label(volume)
+        for sign, each in ((-1, before), (1, looks)):
+            for node in each.wanted:
+                _IN_USE.labels(node, label).inc(sign)
+            _TOTAL.labels(label, "desired_state_of_world").inc(sign * len(each.wanted))
+            _TOTAL.labels(label, "actual_state_of_world").inc(sign * len(each.attached))
+            for reason in each.blocked:
+                _BLOCKED.labels(reason).inc(sign)
+
+    def _time(self, volume: str, decisions: Iterable[Decision]) -> None:
+        now = asyncio.get_running_loop().time()
+        for each in decisions:
+            key = (volume, each.node)
+            if not each.pods or each.reason.code in ("NodeAttaches", "PodEnding"):
+                self._since.pop(key, None)
+            elif each.action is Action.SETTLED:
+                if (since := self._since.pop(key, None)) is not None:
+                    _LATENCY.observe(now - since)
+            else:
+                self._since.setdefault(key, now)
