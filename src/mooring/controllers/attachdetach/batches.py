@@ -1,7 +1,7 @@
 """Changes of one object that come together are written together: one write under way, the rest waits for the next.
 
-A burst is slowed down a little, so that it takes few writes; a change that comes alone is written at once. Knows
-nothing of what is written.
+A burst is slowed down a little, so that it takes few writes; a change that comes alone is written at once, also soon
+after another. Knows nothing of what is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ R = TypeVar("R")
 
 FIRST_GAP_S = 0.02
 LAST_GAP_S = 0.25
-QUIET_S = 1.0
 
 
 @dataclass
@@ -29,10 +28,13 @@ class _Waiting(Generic[E, R]):
     gap: float = 0.0
 
     def pause(self, now: float) -> float:
-        """Seconds until the next write may begin: none after a quiet time, growing in a burst."""
-        burst = now - self.written < QUIET_S
-        self.gap = min(max(self.gap * 2, FIRST_GAP_S), LAST_GAP_S) if burst else 0.0
+        """Seconds until the next write may begin."""
         return max(self.written + self.gap - now, 0.0)
+
+    def wrote(self, changes: int, now: float) -> None:
+        """A burst goes on for as long as more than one change has gathered meanwhile."""
+        self.gap = min(max(self.gap * 2, FIRST_GAP_S), LAST_GAP_S) if changes > 1 else 0.0
+        self.written = now
 
 
 class Batches(Generic[E, R]):
@@ -70,4 +72,4 @@ class Batches(Generic[E, R]):
             for (_, future), result in zip(taken, results, strict=True):
                 future.set_result(result)
         finally:
-            waiting.written = loop.time()
+            waiting.wrote(len(taken), loop.time())
