@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from mooring.controllers.attachdetach.controller import AttachDetachController
-from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
+from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.ephemeral.controller import EphemeralController
@@ -29,6 +29,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.leaderelection import LeaderElector
 from mooring.kube.times import Now
+from mooring.kube.transport import ReadOnly
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 
@@ -41,6 +42,8 @@ class Settings:
     random: Random
     plugin_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     node_monitor_grace_period: float = 40.0
+    attach_detach: AttachDetachOptions = AttachDetachOptions()  # noqa: RUF009 - immutable
+    attacher: AttacherOptions = AttacherOptions()  # noqa: RUF009 - immutable
 
     def plugins(self) -> PluginManager:
         """The volume plugins, initialised for a controller."""
@@ -64,9 +67,21 @@ def _node_lifecycle(client: Client, settings: Settings) -> Controller:
     )
 
 
+def _attach_detach(client: Client, settings: Settings) -> Controller:
+    return AttachDetachController(
+        client, settings.plugins(), now=settings.now, random=settings.random, options=settings.attach_detach
+    )
+
+
+def _attacher(client: Client, settings: Settings) -> Controller:
+    return AttacherController(
+        client, settings.plugins(), now=settings.now, random=settings.random, options=settings.attacher
+    )
+
+
 FACTORIES: dict[str, Factory] = {
-    "attachdetach": _with_plugins(AttachDetachController),
-    "attacher": _with_plugins(AttacherController),
+    "attachdetach": _attach_detach,
+    "attacher": _attacher,
     "binding": _plain(BindingController),
     "provisioning": _with_plugins(ProvisioningController),
     "expansion": _with_plugins(ExpansionController),
@@ -84,7 +99,12 @@ FACTORIES: dict[str, Factory] = {
 
 
 async def run_controllers(names: Iterable[str], client: Client, settings: Settings, *, leader_elect: bool) -> None:
-    """Runs these controllers until cancelled; with `leader_elect` each while it holds its Lease `mooring-<name>`."""
+    """Runs these controllers until cancelled; with `leader_elect` each while it holds its Lease `mooring-<name>`.
+
+    With `observe`, nothing can be written, so no Lease is held either.
+    """
+    if settings.attach_detach.observe:
+        leader_elect, client = False, Client(ReadOnly(client.transport))
     identity = f"{socket.gethostname()}_{settings.random.getrandbits(64):016x}"
     async with asyncio.TaskGroup() as group:
         for name in names:

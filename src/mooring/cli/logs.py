@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 
 import click
 
+from mooring.cli.durations import parse_duration
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.parts import KUBECONFIG
-
-_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 @click.command()
@@ -67,14 +65,6 @@ def logs(
         asyncio.run(show())
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def parse_duration(text: str) -> int:
-    """Seconds: `90`, `30s`, `5m`, `1h30m`. A usage error for anything else."""
-    parts = re.findall(r"(\d+)([smh]?)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise click.UsageError(f"--since {text!r}: it has the form 30s, 5m or 1h30m")
-    return sum(int(number) * _UNITS[unit or "s"] for number, unit in parts)
 
 
 COMMANDS = (logs,)

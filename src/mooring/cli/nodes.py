@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from mooring.cli.output import fail
 
+if TYPE_CHECKING:
+    from mooring.kube.client import Client
+
 DATA_DIR = click.option(
     "--data-dir", help="The cluster's data directory. Default: MOORING_DATA_DIR, then /var/lib/mooring."
+)
+
+KUBECONFIG = click.option(
+    "--kubeconfig", help="Default: that of the cluster in the data directory, then KUBECONFIG, then ~/.kube/config."
 )
 
 
@@ -50,22 +59,10 @@ def start(name: str, data_dir: str | None) -> None:
     _say("start", name, data_dir)
 
 
-@node.command("confirm-dead")
-@click.argument("name")
-@click.option(
-    "--kubeconfig", help="Default: that of the cluster in the data directory, then KUBECONFIG, then ~/.kube/config."
-)
-@DATA_DIR
-def confirm_dead(name: str, kubeconfig: str | None, data_dir: str | None) -> None:
-    """State that a node's machine is off and writes nothing any more, so that its volumes may move.
-
-    Sets the taint node.kubernetes.io/out-of-service. Refused while the node still answers. Say it only if you know
-    it: if the machine still runs, two nodes may write one volume.
-    """
-    from mooring.cluster.confirm_dead import confirm
+def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_dir: str | None) -> None:
+    """Prints what `work` answers, or why it was refused."""
     from mooring.cluster.layout import ClusterError, open_layout
     from mooring.kube import config
-    from mooring.kube.times import wall_clock
 
     layout = open_layout(data_dir)
     given = kubeconfig or (str(layout.kubeconfig) if layout.kubeconfig.exists() else None)
@@ -73,7 +70,7 @@ def confirm_dead(name: str, kubeconfig: str | None, data_dir: str | None) -> Non
     async def run() -> str:
         client = config.connect(os.environ, given)
         try:
-            return await confirm(client, name, now=wall_clock)
+            return await work(client)
         finally:
             await client.close()
 
@@ -83,4 +80,47 @@ def confirm_dead(name: str, kubeconfig: str | None, data_dir: str | None) -> Non
         fail(str(error))
 
 
-COMMANDS = (node,)
+@node.command("confirm-dead")
+@click.argument("name")
+@click.option("--uid", default="", help="Which registration of the node is dead, where the Node object is gone.")
+@KUBECONFIG
+@DATA_DIR
+def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | None) -> None:
+    """State that a node's machine is off and writes nothing any more, so that its volumes may move.
+
+    Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's VolumeAttachments, also
+    after its Node object is gone. Refused while the node still answers; void once it reports again. Say it only if you
+    know it: if the machine still runs, two nodes may write one volume.
+    """
+    from mooring.cluster.confirm_dead import confirm
+    from mooring.kube.times import wall_clock
+
+    _ask(lambda client: confirm(client, name, uid=uid, by=_user(), now=wall_clock), kubeconfig, data_dir)
+
+
+@click.command("break-attachment")
+@click.argument("name", metavar="PV")
+@click.option("--confirm", "confirmed", is_flag=True, help="It is certain that nothing writes to the volume any more.")
+@KUBECONFIG
+@DATA_DIR
+def break_attachment(name: str, confirmed: bool, kubeconfig: str | None, data_dir: str | None) -> None:
+    """Take a PersistentVolume from its node without asking. Without --confirm: say what that would do.
+
+    The last resort for storage that cannot cut a node off (iSCSI, FC, NFS). If a process still writes there, the
+    volume's content is lost.
+    """
+    from mooring.cluster.break_attachment import break_attachment
+    from mooring.kube.times import wall_clock
+
+    _ask(
+        lambda client: break_attachment(client, name, confirmed=confirmed, by=_user(), now=wall_clock),
+        kubeconfig,
+        data_dir,
+    )
+
+
+def _user() -> str:
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+
+
+COMMANDS = (node, break_attachment)

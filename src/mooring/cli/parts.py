@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from mooring.cli.attaching import attach_detach, attach_detach_options, switch
 from mooring.cli.output import fail, log_lines
 from mooring.cli.tasks import answer_signal
 
@@ -102,14 +103,14 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level:
 @click.option(
     "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
 )
-@click.option(
+@switch(
     "--leader-elect",
-    is_flag=True,
-    help="Run each controller only while holding its Lease kube-system/mooring-<controller>: several may then be "
+    "Run each controller only while holding its Lease kube-system/mooring-<controller>: several may then be "
     "started, and one of them works.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port.")
+@attach_detach_options
 @PLUGIN_SETTING
 @LOG_LEVEL
 def controller(
@@ -121,6 +122,7 @@ def controller(
     metrics_address: str,
     plugin_settings: tuple[str, ...],
     log_level: str,
+    **attaching: Any,
 ) -> None:
     """Runs controllers against an API server, Mooring's or any Kubernetes cluster's.
 
@@ -136,6 +138,9 @@ def controller(
         raise click.UsageError(
             f"--controllers: unknown {', '.join(unknown) or '(none given)'}; there are {', '.join(FACTORIES)}"
         )
+    for_attach_detach, for_attacher = attach_detach(**attaching)
+    if for_attach_detach.observe and names != ["attachdetach"]:
+        raise click.UsageError("--observe is of the attach/detach controller alone: --controllers=attachdetach")
     log_lines(log_level)
     answer_signal()
     client = config.connect(os.environ, kubeconfig)
@@ -144,6 +149,8 @@ def controller(
         random=SystemRandom(),
         plugin_settings=parse_settings(plugin_settings),
         node_monitor_grace_period=node_monitor_grace_period,
+        attach_detach=for_attach_detach,
+        attacher=for_attacher,
     )
 
     async def run() -> None:

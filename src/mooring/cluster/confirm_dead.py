@@ -1,8 +1,10 @@
-"""The operator's statement that a node's machine is off: the out-of-service taint, set with care.
+"""The operator's statement that a node's machine is off, made with care.
 
-Refused while the node answers: its Ready must be Unknown at a live read, and the write carries that read's uid and
-resourceVersion. The taint is stamped with the present time, which tells it from one set before (a taint under which
-the node has reported is spent).
+Of a Node that is there: refused while it answers (its Ready must be Unknown at a live read). It gets the out-of-service
+taint, by a write with that read's uid and resourceVersion, stamped with the present time, which tells it from one set
+before; and the statement is written on its VolumeAttachments, with the boot and the last report that were seen.
+Of a Node that is gone: the statement alone, on the VolumeAttachments that name it, for the uid that they recorded.
+It is void as soon as the node reports again (`mooring.volumes.statements`).
 """
 
 from __future__ import annotations
@@ -13,26 +15,73 @@ import msgspec
 
 from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
-from mooring.kube.objects import Node, Taint
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.times import Now, format_time
+from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service
+from mooring.volumes.statements import Statement, annotation, statement_about
 
 
-async def confirm(client: Client, name: str, *, now: Now) -> str:
-    """Sets the taint and says so; ClusterError if the node answers or does not exist."""
-    try:
-        node = await client.get(Node, name)
-    except NotFound as error:
-        raise ClusterError(f"there is no node {name!r}: nothing was changed") from error
+async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an operator", now: Now) -> str:
+    """States it and says what that does; ClusterError if the node answers, or nothing is known of it."""
+    node = await client.find(Node, name)
+    records = [each for each in (await client.list(VolumeAttachment)).items if each.spec.node_name == name]
+    at = format_time(now())
+    if node is None:
+        statement = Statement(_uid_of(name, records, uid), absent=True, by=by, at=at)
+        count = await _state(client, _of(records, statement.node_uid), statement)
+        return f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: " + (
+            f"{count} volumes may move as soon as no pod uses them there"
+        )
+    if uid and node.uid != uid:
+        raise ClusterError(
+            f"node {name} is registered with uid {node.uid}, not {uid}: nothing was changed. Look at it again"
+        )
     if node.ready != "Unknown":
         raise ClusterError(
             f"node {name} still answers (Ready is {node.ready}): nothing was changed. If its machine has just stopped,"
             " wait until Ready is Unknown; if it runs, use `kubectl drain`"
         )
+    await _state(client, _of(records, node.uid), statement_about(node, by, at))
     if out_of_service(node):
         return f"node {name} is already declared out of service"
-    taint = Taint(key=TAINT, value="confirmed-dead", effect=EFFECT, time_added=format_time(now()))
+    taint = Taint(key=TAINT, value="confirmed-dead", effect=EFFECT, time_added=at)
     taints: list[Any] = msgspec.to_builtins([*(t for t in node.spec.taints if t.key != TAINT), taint])
     await client.revise(node, {"spec": {"taints": taints}})
     return f"node {name} is declared out of service: its pods are removed and its volumes may move"
+
+
+def _uid_of(name: str, records: list[VolumeAttachment], uid: str) -> str:
+    """The uid that the VolumeAttachments of a Node that is gone have recorded."""
+    recorded = sorted({each.metadata.annotations.get(NODE_UID, "") for each in records})
+    if not records:
+        raise ClusterError(f"there is no node {name!r}, and no VolumeAttachment names it: nothing was changed")
+    if uid and uid not in recorded:
+        raise ClusterError(
+            f"no VolumeAttachment of node {name} was made for uid {uid}, but for {', '.join(recorded) or 'none'}"
+        )
+    if not uid and len(recorded) > 1:
+        raise ClusterError(
+            f"node {name} does not exist any more, and its VolumeAttachments were made for several registrations of it:"
+            f" say which one is dead with --uid ({', '.join(each or '(not recorded)' for each in recorded)})"
+        )
+    return uid or recorded[0]
+
+
+def _of(records: list[VolumeAttachment], uid: str) -> list[VolumeAttachment]:
+    return [each for each in records if each.metadata.annotations.get(NODE_UID, "") in ("", uid)]
+
+
+async def _state(client: Client, records: list[VolumeAttachment], statement: Statement) -> int:
+    """Writes the statement on each; how many there were. One that has changed meanwhile is written all the same: what
+    is stated is about the node."""
+    count = 0
+    for record in records:
+        try:
+            patch = {"metadata": {"annotations": annotation(statement)}}
+            await client.revise(record, patch, any_version=True)
+            count += 1
+        except (Conflict, NotFound):  # gone, or another one of that name
+            continue
+    return count

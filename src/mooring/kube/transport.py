@@ -1,8 +1,8 @@
 """The one seam between a client and an API server: `send(request) -> response`.
 
 Two implementations: `mooring.kube.http.HttpTransport` (aiohttp over TCP or TLS) and `InProcess` (a function call into
-an API server in this process, for tests and simulation). A transport raises `Unreachable` when it got no answer, and
-nothing else; statuses are the client's to judge.
+an API server in this process, for tests and simulation); `ReadOnly` is another's, for reads alone. A transport raises
+`Unreachable` when it got no answer, and nothing else; statuses are the client's to judge.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from mooring.kube.errors import Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,21 @@ class Transport(Protocol):
     async def send(self, request: Request) -> Response: ...
 
     async def close(self) -> None: ...
+
+
+class ReadOnly:
+    """Another transport, of which only reads are sent: a program that must not write cannot."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        if request.method != "GET":
+            raise Unreachable(f"{request.method} {request.path}: not sent, because this program only observes")
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class InProcess:
