@@ -105,6 +105,10 @@ def test_a_phase_that_is_final_is_kept() -> None:
     assert status_of(facts(make_pod(phase="Failed"), running=False, main=record(0)))["phase"] == "Failed"
 
 
+def test_a_pod_that_ran_is_not_pending_again_when_its_machine_has_lost_its_containers() -> None:
+    assert status_of(facts(make_pod(phase="Running"), running=False))["phase"] == "Running"
+
+
 def test_the_time_of_a_condition_is_kept_while_it_does_not_change() -> None:
     held = Condition(type="Ready", status="True", last_transition_time="2029-01-01T00:00:00Z")
     lost = Condition(type="ContainersReady", status="False", last_transition_time="2029-01-01T00:00:00Z")

@@ -7,42 +7,81 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.simulation.invariants import check
+from mooring.simulation.invariants import Checks, check
 from mooring.simulation.trace import Trace
+from mooring.volumes.names import FORCE_DETACH_SINCE
 
+RECORDS = "volumeattachments.storage.k8s.io"
 Events = list[tuple[str, dict[str, Any]]]
 
 ATTACHED = {"volume": "v", "node": "n1", "epoch": 1}
-MOUNTED = {"volume": "v", "node": "n1", "attached": True, "epoch": 1}
+MOUNTED = {"volume": "v", "node": "n1", "attached": True, "epoch": 1, "device": "/dev/a", "wanted": "v"}
 THERE = {"volume": "v", "node": "n1"}
-POD = {"pod": "db-0", "uid": "a", "node": "n1"}
-OTHER = {"pod": "db-0", "uid": "b", "node": "n2"}
-WRITTEN = {"volume": "v", "node": "n1", "word": "w", "fit": True, "found": 0}
+POD = {"pod": "db-0", "uid": "a", "node": "n1", "disks": "v"}
+OTHER = {"pod": "db-0", "uid": "b", "node": "n2", "disks": "v"}
+ANOTHER = {"pod": "web-0", "uid": "c", "node": "n1", "disks": "v"}
+WRITTEN = {"volume": "v", "node": "n1", "mounted": True, "committed": True, "under": 1, "epoch": 1, "found": 0}
+DECLARED = {"node": "n1", "out": True}
+
+
+def written(resource: str, name: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "store.written", {"resource": resource, "name": name, "_body": encoded({"metadata": {}} | body)}
 
 
 def record(name: str = "va", **more: Any) -> tuple[str, dict[str, Any]]:
-    body = {"metadata": {"annotations": {"mooring.dev/volume-name": "v"}}, "spec": {"nodeName": "n1"}}
-    return "store.written", {"resource": "volumeattachments.storage.k8s.io", "name": name, "_body": encoded(body)}
+    annotations = {"mooring.dev/volume-name": "v"}
+    body = {"metadata": {"annotations": annotations} | more, "spec": {"nodeName": "n1"}}
+    return written(RECORDS, name, body)
 
 
 def claim(uid: str, volume: str, name: str = "default/c") -> tuple[str, dict[str, Any]]:
     body = {"metadata": {"uid": uid}, "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
-    return "store.written", {"resource": "persistentvolumeclaims", "name": name, "_body": encoded(body)}
+    return written("persistentvolumeclaims", name, body)
 
 
-def gone(resource: str, name: str) -> tuple[str, dict[str, Any]]:
-    return "store.deleted", {"resource": resource, "name": name}
+def pod(phase: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    body = {"metadata": {"uid": "a"} | more, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
+    return written("pods", "default/db-0", body)
+
+
+def node(*, tainted: bool, seen: bool = False, ready: str = "Unknown") -> tuple[str, dict[str, Any]]:
+    taints = [{"key": "node.kubernetes.io/out-of-service"}] if tainted else []
+    annotations = {"mooring.dev/out-of-service-seen": "t"} if seen else {}
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    return written(
+        "nodes", "n1", {"metadata": {"annotations": annotations}, "spec": {"taints": taints}, "status": status}
+    )
+
+
+def gone(resource: str, name: str, body: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    return "store.deleted", {"resource": resource, "name": name, "_body": encoded({"metadata": {}} | (body or {}))}
+
+
+def pod_gone() -> tuple[str, dict[str, Any]]:
+    return gone("pods", "default/db-0", {"metadata": {"uid": "a"}})
+
+
+def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> tuple[str, dict[str, Any]]:
+    told = {"life": life, "resource": "pods", "name": "default/db-0", "method": "PATCH", "uid": uid, "version": version}
+    return "asked.write", told
+
+
+def answered(version: int) -> tuple[str, dict[str, Any]]:
+    return "asked.answered", {"life": "x 1", "resource": "pods", "name": "default/db-0", "version": version}
+
+
+def one_pod_volume() -> tuple[str, dict[str, Any]]:
+    return written("persistentvolumes", "v", {"spec": {"accessModes": ["ReadWriteOncePod"]}})
 
 
 def encoded(body: dict[str, Any]) -> bytes:
     return msgspec.json.encode(body)
 
 
-def asked(act: str, node: str = "n1") -> dict[str, Any]:
-    return {"volume": "v", "node": node, "act": act}
+def asked(act: str, node: str = "n1", by: str = "x 1") -> dict[str, Any]:
+    return {"volume": "v", "node": node, "act": act, "by": by}
 
 
-RECORDS = "volumeattachments.storage.k8s.io"
 CASES: dict[str, tuple[Events, Events]] = {
     "S1": (
         [("truth.started", POD), ("truth.started", OTHER)],
@@ -52,15 +91,44 @@ CASES: dict[str, tuple[Events, Events]] = {
         [("truth.mounted", MOUNTED), ("truth.mounted", MOUNTED | {"node": "n2"})],
         [("truth.mounted", MOUNTED), ("truth.unmounted", THERE), ("truth.mounted", MOUNTED | {"node": "n2"})],
     ),
-    "S4'": ([("truth.written", WRITTEN | {"fit": False})], [("truth.written", WRITTEN)]),
+    "S4'": (
+        [("truth.written", WRITTEN | {"epoch": 2})],
+        [("truth.written", WRITTEN | {"epoch": 2, "committed": False})],
+    ),
     "S6": ([("truth.mounted", MOUNTED | {"attached": False})], [("truth.mounted", MOUNTED)]),
     "S7": (
         [("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))],
         [("truth.mounted", MOUNTED), ("truth.unmounted", THERE), ("truth.begin", asked("detach"))],
     ),
+    "S7'": (
+        [("truth.mounted", MOUNTED), ("truth.unmounted", THERE | {"used": True})],
+        [("truth.mounted", MOUNTED), ("truth.unmounted", THERE | {"used": False})],
+    ),
     "S8": (
         [("truth.begin", asked("detach")), ("truth.begin", asked("attach", "n2"))],
-        [("truth.begin", asked("detach")), ("truth.begin", asked("detach")), ("truth.end", asked("detach"))],
+        [
+            *(("truth.begin", asked("detach")), ("truth.begin", asked("detach")), ("truth.end", asked("detach"))),
+            ("truth.begin", asked("attach", "n2", by="its successor")),
+        ],
+    ),
+    "S2": ([asks(uid=False)], [asks()]),
+    "S3": ([pod("Running"), pod("Pending")], [pod("Pending"), pod("Running"), pod("Failed")]),
+    "S5": (
+        [one_pod_volume(), ("truth.started", POD), ("truth.started", ANOTHER)],
+        [one_pod_volume(), ("truth.started", POD), ("truth.ended", POD), ("truth.started", ANOTHER)],
+    ),
+    "S10": (
+        [("truth.mounted", MOUNTED | {"wanted": "w"})],
+        [("truth.mounted", MOUNTED), ("truth.mounted", MOUNTED | {"volume": "w", "wanted": "w"})],
+    ),
+    "S15": (
+        [claim("a", "v"), ("truth.started", POD), gone("persistentvolumeclaims", "default/c")],
+        [claim("a", "v"), ("truth.started", POD), ("truth.ended", POD), gone("persistentvolumeclaims", "default/c")],
+    ),
+    "S19": ([answered(5), asks(4)], [answered(5), asks(5), asks(4, life="x 2")]),
+    "S20": (
+        [record(), ("truth.deleting", {"volume": "v"})],
+        [record(), gone(RECORDS, "va"), ("truth.deleting", {"volume": "v"})],
     ),
     "S12": ([claim("a", "v"), claim("a", "w")], [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")]),
     "S13": (
@@ -75,7 +143,7 @@ CASES: dict[str, tuple[Events, Events]] = {
         [("truth.written", WRITTEN), ("truth.written", WRITTEN)],
         [("truth.written", WRITTEN), ("truth.written", WRITTEN | {"found": 1})],
     ),
-    "D1": ([("truth.lost", {"had": 5, "has": 4})], []),
+    "D1": ([("truth.recovered", {"had": 5, "has": 4})], [("truth.recovered", {"had": 5, "has": 6})]),
     "P1": ([("truth.died", {"error": "E"})], []),
 }
 
@@ -97,3 +165,63 @@ def test_a_violating_trace_is_found_and_a_near_miss_passes(invariant: str):
 
 def test_a_pod_that_a_user_removed_by_force_may_have_a_successor():
     assert found([("truth.started", POD), ("plan.forced", {"uid": "a"}), ("truth.started", OTHER)]) == []
+
+
+STARTS_TWICE = [("truth.started", POD), pod_gone(), ("truth.started", OTHER)]
+
+
+def test_a_pod_whose_machine_was_declared_dead_may_have_a_successor():
+    assert found([("plan.declared", DECLARED), node(tainted=True), *STARTS_TWICE]) == []
+
+
+@pytest.mark.parametrize("end", [("plan.declared", DECLARED | {"out": False}), node(tainted=True, seen=True)])
+def test_but_not_when_that_was_taken_back_or_the_node_has_reported_since(end: tuple[str, dict[str, Any]]):
+    assert found([("plan.declared", DECLARED), node(tainted=True), end, *STARTS_TWICE]) == ["S1"]
+
+
+def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_no_other():
+    going = record(deletionTimestamp="now")
+    mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
+    assert found([mounted, record(), ("plan.declared", DECLARED), going, detach]) == []
+    assert found([mounted, record(), going, ("plan.declared", DECLARED), detach]) == ["S7"]
+
+
+def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node():
+    since = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}, "deletionTimestamp": "now"}
+    mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
+    assert found([mounted, node(tainted=False), record(**since), detach]) == []
+    assert found([mounted, node(tainted=False, ready="True"), record(**since), detach]) == ["S7"]
+
+
+def test_a_pod_that_is_said_to_have_ended_must_not_run_unless_its_machine_was_declared_dead():
+    events: Events = [pod("Running"), ("truth.started", POD), pod("Failed")]
+    assert found(events) == ["S3"]
+    assert found([("plan.declared", DECLARED), *events]) == []
+
+
+def test_a_deletion_is_not_taken_back_and_a_grace_period_does_not_grow():
+    ending = {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 5}
+    assert found([pod("Running", **ending), pod("Running")]) == ["S3"]
+    assert found([pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 6}))]) == ["S3"]
+    assert found([pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 0}))]) == []
+
+
+def test_a_write_through_something_that_is_not_mounted_is_found():
+    assert found([("truth.written", WRITTEN | {"mounted": False, "committed": False})]) == ["S4'"]
+
+
+def test_a_mount_that_the_storage_has_cut_off_does_not_count_as_a_second_one():
+    second = ("truth.mounted", MOUNTED | {"node": "n2"})
+    assert found([("truth.mounted", MOUNTED), ("truth.revoked", THERE), second]) == []
+
+
+def test_a_volume_stays_as_long_as_a_claim_is_bound_to_it():
+    assert found([claim("a", "v"), gone("persistentvolumes", "v")]) == ["S15"]
+
+
+def test_a_checker_counts_how_often_it_had_something_to_look_at():
+    trace = Trace(lambda: 0.0)
+    checks = Checks(trace)
+    trace("x", "truth.mounted", **MOUNTED)
+    assert checks.guarded()["S6"] == 1
+    assert checks.guarded()["S1"] == 0

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from mooring.cli.main import cli
 from mooring.simulation import stored
 from mooring.simulation.array import Array
-from mooring.simulation.mutants import hunt
 from mooring.simulation.run import play
 from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
 
@@ -77,8 +76,3 @@ def test_a_scenario_that_is_misspelt_names_the_field(tmp_path: Path):
     path.write_text("node: 3\n")
     with pytest.raises(ScenarioError, match="node"):
         read_scenario(path)
-
-
-def test_a_bug_that_is_put_back_in_is_found():
-    verdict = hunt("B56", range(4), SHORT)
-    assert "S13" in verdict.invariants

@@ -13,7 +13,6 @@ from mooring.cli.output import fail
 if TYPE_CHECKING:
     from mooring.simulation.campaign import Summary
     from mooring.simulation.run import Outcome
-    from mooring.simulation.scenario import Scenario
 
 SHOWN = 3
 """How many violations of a seed are printed."""
@@ -28,6 +27,8 @@ SHOWN = 3
 @click.option("--store", type=click.Path(path_type=Path), help="A directory for violations, made small: <seed>.json.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor.")
 @click.option("--mutants", is_flag=True, help="Put known bugs back in, one after the other, and tell which are found.")
+@click.option("--mutant", "only", help="Hunt these mutants only: B01,B02a,...")
+@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each mutant is hunted.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def simulate(
     file: Path | None,
@@ -38,6 +39,8 @@ def simulate(
     store: Path | None,
     workers: int | None,
     mutants: bool,
+    only: str | None,
+    rounds: int,
     output: str,
 ) -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
@@ -57,8 +60,8 @@ def simulate(
         scenario = read_scenario(file) if file is not None else Scenario()
     except ScenarioError as error:
         fail(str(error))
-    if mutants:
-        sys.exit(0 if _hunt(range(seed, seed + seeds), scenario) else 1)
+    if mutants or only:
+        sys.exit(0 if _hunt(only, seed, seeds, rounds, output) else 1)
     if replay is not None or traced:
         stored = read(replay) if replay is not None else None
         outcome = stored.play(lines=traced) if stored else play(seed, scenario, lines=True)
@@ -79,15 +82,27 @@ def simulate(
     sys.exit(1 if summary.failed else 0)
 
 
-def _hunt(seeds: range, scenario: Scenario) -> bool:
-    """One line for each mutant; whether all were found."""
-    from mooring.simulation.mutants import MUTANTS, hunt
+def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> bool:
+    """One line for each mutant; whether all were killed."""
+    import msgspec
 
-    verdicts = [hunt(name, seeds, scenario) for name in MUTANTS]
-    for verdict in verdicts:
-        found = f"found by {', '.join(verdict.invariants)} in {verdict.seeds} seeds" if verdict.seeds else "NOT FOUND"
-        click.echo(f"{verdict.name}  {found}: {verdict.fault}")
-    return all(verdict.seeds for verdict in verdicts)
+    from mooring.simulation.mutants import MUTANTS, table
+    from mooring.simulation.mutants.hunt import Verdict, hunt
+
+    names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
+    if unknown := [name for name in names if name not in MUTANTS]:
+        fail(f"no mutant {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
+    verdicts: list[Verdict] = []
+    for name in names:
+        verdicts.append(hunt(name, first=first, most=most, rounds=rounds))
+        if output == "text":
+            click.echo(table.line(verdicts[-1]))
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(verdicts)).decode())
+    else:
+        for line in [*(table.waiting() if not only else ()), *table.guarded(verdicts), *table.summary(verdicts)]:
+            click.echo(line)
+    return all(verdict.killed for verdict in verdicts)
 
 
 def _one(outcome: Outcome, output: str) -> None:

@@ -114,7 +114,7 @@ async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
         if seen != desired:
             yield "L3", f"wanted {_told(desired)}, and {what} is {_told(seen)}"
     volumes = {each.name for each in (await world.api.list(PersistentVolume)).items}
-    if leaked := sorted(world.array.disks - volumes):
+    if leaked := sorted(disk for disk in world.array.disks - volumes if disk.startswith("pvc-")):
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
 
 

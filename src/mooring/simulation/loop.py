@@ -72,6 +72,11 @@ class Actor:
 _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
+def acting() -> Actor | None:
+    """Whose work is being done."""
+    return _ACTOR.get()
+
+
 class _Task(asyncio.Task[Any]):
     def __init__(self, number: int, *args: Any, **kwargs: Any) -> None:
         self._number = number
@@ -146,6 +151,11 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if self.steps - self._still_since > LIVELOCK_STEPS:
                 raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
             handle._run()
+
+    def whose(self, position: int) -> Actor | None:
+        """Whose work is at this place among what is ready; None: nobody's in particular."""
+        handle: Any = self._ready[position]
+        return handle._context.get(_ACTOR)
 
     def release(self, actor: Actor) -> None:
         """What was held back when the actor was halted is ready now."""

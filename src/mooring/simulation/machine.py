@@ -69,7 +69,7 @@ class PlayedRuntime:
         record = ContainerRecord(spec.attempt, asyncio.get_running_loop().time(), sandbox=sandbox.number)
         self._tell(uid, "started", spec.name)
         for disk in disks_of(self._specs[uid]):
-            self._array.write(disk, self._node, f"{uid}/{spec.name}/{spec.attempt}")
+            self._array.use(disk, self._node, f"{uid}/{spec.name}", f"{uid}/{spec.name}/{spec.attempt}")
         self._update(uid, containers={**sandbox.containers, spec.name: record})
         if spec.argv[:1] == (ENDS,):
             asyncio.get_running_loop().call_later(RUNS_S, self._end, uid, 0)
@@ -110,6 +110,9 @@ class PlayedRuntime:
     def _tell(self, uid: str, what: str, container: str) -> None:
         spec = self._specs[uid]
         disks = ",".join(disks_of(spec))
+        if what == "ended":
+            for disk in disks_of(spec):
+                self._array.leave(disk, self._node, f"{uid}/{container}")
         self._array.journal(
             self._node, f"truth.{what}", pod=spec.hostname, uid=uid, node=self._node, container=container, disks=disks
         )

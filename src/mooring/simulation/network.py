@@ -176,6 +176,7 @@ class Link:
         self.credentials = f"Bearer {token}"
         self.weather = Weather()
         self.on_request: Callable[[Request], None] = lambda request: None
+        self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
         self._network = network
 
     async def send(self, request: Request) -> Response:
@@ -183,7 +184,9 @@ class Link:
         self.on_request(request)
         self._network.carry(self, request, reply)
         try:
-            return await reply
+            answer = await reply
+            self.on_answer(request, answer)
+            return answer
         except Unreachable as error:
             raise Unreachable(f"{request.method} {request.path}: {error}") from None
         finally:

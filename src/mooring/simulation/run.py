@@ -18,7 +18,7 @@ import structlog
 
 from mooring.simulation.acting import Acting
 from mooring.simulation.choices import Replayed, Seeded, stream
-from mooring.simulation.invariants import Violation, check
+from mooring.simulation.invariants import Checks, Violation
 from mooring.simulation.liveness import Quiet, complaints
 from mooring.simulation.loop import Deadlock, Escape, Livelock, SimulationLoop, end
 from mooring.simulation.plan import Plan, make_plan
@@ -32,7 +32,8 @@ MEMORY = Path("/dev/shm")
 
 
 class Outcome(msgspec.Struct):
-    """What came of one run. `seconds` is real time, `minutes` simulated time."""
+    """What came of one run. `seconds` is real time, `minutes` simulated time. `guarded`: how often each checker had
+    something to look at."""
 
     seed: int
     digest: str
@@ -46,6 +47,7 @@ class Outcome(msgspec.Struct):
     minutes: float
     seconds: float
     counts: dict[str, int]
+    guarded: dict[str, int]
     lines: list[str] = []
 
     @property
@@ -89,6 +91,7 @@ def play(
         minutes=loop.time() / 60,
         seconds=time.perf_counter() - began,
         counts=dict(sorted(seen.trace.counts.items())),
+        guarded=seen.checks.guarded() if seen.checks else {},
         lines=[event.line() for event in seen.trace.events] if lines else [],
     )
 
@@ -99,6 +102,7 @@ class _Seen:
     def __init__(self) -> None:
         self.trace: Trace | None = None
         self.world: World | None = None
+        self.checks: Checks | None = None
         self.violations: list[Violation] = []
 
 
@@ -122,7 +126,8 @@ def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
 async def _story(root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen) -> None:
     world = World(root, seed, scenario)
     seen.world, seen.trace = world, world.trace
-    seen.violations = check(world.trace)
+    checks = seen.checks = Checks(world.trace)
+    seen.violations = checks.violations
     quiet, acting = Quiet(world), Acting(world)
     await world.start()
     await acting.users.create_workloads()

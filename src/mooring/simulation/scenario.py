@@ -7,6 +7,7 @@ faults: 8                    # on average
 actions: 8                   # of users, on average
 only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (see docs/safety.md)
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
+storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither)
 workloads: {web: shared}     # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
 """
 
@@ -33,6 +34,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     only: tuple[str, ...] = ()
     weights: dict[str, float] = {}
     workloads: dict[str, str] = {}
+    storage: str = "array"
     grace_period_s: float = 40.0
 
     @property

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Deployment, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.times import format_time
 from mooring.simulation.plan import Step
 from mooring.simulation.workloads import NAMESPACE, bodies, static_disks, volume_body
 from mooring.simulation.world import World
 from mooring.volumes.claims import claims_of
-from mooring.volumes.out_of_service import TAINT
+from mooring.volumes.out_of_service import EFFECT, TAINT
 
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
@@ -28,6 +28,7 @@ class Users:
     def __init__(self, world: World) -> None:
         self.world = world
         self.api = world.api
+        self._made = 0
 
     async def create_workloads(self) -> None:
         for name, replicas in self.world.scenario.sets.items():
@@ -89,32 +90,26 @@ class Users:
     # --- claims and volumes
 
     async def delete_claim(self, step: Step) -> None:
-        """With its pod, so that it goes; one whose volume was made by hand has that volume made anew."""
+        """With its pod, so that it goes; for one whose volume was made by hand another is made."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
             await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
             if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
-                await self._make_anew(claim.spec.volume_name)
+                await self._make_another(claim.spec.volume_name)
         await self.delete_pod(step)
         if self._kind(step.on) == "shared":
             await asyncio.sleep(AGAIN_S)
             wanted = bodies("shared", step.on, self.world.scenario.sets[step.on])
             await self._create([each for each in wanted if each[0] is PersistentVolumeClaim])
 
-    async def _make_anew(self, volume: str) -> None:
-        """In the background: as soon as the old PersistentVolume is gone."""
+    async def _make_another(self, volume: str) -> None:
+        """In its place; of the old one nothing is left but the disk."""
         await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
-
-        async def make() -> None:
-            while True:
-                try:
-                    await self.api.create(PersistentVolume, volume_body(volume))
-                    return
-                except AlreadyExists:
-                    await asyncio.sleep(1)
-
-        self.world.user.start(self.world.as_user(make))
+        self._made += 1
+        another = f"{volume.partition('.')[0]}.{self._made}"
+        self.world.array.create(another)
+        await self.world.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
 
     async def delete_volume(self, step: Step) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
@@ -161,7 +156,8 @@ class Users:
         others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
         if not out and len(others) == len(found.spec.taints):
             return
-        taint = [{"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}] if out else []
+        added = format_time(self.world.user.now())
+        taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
         self.world.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
 

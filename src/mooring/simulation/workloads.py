@@ -15,6 +15,8 @@ Body = dict[str, Any]
 NAMESPACE = "default"
 CLASS = "disk"
 STATIC_CLASS = "made-by-hand"
+MOST = 3
+"""No workload is scaled to more than this."""
 ENDS = "end"
 """A container with this command ends by itself; any other runs until it is told to end."""
 
@@ -39,8 +41,8 @@ def volume_body(name: str, claim: str | None = None) -> Body:
 
 
 def static_disks(name: str, replicas: int) -> list[str]:
-    """The disks of a workload whose volumes are made by hand."""
-    return [f"{name}-disk-{number}" for number in range(replicas)]
+    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to."""
+    return [f"{name}-disk-{number}" for number in range(max(replicas, MOST))]
 
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:

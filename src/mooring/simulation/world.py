@@ -21,14 +21,16 @@ from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.array import DISK, Array
+from mooring.simulation.asked import teller
 from mooring.simulation.choices import stream
 from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
 from mooring.simulation.log import VolatileLog
-from mooring.simulation.loop import Actor
+from mooring.simulation.loop import Actor, acting
 from mooring.simulation.machine import Machine
 from mooring.simulation.network import Link, Network
 from mooring.simulation.plugins import array_plugins
 from mooring.simulation.scenario import Scenario
+from mooring.simulation.storage import KINDS
 from mooring.simulation.trace import Trace
 from mooring.simulation.workloads import STATIC_CLASS
 from mooring.volumes.matching import NO_PROVISIONER
@@ -37,6 +39,8 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
+VALIDITY_S = 30.0
+"""A request to the storage has no effect after this time."""
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
 
@@ -47,6 +51,7 @@ class Part:
     def __init__(self, world: World, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]) -> None:
         self.name, self.world = name, world
         self.link = Link(world.network, name, token, stream(world.seed, f"link {name}"))
+        self._asked, self.link.on_answer = teller(world.trace, name, world.asker)
         self.link.on_request = self._requested
         self.life = 0
         self.actor: Actor | None = None
@@ -93,6 +98,7 @@ class Part:
         self._crash_in = number
 
     def _requested(self, request: Request) -> None:
+        self._asked(request)
         if self._crash_in is None:
             return
         self._crash_in -= 1
@@ -112,7 +118,9 @@ class World:
         self.trace = Trace(loop.time)
         self.network = Network()
         self.context = self.network.context
-        self.array = Array()
+        self.array = Array(KINDS[scenario.storage])
+        self.array.short_paths, self.array.validity_s = True, VALIDITY_S
+        self.array.asked_by = self.asker
         self.array.journal = self.trace
         self._backend = self.actor("array")
         self.array.carry_out = self._carry_out
@@ -131,6 +139,11 @@ class World:
         """A new one; all of them are ended with the run."""
         self.actors.append(Actor(name))
         return self.actors[-1]
+
+    def asker(self) -> str:
+        """Which life of which part asks: two of them may be at work at once."""
+        actor = acting()
+        return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
 
     def parts(self) -> list[Part]:
         """All but the API server."""
@@ -182,8 +195,8 @@ class World:
         assert part.actor is not None
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
-        if server.store.version < self.network.acknowledged:
-            self.trace("apiserver", "truth.lost", had=self.network.acknowledged, has=server.store.version)
+        if self.network.acknowledged:
+            self.trace("apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version)
         await server.start()
         self.network.serve(server, part.actor)
         await asyncio.Event().wait()

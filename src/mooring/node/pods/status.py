@@ -85,8 +85,9 @@ def _phase(facts: Facts, main: Sequence[dict[str, Any]], init: Sequence[dict[str
         return ended
     if goal(facts) is not Goal.RUN and not facts.running:
         return "Succeeded" if all(_exit_code(status) == 0 for status in main) else "Failed"
+    # A phase never goes back, also not on a machine that has lost what it knew of its containers.
     began = all("waiting" not in status["state"] or status["lastState"] for status in main)
-    return "Running" if began else "Pending"
+    return "Running" if began or pod.status.phase == "Running" else "Pending"
 
 
 def _exit_code(status: Mapping[str, Any]) -> int | None:

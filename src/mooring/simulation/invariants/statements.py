@@ -1,0 +1,33 @@
+"""Which machines operators say are dead, whether they are or not: a word that gives up guarantees about a machine."""
+
+from __future__ import annotations
+
+from mooring.simulation.invariants.stored import stored
+from mooring.simulation.trace import Event, Trace
+from mooring.volumes.out_of_service import SEEN, TAINT
+
+
+class Statements:
+    """A statement ends when it is taken back, or when the node reports under it; that of a deleted Node, when the name
+    is registered anew."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._said: set[str] = set()
+        trace.listen("plan.declared", self._declared)
+        trace.listen("plan.node-deleted", lambda event: self._said.add(event.fields["node"]))
+        trace.listen("store.written", self._written)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._said
+
+    def _declared(self, event: Event) -> None:
+        (self._said.add if event.fields["out"] else self._said.discard)(event.fields["node"])
+
+    def _written(self, event: Event) -> None:
+        node = event.fields["name"]
+        if event.fields["resource"] != "nodes" or node not in self._said:
+            return
+        body = stored(event)
+        tainted = any(taint.key == TAINT for taint in body.spec.taints)
+        if not tainted or SEEN in body.metadata.annotations:
+            self._said.discard(node)

@@ -1,0 +1,248 @@
+"""Invariants of attachments, mounts and writes: seen in storage and machines, compared with the store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from mooring.simulation.invariants.checker import Checker
+from mooring.simulation.invariants.statements import Statements
+from mooring.simulation.invariants.stored import ATTACHMENTS, stored
+from mooring.simulation.trace import Event, Trace
+from mooring.volumes.names import FORCE_DETACH_SINCE
+
+Place = tuple[str, str]
+"""Volume and node."""
+
+
+def place(event: Event) -> Place:
+    return event.fields["volume"], event.fields["node"]
+
+
+class OneWriter(Checker):
+    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most."""
+
+    name = "S4"
+
+    def listen(self, trace: Trace) -> None:
+        self._mounted: defaultdict[str, set[str]] = defaultdict(set)
+        trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.unmounted", self._unmount)
+        trace.listen("truth.revoked", self._unmount)
+
+    def _mount(self, event: Event) -> None:
+        volume, node = place(event)
+        self.guarded += 1
+        others = sorted(self._mounted[volume] - {node})
+        self._mounted[volume].add(node)
+        if others:
+            self.wrong(f"{volume} is mounted on {node} and on {', '.join(others)}", event)
+
+    def _unmount(self, event: Event) -> None:
+        volume, node = place(event)
+        self._mounted[volume].discard(node)
+
+
+class NoZombieWrite(Checker):
+    """S4': nothing is written but to a volume that is mounted there, and under the present attachment: after a new one
+    was granted, no write of an older one takes effect."""
+
+    name = "S4'"
+
+    def listen(self, trace: Trace) -> None:
+        trace.listen("truth.written", self._write)
+
+    def _write(self, event: Event) -> None:
+        volume, node = place(event)
+        self.guarded += 1
+        if not event.fields["mounted"]:
+            self.wrong(f"a process on {node} writes to {volume}, which is not mounted there", event)
+        elif event.fields["committed"] and event.fields["under"] != event.fields["epoch"]:
+            under, epoch = event.fields["under"], event.fields["epoch"]
+            self.wrong(f"a write to {volume} from {node} under attachment {under} takes effect in {epoch}", event)
+
+
+class MountedMeansAttached(Checker):
+    """S6: a device is mounted only where it is attached."""
+
+    name = "S6"
+
+    def listen(self, trace: Trace) -> None:
+        trace.listen("truth.mounted", self._mount)
+
+    def _mount(self, event: Event) -> None:
+        self.guarded += 1
+        if not event.fields["attached"]:
+            self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']}, not attached", event)
+
+
+class TheRightDevice(Checker):
+    """S10: what is mounted as a volume is that volume's disk."""
+
+    name = "S10"
+
+    def listen(self, trace: Trace) -> None:
+        self._used: set[str] = set()
+        trace.listen("truth.mounted", self._mount)
+
+    def _mount(self, event: Event) -> None:
+        device = event.fields.get("device", "")
+        self.guarded += bool(device) and (event.fields["node"] + device) in self._used  # a path that was another's
+        self._used.add(event.fields["node"] + device)
+        wanted = event.fields.get("wanted", event.fields["volume"])
+        if wanted != event.fields["volume"]:
+            self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']} in place of {wanted}", event)
+
+
+class Releases:
+    """Which attachments were ended against what their nodes said, by a policy or an operator's word: their
+    VolumeAttachment began to be deleted while such a word was in force."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._dead = Statements(trace)
+        self._unknown: set[str] = set()
+        self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._written)
+        trace.listen("truth.attached", self._attached)
+
+    def __contains__(self, where: object) -> bool:
+        return where in self._forced.values()
+
+    def _attached(self, event: Event) -> None:
+        self._forced = {name: where for name, where in self._forced.items() if where != place(event)}
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes":
+            (self._unknown.add if stored(event).ready == "Unknown" else self._unknown.discard)(event.fields["name"])
+        elif event.fields["resource"] == ATTACHMENTS:
+            self._attachment(event)
+
+    def _attachment(self, event: Event) -> None:
+        obj, name = stored(event), event.fields["name"]
+        going = obj.metadata.deletion_timestamp is not None or event.kind == "store.deleted"
+        node, annotations = obj.spec.node_name, obj.metadata.annotations
+        timed_out = FORCE_DETACH_SINCE in annotations and node in self._unknown
+        if going and name not in self._forced and (node in self._dead or timed_out):
+            self._forced[name] = (annotations.get("mooring.dev/volume-name", ""), node)
+
+
+class NoDetachUnderUse(Checker):
+    """S7: no detach begins while the device is mounted on that node, unless by force of a policy or an operator's word;
+    S7': no device is unmounted while a process there uses it."""
+
+    name = "S7"
+
+    def listen(self, trace: Trace) -> None:
+        self._mounted: set[Place] = set()
+        self._releases = Releases(trace)
+        trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
+        trace.listen("truth.unmounted", self._unmounted)
+        trace.listen("truth.begin", self._begin)
+
+    def _unmounted(self, event: Event) -> None:
+        self._mounted.discard(place(event))
+        if event.fields.get("used"):
+            self._found(
+                "S7'", f"{event.fields['volume']} is unmounted under a process on {event.fields['node']}", event
+            )
+
+    def _begin(self, event: Event) -> None:
+        if event.fields["act"] != "detach":
+            return
+        self.guarded += 1
+        if place(event) in self._mounted and place(event) not in self._releases:
+            volume, node = place(event)
+            self.wrong(f"detach of {volume} from {node} begins while it is mounted there", event)
+
+
+class OneOperation(Checker):
+    """S8: nobody has two different requests about one volume under way at the storage."""
+
+    name = "S8"
+
+    def listen(self, trace: Trace) -> None:
+        self._open: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        trace.listen("truth.begin", self._begin)
+        trace.listen("truth.end", self._end)
+
+    def _begin(self, event: Event) -> None:
+        volume, request = event.fields["volume"], self._request(event)
+        for other in self._open[volume]:
+            self.guarded += 1
+            if other != request and other[2] == request[2]:
+                told = " ".join(request[:2]), " ".join(other[:2])
+                self.wrong(f"{told[0]} of {volume} begins during {told[1]}", event)
+        self._open[volume].append(request)
+
+    def _end(self, event: Event) -> None:
+        self._open[event.fields["volume"]].remove(self._request(event))
+
+    @staticmethod
+    def _request(event: Event) -> tuple[str, str, str]:
+        return event.fields["act"], event.fields["node"], event.fields.get("by", "")
+
+
+class NoLostRecord(Checker):
+    """S13: what is attached has a VolumeAttachment that says where."""
+
+    name = "S13"
+
+    def listen(self, trace: Trace) -> None:
+        self._attached: set[Place] = set()
+        self._records: dict[str, Place] = {}  # VolumeAttachment -> place
+        trace.listen("truth.attached", self._attach)
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _attach(self, event: Event) -> None:
+        self.guarded += 1
+        self._attached.add(place(event))
+        if place(event) not in self._records.values():
+            volume, node = place(event)
+            self.wrong(f"{volume} is attached to {node}, and no VolumeAttachment says so", event)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS and event.fields["name"] not in self._records:
+            obj = stored(event)
+            volume = obj.metadata.annotations.get("mooring.dev/volume-name", "")
+            self._records[event.fields["name"]] = (volume, obj.spec.node_name)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] != ATTACHMENTS:
+            return
+        where = self._records.pop(event.fields["name"], ("", ""))
+        if where in self._attached:
+            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event)
+
+
+class DeletedWhenFree(Checker):
+    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is not mounted."""
+
+    name = "S20"
+
+    def listen(self, trace: Trace) -> None:
+        self._records: dict[str, str] = {}  # VolumeAttachment -> volume
+        self._mounted: set[Place] = set()
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._gone)
+        trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
+        trace.listen("truth.unmounted", lambda event: self._mounted.discard(place(event)))
+        trace.listen("truth.deleting", self._deleting)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            volume = stored(event).metadata.annotations.get("mooring.dev/volume-name", "")
+            self._records[event.fields["name"]] = volume
+
+    def _gone(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._records.pop(event.fields["name"], None)
+
+    def _deleting(self, event: Event) -> None:
+        volume = event.fields["volume"]
+        self.guarded += 1
+        if volume in self._records.values():
+            self.wrong(f"{volume} is to be deleted, and has a VolumeAttachment", event)
+        for node in sorted(node for disk, node in self._mounted if disk == volume):
+            self.wrong(f"{volume} is to be deleted, and is mounted on {node}", event)

@@ -1,0 +1,68 @@
+"""The few fields of stored objects that checkers look at."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.simulation.trace import Event
+
+ATTACHMENTS = "volumeattachments.storage.k8s.io"
+CLAIMS = "persistentvolumeclaims"
+VOLUMES = "persistentvolumes"
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    annotations: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class Reference(msgspec.Struct):
+    uid: str = ""
+    name: str = ""
+
+
+class Taint(msgspec.Struct):
+    key: str = ""
+
+
+class Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    volume_name: str = ""
+    access_modes: tuple[str, ...] = ()
+    claim_ref: Reference | None = None
+    taints: tuple[Taint, ...] = ()
+
+
+class Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class Status(msgspec.Struct):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Stored(msgspec.Struct):
+    metadata: Metadata
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: Status = msgspec.field(default_factory=Status)
+
+    @property
+    def ready(self) -> str:
+        """The status of its condition Ready."""
+        return next((each.status for each in self.status.conditions if each.type == "Ready"), "")
+
+
+_decode = msgspec.json.Decoder(Stored).decode
+_last: list[tuple[bytes, Stored]] = []
+
+
+def stored(event: Event) -> Stored:
+    """The object of a "store.written" or "store.deleted": decoded once for all checkers of an event."""
+    body: bytes = event.fields["_body"]
+    if not _last or _last[0][0] is not body:
+        _last[:] = [(body, _decode(body))]
+    return _last[0][1]

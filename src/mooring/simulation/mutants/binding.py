@@ -1,0 +1,125 @@
+"""Mutants of binder and provisioner: claims and volumes, disks and who may delete them."""
+
+# pyright: basic
+# What is replaced is private to its owner and taken by name, whatever its type.
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.provisioning import controller as provisioning
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.simulation.mutants import grounds
+from mooring.simulation.mutants.mutant import Mutant, Patch
+from mooring.volumes.claims import CLAIM_PROTECTION
+
+
+def _any_version(original: Any) -> Any:
+    async def patch_volume(self: Any, pv: PersistentVolume, patch: Any, subresource: str | None = None) -> Any:
+        answer = await self.client.revise(pv, patch, subresource=subresource, any_version=True)
+        self._volumes.accept(answer)
+        return answer
+
+    return patch_volume
+
+
+def _cache_only(original: Any) -> Any:
+    async def let_claim_go(self: Any, claim: PersistentVolumeClaim) -> None:
+        used = self._used(claim, self._pods.by_index("claim", f"claim:{claim.key}"))
+        if CLAIM_PROTECTION in claim.metadata.finalizers and not used:
+            rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
+            await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
+
+    return let_claim_go
+
+
+def _from_the_cache(original: Any) -> Any:
+    async def claim_of(self: Any, pv: PersistentVolume) -> PersistentVolumeClaim | None:
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return None
+        claim = self._claims.get(f"{reference.namespace}/{reference.name}")
+        return claim if claim is not None and claim.uid == reference.uid else None
+
+    return claim_of
+
+
+def _yes(original: Any) -> Any:
+    async def claim_is_gone(self: Any, pv: PersistentVolume) -> bool:
+        return True
+
+    return claim_is_gone
+
+
+def _nowhere(original: Any) -> Any:
+    async def attached_to(self: Any, pv: PersistentVolume) -> list[str]:
+        return []
+
+    return attached_to
+
+
+def _only_if_claimed(original: Any) -> Any:
+    async def create(self: Any, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
+        live = await self.client.find(PersistentVolumeClaim, claim.name, claim.namespace)
+        if live is not None and not live.deleting and live.uid == claim.uid:
+            await original(self, claim, made)
+
+    return create
+
+
+def _another_name_each_time(original: Any) -> Any:
+    chance = Random(0)
+
+    def volume_name(claim: PersistentVolumeClaim) -> str:
+        return f"{original(claim)}-{chance.getrandbits(24):06x}"
+
+    return volume_name
+
+
+MUTANTS: dict[str, Mutant] = {
+    "B43": Mutant(
+        "a claim's protection goes because a cache shows no pod that uses it",
+        "kubernetes/kubernetes#75980, #76703",
+        ("S15",),
+        grounds.CLAIMS,
+        (Patch(BindingController, "_let_claim_go", _cache_only),),
+    ),
+    "B45": Mutant(
+        "a volume is bound whatever was written to it since it was chosen",
+        "kubernetes/kubernetes#16432, #24331",
+        ("S12", "L1", "L5"),
+        grounds.BY_HAND,
+        (Patch(BindingController, "_patch_volume", _any_version),),
+    ),
+    "B47": Mutant(
+        "a volume whose claim a cache does not show is released and deleted",
+        "kubernetes/kubernetes#23078, #105131",
+        ("S14",),
+        grounds.CLAIMS,
+        (Patch(BindingController, "_claim_of", _from_the_cache), Patch(Reclaimer, "_claim_is_gone", _yes)),
+    ),
+    "B50": Mutant(
+        "what was made for a claim that is gone by now is left behind",
+        "kubernetes-csi/external-provisioner#1469, #486 (B49)",
+        ("S9",),
+        grounds.CLAIMS,
+        (Patch(ProvisioningController, "_create", _only_if_claimed),),
+    ),
+    "B52": Mutant(
+        "a second try to make a volume makes another one",
+        "kubernetes-csi/external-provisioner#296; aws-ebs-csi-driver#771 (B63)",
+        ("S9",),
+        grounds.CLAIMS,
+        (Patch(provisioning, "volume_name", _another_name_each_time),),
+    ),
+    "B55": Mutant(
+        "a disk is deleted while it is attached",
+        "kubernetes/kubernetes#84226; kubernetes-csi/external-provisioner#438",
+        ("S20",),
+        grounds.CLAIMS,
+        (Patch(Reclaimer, "_attached_to", _nowhere),),
+    ),
+}

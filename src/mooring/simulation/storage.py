@@ -1,0 +1,287 @@
+"""Storage that is only played. It knows the truth: what is attached, mounted, and what was written to each disk.
+
+Of what kind a storage is decides who can write (design section 2): whether it *refuses* a second attach, whether a
+detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted. What happens is told
+to `journal`; how long it takes and what fails is set from outside. Requests are carried out by the storage itself
+(`carry_out`), so they go on if who sent them dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.volumes.errors import (
+    DeletedVolumeInUse,
+    DeviceStillInUse,
+    StorageRefused,
+    VolumeError,
+    VolumeInUse,
+    VolumeNotFound,
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`refuses` a second attach; `revokes` the access of a node from which it detaches; `keeps` what is mounted: a
+    detach of that is refused."""
+
+    refuses: bool = True
+    revokes: bool = False
+    keeps: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "array": Kind(refuses=True, keeps=True),  # Mooring's own disk array
+    "cloud": Kind(refuses=True, revokes=True),  # a cloud's disks
+    "open": Kind(refuses=False, revokes=True),  # cuts the old node off, and attaches to as many as ask
+    "network": Kind(refuses=False, revokes=False),  # NFS, iSCSI, FC: whoever has power can write
+}
+
+
+class Unanswered(VolumeError):
+    """The storage did what it was asked for, or not: its answer was lost."""
+
+
+def nobody(actor: str, kind: str, /, **fields: Any) -> None:
+    """A journal that nobody reads."""
+
+
+async def at_once(work: Coroutine[Any, Any, None]) -> None:
+    """Carries out a request as part of its sender, and dies with it."""
+    await work
+
+
+Place = tuple[str, str]
+"""Disk and node."""
+
+
+class Array:
+    """Disks. `harms` should stay empty."""
+
+    def __init__(self, kind: Kind = KINDS["array"]) -> None:
+        self.kind = kind
+        self.disks: set[str] = set()
+        self.attached: dict[str, str] = {}  # disk -> node, the latest if there are several
+        self.also: set[Place] = set()  # further nodes, of storage that does not refuse them
+        self.epochs: dict[str, int] = {}  # disk -> how often it was attached
+        self.mounted: set[Place] = set()
+        self.under: dict[Place, int] = {}  # of what is mounted: in which epoch that was
+        self.shown_as: dict[Place, str] = {}  # what a node takes for a disk: which one it is
+        self.users: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # process -> its words' beginning
+        self.paths: defaultdict[str, dict[str, str]] = defaultdict(dict)  # node -> device path -> disk
+        self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
+        self.history: list[tuple[str, str, str]] = []
+        self.refused: list[tuple[str, str, str]] = []
+        self.harms: list[str] = []
+        self.attach_s = self.attach_reply_s = self.detach_s = 0.0
+        self.validity_s = 0.0  # a request has no effect when it is older; 0: it is never too old
+        self.unmount_s: dict[str, float] = {}  # node -> how long an unmount takes there
+        self.failure: Exception | None = None
+        self.limit: int | None = None  # how many disks a node takes
+        self.unanswered: Callable[[], bool] = lambda: False
+        self.quota: int | None = None  # how many disks it attaches to a node
+        self.denies: set[str] = set()  # nodes of which it says that nothing is attached there
+        self.mount_failure: dict[str, Exception] = {}  # node -> what every mount there raises, after it was made
+        self.short_paths = False  # device paths are given to one disk after the other
+        self.busy = self.busiest = 0
+        self.journal: Callable[..., None] = nobody
+        self.asked_by: Callable[[], str] = lambda: ""
+        self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
+
+    # --- attach and detach
+
+    async def attach(self, disk: str, node: str) -> str:
+        """The device path on the node. Idempotent."""
+        await self.carry_out(self._attach(disk, node, self.asked_by()))
+        if self.unanswered():
+            raise Unanswered(f"attaching {disk} to {node}: no answer")
+        return self.path(disk, node)
+
+    async def detach(self, disk: str, node: str) -> None:
+        """Idempotent."""
+        await self.carry_out(self._detach(disk, node, self.asked_by()))
+        if self.unanswered():
+            raise Unanswered(f"detaching {disk} from {node}: no answer")
+
+    def is_attached(self, disk: str, node: str) -> bool:
+        return self.attached.get(disk) == node or (disk, node) in self.also
+
+    def says_attached(self, disk: str, node: str) -> bool:
+        """Its word for it, which need not be true."""
+        if self.failure is not None:
+            raise self.failure
+        return self.is_attached(disk, node) and node not in self.denies
+
+    async def _attach(self, disk: str, node: str, by: str) -> None:
+        self.busy += 1
+        self.busiest = max(self.busy, self.busiest)
+        self.journal("array", "truth.begin", act="attach", volume=disk, node=node, by=by)
+        try:
+            await self._work(self.attach_s)
+            self._do_attach(disk, node)
+            await asyncio.sleep(self.attach_reply_s)
+        finally:
+            self.busy -= 1
+            self.journal("array", "truth.end", act="attach", volume=disk, node=node, by=by)
+
+    async def _work(self, seconds: float) -> None:
+        """Takes its time; what would take longer than a request is valid is given up."""
+        await asyncio.sleep(min(seconds, self.validity_s) if self.validity_s else seconds)
+        if self.validity_s and seconds >= self.validity_s:
+            raise Unanswered("the request has become too old")
+
+    def _do_attach(self, disk: str, node: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if disk not in self.disks:
+            raise VolumeNotFound(disk)
+        holder = self.attached.get(disk, node)
+        if holder != node and self.kind.refuses:
+            self.refused.append(("attach", disk, node))
+            raise VolumeInUse(disk, node, [holder])
+        if self.is_attached(disk, node):
+            return
+        if self.quota is not None and sum(each == node for each in self.attached.values()) >= self.quota:
+            raise StorageRefused(f"node {node} has {self.quota} disks, which is the quota")
+        if holder != node:
+            self.also.add((disk, holder))
+        self.history.append(("attach", disk, node))
+        self.attached[disk] = node
+        self.epochs[disk] = self.epochs.get(disk, 0) + 1
+        self._give_path(disk, node)
+        self.journal("array", "truth.attached", volume=disk, node=node, epoch=self.epochs[disk])
+        self._everybody_writes(disk)
+
+    async def _detach(self, disk: str, node: str, by: str) -> None:
+        self.journal("array", "truth.begin", act="detach", volume=disk, node=node, by=by)
+        try:
+            await self._work(self.detach_s)
+            self._do_detach(disk, node)
+        finally:
+            self.journal("array", "truth.end", act="detach", volume=disk, node=node, by=by)
+
+    def _do_detach(self, disk: str, node: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if not self.is_attached(disk, node):
+            return
+        if (disk, node) in self.mounted and self.kind.keeps:
+            self.refused.append(("detach", disk, node))
+            raise DeviceStillInUse(disk, node, ["a mount"])
+        self.history.append(("detach", disk, node))
+        if (disk, node) in self.also:
+            self.also.discard((disk, node))
+        else:
+            del self.attached[disk]
+            if another := next((each for each in sorted(self.also) if each[0] == disk), None):
+                self.also.discard(another)
+                self.attached[disk] = another[1]
+        self.paths[node] = {path: each for path, each in self.paths[node].items() if each != disk}
+        if self.kind.revokes:
+            self.journal("array", "truth.revoked", volume=disk, node=node)
+        self.journal("array", "truth.detached", volume=disk, node=node, epoch=self.epochs[disk])
+
+    # --- device paths
+
+    def _give_path(self, disk: str, node: str) -> None:
+        number = 0
+        while self.short_paths and f"/dev/d{number}" in self.paths[node]:
+            number += 1
+        self.paths[node][f"/dev/d{number}" if self.short_paths else f"/dev/{disk}"] = disk
+
+    def path(self, disk: str, node: str) -> str:
+        """Where the disk is on the node, or was."""
+        return next((path for path, each in self.paths[node].items() if each == disk), f"/dev/{disk}")
+
+    def at_path(self, path: str, node: str, otherwise: str) -> str:
+        """The disk that is at the path; `otherwise` if there is none."""
+        return self.paths[node].get(path, otherwise)
+
+    # --- disks
+
+    def create(self, disk: str) -> None:
+        """Idempotent."""
+        if disk not in self.disks:
+            self.disks.add(disk)
+            self.journal("array", "truth.created", volume=disk)
+
+    def delete(self, disk: str) -> None:
+        """Idempotent. Raises `DeletedVolumeInUse`."""
+        self.journal("array", "truth.deleting", volume=disk)
+        if disk in self.attached:
+            raise DeletedVolumeInUse(disk, [self.attached[disk]])
+        if disk in self.disks:
+            self.disks.discard(disk)
+            self.content.pop(disk, None)
+            self.journal("array", "truth.deleted", volume=disk)
+
+    # --- machines
+
+    def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "") -> None:
+        """Mounts a disk, which should be the one that is `wanted`."""
+        attached = self.is_attached(disk, node)
+        if not attached:
+            self.harms.append(f"{disk} was mounted on {node}, but is attached to {self.attached.get(disk)}")
+        self.mounted.add((disk, node))
+        self.shown_as[wanted or disk, node] = disk
+        epoch = self.under[disk, node] = self.epochs.get(disk, 0)
+        told = {"volume": disk, "node": node, "attached": attached, "epoch": epoch}
+        self.journal(node, "truth.mounted", **told, device=path, wanted=wanted or disk)
+
+    def unmount(self, disk: str, node: str) -> None:
+        """What is mounted there as that disk."""
+        disk = self.shown_as.pop((disk, node), disk)
+        if (disk, node) in self.mounted:
+            self.mounted.discard((disk, node))
+            self.journal(node, "truth.unmounted", volume=disk, node=node, used=bool(self.users[disk, node]))
+
+    def use(self, disk: str, node: str, process: str, word: str) -> None:
+        """A process begins to use the disk: it reads what is there, and writes and syncs a word."""
+        self.users[disk, node][process] = word
+        self.write(disk, node, word)
+
+    def leave(self, disk: str, node: str, process: str) -> None:
+        """It has ended."""
+        self.users[disk, node].pop(process, None)
+
+    def write(self, disk: str, node: str, word: str) -> None:
+        """What is written takes effect if the storage lets the node write."""
+        disk = self.shown_as.get((disk, node), disk)
+        known = self.content.setdefault(disk, [])
+        mounted = (disk, node) in self.mounted
+        committed = mounted and (self.is_attached(disk, node) or not (self.kind.refuses or self.kind.revokes))
+        told = {"volume": disk, "node": node, "word": word, "mounted": mounted, "committed": committed}
+        under, epoch = self.under.get((disk, node), 0), self.epochs.get(disk, 0)
+        self.journal(node, "truth.written", **told, under=under, epoch=epoch, found=len(known))
+        if committed:
+            known.append(word)
+
+    def _everybody_writes(self, disk: str) -> None:
+        """The moment in which a process that should be dead would do harm."""
+        for (each, node), processes in sorted(self.users.items()):
+            if each == disk:
+                for word in list(processes.values()):
+                    self.write(disk, node, f"{word}+")
+
+    def power_off(self, node: str) -> None:
+        """What a machine without power has mounted is not mounted any more."""
+        for disk in sorted(disk for disk, each in self.mounted if each == node):
+            self.shown_as.pop((disk, node), None)
+            self.unmount(disk, node)
+
+    def holders(self, disk: str) -> list[str]:
+        """The nodes that had the disk, one after the other; fails if one got it before the other had lost it."""
+        holder, holders = None, list[str]()
+        for act, each, node in self.history:
+            if each == disk and act == "attach":
+                assert holder is None, f"{disk} attached to {node} and {holder}: {self.history}"
+                holder = node
+                holders.append(node)
+            elif each == disk:
+                assert holder == node
+                holder = None
+        return holders
