@@ -281,12 +281,12 @@ class AttachDetachController(Controller):
         told = tuple(word for about, words in said for word in (about.uid, *words))
         before, when = self._told.get(key, ((), 0.0))
         now, lasts = asyncio.get_running_loop().time(), said[0][1].type == "Warning"
-        if told != before or (lasts and now - when >= events.REPEAT_S):
-            self._told[key] = (told, now)
+        if told != before or (lasts and when + events.REPEAT_S <= now):
+            self._told[key] = (told, when := now)
             for about, words in said:
                 self.recorder.event(about, "Warning" if words.type == "Warning" else "Normal", *words[1:])
         if lasts:
-            self.queue.add_after(key[0], events.REPEAT_S)
+            self.queue.add_after(key[0], when + events.REPEAT_S - now)
 
 
 def _lock(persistent_volume: PersistentVolume | None) -> Lock | None:

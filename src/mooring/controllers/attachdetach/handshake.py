@@ -11,12 +11,13 @@ late is dead on arrival. `reference/protocol.md` (R1–R5) has the schedule that
 - a forced release is written on the PersistentVolume before the VolumeAttachment is deleted (C16).
 A Conflict anywhere ends the attempt; the next one starts at the beginning. Nothing here decides what to do.
 
-Reports and un-reports of one node that come together are one write, after one read of the Node.
+Reports and un-reports of one node that come together are one write.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from mooring.controllers.attachdetach.decide import is_same_node, may_release, r
 from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, Verdict
 from mooring.kube.client import Client
+from mooring.kube.errors import Conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
@@ -192,10 +194,16 @@ class Handshake:
         return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
 
     async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
-        """One read of the Node, live reads of what is to be listed, one write."""
-        node = await self._client.find(Node, node_name)
-        if node is None:
-            return [(False, None)] * len(changes)
+        """One Node, live reads of what is to be listed, one write. The Node may come from the cache: the write has its
+        resourceVersion, and is tried again with a live one if that is not the newest."""
+        cached = self._nodes.get(node_name)
+        if cached is not None:
+            with contextlib.suppress(Conflict):
+                return await self._change_from(cached, changes)
+        live = await self._client.find(Node, node_name)
+        return [(False, None)] * len(changes) if live is None else await self._change_from(live, changes)
+
+    async def _change_from(self, node: Node, changes: Sequence[_Change]) -> list[_Answer]:
         looks = await asyncio.gather(*(self._look(node, each) for each in changes if not each.token))
         seen = iter(looks)
         added = [None if each.token else next(seen) for each in changes]

@@ -48,7 +48,7 @@ class VolumeIndex:
             self._of_persistent_volume,
             indexers={"volume": self._names_of, "driver": lambda pv: map(driver_of, self._names_of(pv))},
         )
-        self.nodes = watch(Node, self._of_node, matters=_of_node_matters)
+        self.nodes = watch(Node, self._of_node, matters=_of_node_matters, differ=_differing)
         self.adoption = Adoption(self.attachability, self.persistent_volumes.get, self.nodes.get)
         self.records = watch(
             VolumeAttachment,
@@ -155,19 +155,30 @@ def _of_pod_matters(pod: Pod) -> tuple[object, ...]:
 
 def _of_node_matters(node: Node) -> tuple[object, ...]:
     """What of a Node a decision may depend on; heartbeats change none of it."""
-    annotations, status = node.metadata.annotations, node.status
+    return *_of_all_its_volumes(node), node.status.volumes_attached, node.status.volumes_in_use
+
+
+def _of_all_its_volumes(node: Node) -> tuple[object, ...]:
+    """What of a Node the decisions about all its volumes may depend on."""
+    annotations = node.metadata.annotations
     silent = node.ready == "Unknown"
     return (
         node.uid,
         node.ready,
         node.spec.taints,
         spent(node),
-        status.volumes_attached,
-        status.volumes_in_use,
         annotations.get(CONTROLLER_MANAGED),
         annotations.get(RECONSTRUCTED),
         annotations.get(SEEN),
         annotations.get(AWAITED),
-        status.node_info.boot_id,
+        node.status.node_info.boot_id,
         last_report(node) if silent else "",
     )
+
+
+def _differing(old: Node, new: Node) -> set[str] | None:
+    """The volumes whose place in the lists of a Node has changed; None if it is a change for all its volumes."""
+    if _of_all_its_volumes(old) != _of_all_its_volumes(new):
+        return None
+    attached = set(old.status.volumes_attached) ^ set(new.status.volumes_attached)
+    return {entry.name for entry in attached} | set(old.status.volumes_in_use) ^ set(new.status.volumes_in_use)
