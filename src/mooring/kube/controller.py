@@ -45,13 +45,15 @@ class Controller:
         touches: Callable[[T], Iterable[str]] | None = None,
         *,
         matters: Callable[[T], object] | None = None,
+        differ: Callable[[T, T], Iterable[str] | None] | None = None,
         indexers: dict[str, Indexer[T]] | None = None,
         field_selector: str = "",
     ) -> Informer[T]:
         """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object.
 
         With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own notes of
-        an error, which must not end that error's backoff.
+        an error, which must not end that error's backoff. With `differ`, a change marks only the keys that it gives for
+        old and new, if it does not give None.
         """
         informer = Informer(self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector)
         if touches is not None:
@@ -59,9 +61,11 @@ class Controller:
             def mark(old: T | None, new: T | None) -> None:
                 if matters is not None and old is not None and new is not None and matters(old) == matters(new):
                     return
-                for side in (old, new):
-                    for key in touches(side) if side is not None else ():
-                        self.queue.add(key)
+                keys = differ(old, new) if differ is not None and old is not None and new is not None else None
+                if keys is None:
+                    keys = (key for side in (old, new) if side is not None for key in touches(side))
+                for key in keys:
+                    self.queue.add(key)
 
             informer.add_handler(mark)
         self._informers.append(informer)
