@@ -194,10 +194,10 @@ class Handshake:
         return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
 
     async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
-        """One Node, live reads of what is to be listed, one write. The Node may come from the cache: the write has its
-        resourceVersion, and is tried again with a live one if that is not the newest."""
+        """One Node, live reads of what is to be listed, one write. For reports the Node may come from the cache: the
+        write has its resourceVersion, and they start over with a live one if that is not the newest."""
         cached = self._nodes.get(node_name)
-        if cached is not None:
+        if cached is not None and not any(each.token for each in changes):
             with contextlib.suppress(Conflict):
                 return await self._change_from(cached, changes)
         live = await self._client.find(Node, node_name)
