@@ -64,7 +64,9 @@ class _Attacher(Attacher, Detacher):
         self._plugin, self._array = plugin, plugin.array
 
     async def attach(self, spec: VolumeSpec, node_name: str) -> str:
-        return await self._array.attach(self._plugin.get_volume_name(spec), node_name)
+        disk = self._plugin.get_volume_name(spec)
+        await self._array.attach(disk, node_name)
+        return self._array.path(disk, node_name)
 
     async def detach(self, volume_name: str, node_name: str) -> None:
         await self._array.detach(volume_name, node_name)

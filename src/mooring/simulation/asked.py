@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import msgspec
 
@@ -13,6 +14,10 @@ from mooring.simulation.trace import Trace
 RESOURCES = ("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims")
 _PATH = re.compile(rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$")
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+WHO: ContextVar[str] = ContextVar("who", default="")
+"""Which of the controllers of a process asks: each has caches of its own."""
 
 
 class _Preconditions(msgspec.Struct, rename="camel"):
@@ -41,13 +46,20 @@ def teller(
         uid = body.metadata.uid or body.preconditions.uid
         version = body.metadata.resource_version or body.preconditions.resource_version
         told = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
-        trace(actor, "asked.write", life=life(), resource=found[0], name=found[1], **told)
+        trace(actor, "asked.write", life=f"{life()} {WHO.get()}", resource=found[0], name=found[1], **told)
 
     def answered(request: Request, response: Response) -> None:
         found = _named(request)
         version = _VERSION.search(response.body) if found is not None and response.status < 300 else None
         if found is not None and version is not None and request.method != "DELETE":
-            trace(actor, "asked.answered", life=life(), resource=found[0], name=found[1], version=int(version[1]))
+            trace(
+                actor,
+                "asked.answered",
+                life=f"{life()} {WHO.get()}",
+                resource=found[0],
+                name=found[1],
+                version=int(version[1]),
+            )
 
     return asked, answered
 

@@ -94,12 +94,11 @@ class Array:
 
     # --- attach and detach
 
-    async def attach(self, disk: str, node: str) -> str:
-        """The device path on the node. Idempotent."""
+    async def attach(self, disk: str, node: str) -> None:
+        """Idempotent."""
         await self.carry_out(self._attach(disk, node, self.asked_by()))
         if self.unanswered():
             raise Unanswered(f"attaching {disk} to {node}: no answer")
-        return self.path(disk, node)
 
     async def detach(self, disk: str, node: str) -> None:
         """Idempotent."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import copy_context
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.array import DISK, Array
-from mooring.simulation.asked import teller
+from mooring.simulation.asked import WHO, teller
 from mooring.simulation.choices import stream
 from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
 from mooring.simulation.log import VolatileLog
@@ -164,7 +165,9 @@ class World:
             )
             async with asyncio.TaskGroup() as group:
                 for each in controllers:
-                    group.create_task(each.run())
+                    context = copy_context()
+                    context.run(WHO.set, each.name)
+                    group.create_task(each.run(), context=context)
 
         return Part(self, name, self.tokens.admin(), run)
 

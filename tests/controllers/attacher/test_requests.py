@@ -117,6 +117,31 @@ def test_c15_a_late_detach_does_harm_if_nothing_counts_as_outstanding(
     assert desk(late_detach) == (False, True)
 
 
+def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(desk: Desk, slow_storage: None):
+    """However often it is looked at, the record goes when the one unanswered request has lost its validity."""
+
+    async def scene(desk: Any):
+        await wanted(desk)
+        attacher = desk.make(AttacherController, plugins=desk.plugins())
+        await reconciled(desk, attacher)
+        await desk.api.delete(VolumeAttachment, "va")
+        unanswered(desk, "detach")
+        with pytest.raises(TimeoutError):
+            await reconciled(desk, attacher)
+        for _ in range(5):
+            await reconciled(desk, attacher)
+            await asyncio.sleep(VALIDITY_S / 4)
+        assert await desk.api.find(VolumeAttachment, "va") is None
+
+    desk(scene)
+
+
+def test_a_clock_that_was_ahead_does_not_keep_a_request_outstanding():
+    ahead = requests.begun((), START + timedelta(hours=1), VALIDITY_S)
+    noted = requests.begun((ahead,), START, VALIDITY_S).split(",")
+    assert requests.outstanding_for(noted, START + timedelta(seconds=VALIDITY_S), VALIDITY_S) == 0
+
+
 def test_a_request_that_was_refused_is_not_outstanding(desk: Desk, slow_storage: None):
     async def scene(desk: Any):
         await wanted(desk)

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.decide import BEGUN
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.simulation.array import DISK
+from mooring.simulation.wire import request
 from mooring.volumes import scrub
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import ControllerVolumeHost
@@ -155,5 +159,96 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
         with pytest.raises(InvalidSpec, match="mount options"):
             await controller.reconcile("claim:default/c")
         assert await events(desk, controller) == [("Warning", "ProvisioningFailed")]
+
+    desk(scene)
+
+
+async def waiting_claim(desk: Any) -> tuple[Any, PersistentVolumeClaim]:
+    """A controller, and a claim for which the storage is to be asked."""
+    body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
+    storage_class = await desk.api.create(StorageClass, body)
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "disk",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
+    metadata = {"name": "c", "annotations": annotations}
+    claim = await desk.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
+    controller = desk.make(ProvisioningController, plugins=desk.plugins())
+    controller._classes.accept(storage_class)
+    controller._claims.accept(claim)
+    return controller, claim
+
+
+async def only_volume(desk: Any) -> PersistentVolume:
+    (found,) = (await desk.api.list(PersistentVolume)).items
+    return found
+
+
+def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(desk: Desk):
+    async def scene(desk: Any):
+        controller, _ = await waiting_claim(desk)
+        desk.wire.unanswered(request("POST", "persistentvolumes"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile("claim:default/c")
+        claim = await desk.api.get(PersistentVolumeClaim, "c", "default")
+        assert BEGUN in claim.metadata.finalizers
+        controller._volumes.accept(await only_volume(desk))
+        await controller.reconcile("claim:default/c")
+        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    desk(scene)
+
+
+def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_volume(desk: Desk):
+    """So it is reclaimed as any other: else nobody would know of it."""
+
+    async def scene(desk: Any):
+        controller, claim = await waiting_claim(desk)
+        desk.wire.lose(request("POST", "persistentvolumes"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile("claim:default/c")
+        assert len(desk.array.disks) == 1
+        await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
+        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        await controller.reconcile("claim:default/c")
+        assert {(await only_volume(desk)).name} == desk.array.disks
+        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    desk(scene)
+
+
+def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothing(desk: Desk):
+    async def scene(desk: Any):
+        controller, claim = await waiting_claim(desk)
+        bad = await desk.api.get(StorageClass, "disk")
+        controller._classes._objects["disk"] = msgspec.structs.replace(bad, parameters={"bad": "yes"})
+        with pytest.raises(InvalidSpec):
+            await controller.reconcile("claim:default/c")
+        await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
+        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        with pytest.raises(InvalidSpec):
+            await controller.reconcile("claim:default/c")
+        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    desk(scene)
+
+
+def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
+    async def scene(desk: Any):
+        controller, claim = await waiting_claim(desk)
+        await controller.reconcile("claim:default/c")
+        await desk.api.delete(PersistentVolume, (await only_volume(desk)).name)
+        await desk.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default", uid=claim.uid)
+        await desk.api.delete(PersistentVolumeClaim, "c", "default")
+        pv = await only_volume(desk)
+        patch = {"metadata": {"finalizers": [each for each in pv.metadata.finalizers if "protection" not in each]}}
+        await desk.api.patch(PersistentVolume, pv.name, patch)
+        released = {"status": {"phase": "Released"}}
+        controller._volumes.accept(await desk.api.patch(PersistentVolume, pv.name, released, subresource="status"))
+        await controller.reconcile(f"volume:{pv.name}")
+        assert desk.array.disks == set()
+        assert await desk.api.find(PersistentVolume, pv.name) is None
 
     desk(scene)

@@ -168,6 +168,8 @@ class AttacherController(Controller):
         before = requests.times(record, DETACH_REQUESTED_AT)
         if validity_s:
             stamp = {DETACH_REQUESTED_AT: requests.begun(before, self.now(), validity_s)}
+            if attaches := requests.times(record, ATTACH_REQUESTED_AT):
+                stamp[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self.now()))
             record = self._accept(await self.client.revise(record, {"metadata": {"annotations": stamp}}))
         try:
             with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
@@ -179,6 +181,7 @@ class AttacherController(Controller):
         left = requests.outstanding_for([*_unanswered_attaches(record), *before], self.now(), validity_s)
         if left:  # the storage says "detached", and may still carry out what was asked of it earlier
             self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left)
+            await self._withdraw(record, DETACH_REQUESTED_AT)  # this one was answered: nobody has to wait for it
             self.queue.add_after(record.name, left)
             return
         self._count(plugin, "volume_detach", record.metadata.deletion_timestamp)
@@ -220,7 +223,7 @@ class AttacherController(Controller):
     # --- writing
 
     async def _withdraw(self, record: VolumeAttachment, annotation: str) -> None:
-        """The latest request was refused, or not sent: it is not outstanding."""
+        """The latest request was answered, or not sent: it is not outstanding."""
         rest = requests.refused(requests.times(record, annotation))
         try:
             patch = {"metadata": {"annotations": {annotation: rest}}}

@@ -22,7 +22,12 @@ def times(record: VolumeAttachment, annotation: str) -> tuple[str, ...]:
 
 def begun(sent: Iterable[str], now: datetime, validity_s: float) -> str:
     """The annotation before one more request: those that may still be under way, and this one."""
-    return ",".join([*still_valid(sent, now, validity_s), format_micro_time(now)])
+    return ",".join([*not_later(still_valid(sent, now, validity_s), now), format_micro_time(now)])
+
+
+def not_later(sent: Iterable[str], now: datetime) -> list[str]:
+    """No request was sent later than now: a clock that was ahead and is right again must not keep one valid."""
+    return [each if parse_time(each) <= now else format_micro_time(now) for each in sent]
 
 
 def refused(sent: tuple[str, ...]) -> str | None:

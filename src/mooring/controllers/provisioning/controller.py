@@ -12,7 +12,17 @@ from typing import Any, cast
 import msgspec
 
 from mooring.controllers.provisioning.content import content_of
-from mooring.controllers.provisioning.decide import is_to_be_deleted, is_to_be_recycled, volume_name, wants_volume
+from mooring.controllers.provisioning.decide import (
+    BEGUN,
+    MADE,
+    Claim,
+    decide_claim,
+    is_to_be_deleted,
+    is_to_be_let_go,
+    is_to_be_recycled,
+    volume_name,
+    wants_volume,
+)
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -20,7 +30,7 @@ from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.errors import InvalidSpec, StorageRefused
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
 from mooring.volumes.matching import SELECTED_NODE, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
@@ -60,18 +70,48 @@ class ProvisioningController(Controller):
         if kind == "claim":
             claim = self._claims.get(name)
             if claim is not None:
-                storage_class = self._classes.get(claim.spec.storage_class_name or "")
-                if storage_class is not None and wants_volume(claim, storage_class, self._ours):
-                    await self._provision(claim, storage_class)
+                await self._reconcile_claim(claim)
         elif (pv := self._volumes.get(name)) is not None:
             if is_to_be_deleted(pv, self._ours):
                 await self._reclaimer.delete(pv)
             elif is_to_be_recycled(pv):
                 await self._reclaimer.recycle(pv)
+            elif is_to_be_let_go(pv):
+                await self._reclaimer.let_go(pv)
+
+    async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
+        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        made = self._volumes.get(volume_name(claim)) is not None
+        match decide_claim(claim, storage_class, self._ours, made=made):
+            case Claim.PROVISION:
+                assert storage_class is not None
+                await self._provision(await self._begin(claim), storage_class)
+            case Claim.DONE:
+                await self._end(claim)
+            case Claim.NOTHING:
+                return
+
+    async def _begin(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Before the storage is asked: from now on the claim does not go without a look at the storage."""
+        if BEGUN in claim.metadata.finalizers:
+            return claim
+        return await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
+
+    async def _end(self, claim: PersistentVolumeClaim) -> None:
+        await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
+
+    async def _set_finalizers(self, claim: PersistentVolumeClaim, finalizers: list[str]) -> PersistentVolumeClaim:
+        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}})
+        if not (answer.deleting and not finalizers):  # else it is gone by this write
+            self._claims.accept(answer)
+        return answer
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
-        if self._volumes.get(volume_name(claim)) is not None:
-            return  # made already; the binder has yet to see it
+        made = await self._make(claim, storage_class)
+        await self._create(claim, made)
+        await self._end(claim)
+
+    async def _make(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
         try:
             plugin = self._plugins.find_provisionable_plugin_by_name(storage_class.provisioner)
             if storage_class.mount_options and not plugin.supports_mount_option():
@@ -87,13 +127,14 @@ class ProvisioningController(Controller):
                 content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
                 selected_node=await self._selected_node(claim),
             )
-            made = await plugin.new_provisioner(options).provision()
+            return await plugin.new_provisioner(options).provision()
         except KubeError:
             raise
         except Exception as error:
+            if isinstance(error, (StorageRefused, InvalidSpec)) and not wants_volume(claim, storage_class, self._ours):
+                await self._end(claim)  # certainly nothing was made, and nobody wants it any more
             self.recorder.once(claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}"))
             raise
-        await self._create(claim, made)
 
     async def _selected_node(self, claim: PersistentVolumeClaim) -> Node | None:
         name = claim.metadata.annotations.get(SELECTED_NODE)
@@ -102,6 +143,8 @@ class ProvisioningController(Controller):
     async def _create(self, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
         body = cast("dict[str, Any]", msgspec.to_builtins(made))
         body["spec"]["claimRef"] = claim_reference(claim)
+        if made.spec.persistent_volume_reclaim_policy == "Delete":
+            body["metadata"]["finalizers"] = [*body["metadata"].get("finalizers", ()), MADE]
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
         except AlreadyExists:

@@ -1,11 +1,14 @@
 """Which claims want a volume to be made, and which volumes are to be deleted. Pure.
 
-The hand-over is upstream's: the binder writes the provisioner's name on a claim; whoever has that name acts.
+The hand-over is upstream's: the binder writes the provisioner's name on a claim; whoever has that name acts. Two
+finalizers keep disks from being forgotten: BEGUN on the claim before the storage is asked, until the PersistentVolume
+exists (kubernetes-csi/external-provisioner#486); MADE on the PersistentVolume until the disk is gone (KEP-2644).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
+from enum import Enum
 
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.volumes.matching import (
@@ -15,6 +18,11 @@ from mooring.volumes.matching import (
     STORAGE_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
 )
+
+BEGUN = "mooring.dev/provisioning"
+"""Finalizer of a claim for which the storage was, or is about to be, asked to make a volume."""
+MADE = "mooring.dev/provisioned"
+"""Finalizer of a PersistentVolume whose disk is to be deleted with it."""
 
 
 def wants_volume(
@@ -28,6 +36,32 @@ def wants_volume(
         return False
     delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     return storage_class.provisioner in provisioners and (not delayed or SELECTED_NODE in annotations)
+
+
+class Claim(Enum):
+    """What is to be done about a claim."""
+
+    NOTHING = "Nothing"
+    PROVISION = "Provision"
+    DONE = "Done"  # its volume exists: nothing is begun any more
+
+
+def decide_claim(
+    claim: PersistentVolumeClaim, storage_class: StorageClass | None, provisioners: Container[str], *, made: bool
+) -> Claim:
+    """What has begun is brought to its end whatever becomes of the claim: then its volume is one to be reclaimed."""
+    begun = BEGUN in claim.metadata.finalizers
+    if made:
+        return Claim.DONE if begun else Claim.NOTHING
+    if storage_class is not None and (begun or wants_volume(claim, storage_class, provisioners)):
+        return Claim.PROVISION
+    return Claim.NOTHING
+
+
+def is_to_be_let_go(pv: PersistentVolume) -> bool:
+    """Somebody has deleted the volume, and its policy is not Delete any more: its disk stays."""
+    kept = pv.spec.persistent_volume_reclaim_policy != "Delete"
+    return pv.deleting and MADE in pv.metadata.finalizers and kept
 
 
 def is_to_be_deleted(pv: PersistentVolume, provisioners: Container[str]) -> bool:

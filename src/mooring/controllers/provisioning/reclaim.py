@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mooring.controllers.provisioning.decide import MADE
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.events import EventType, Recorder
@@ -43,8 +44,20 @@ class Reclaimer:
     async def delete(self, pv: PersistentVolume) -> None:
         """From the storage first, then from the API."""
         if await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
-            await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
+            pv = await self.let_go(pv)
+            if pv.metadata.finalizers or not pv.deleting:  # else it went with its last finalizer
+                await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
             self._log.info("Deleted", volume=pv.name)
+
+    async def let_go(self, pv: PersistentVolume) -> PersistentVolume:
+        """The PersistentVolume may go: its disk is gone, or is to stay."""
+        if MADE not in pv.metadata.finalizers:
+            return pv
+        rest = [each for each in pv.metadata.finalizers if each != MADE]
+        answer = await self._client.revise(pv, {"metadata": {"finalizers": rest or None}})
+        if rest or not answer.deleting:
+            self._volumes.accept(answer)
+        return answer
 
     async def recycle(self, pv: PersistentVolume) -> None:
         """Its content goes, then it is nobody's: another claim can have it."""
