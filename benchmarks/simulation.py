@@ -11,22 +11,20 @@ from __future__ import annotations
 import os
 import sys
 
-from mooring.simulation.campaign import campaign
+from mooring.simulation import search
 from mooring.simulation.scenario import Scenario
 
 
 def main() -> None:
     """Plays the seeds from 0 on."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    summary = campaign(range(seeds), Scenario())
+    summary = search.random(range(seeds), Scenario()).run()
     print(
         f"{summary.runs} seeds on {os.cpu_count()} processors in {summary.seconds:.1f} s: "
         f"{summary.per_second:.1f} seeds/s, {summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
     )
-    print(
-        f"a seed: {summary.busy / summary.runs * 1000:.0f} ms of a processor, {summary.steps // summary.runs} callbacks, "
-        f"{summary.requests // summary.runs} requests; {len(summary.failed)} seeds with violations"
-    )
+    each = f"{summary.busy / summary.runs * 1000:.0f} ms of a processor, {summary.steps // summary.runs} callbacks"
+    print(f"a seed: {each}, {summary.requests // summary.runs} requests; {len(summary.failed)} with violations")
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import click
 from mooring.cli.output import fail
 
 if TYPE_CHECKING:
-    from mooring.simulation.campaign import Summary
     from mooring.simulation.run import Outcome
+    from mooring.simulation.summary import Summary
 
 SHOWN = 3
 """How many violations of a seed are printed."""
+SAME = "came out as the forerunner"
 
 
 @click.command()
@@ -29,6 +30,10 @@ SHOWN = 3
 @click.option("--mutants", is_flag=True, help="Put known bugs back in, one after the other, and tell which are found.")
 @click.option("--mutant", "only", help="Hunt these mutants only: B01,B02a,...")
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each mutant is hunted.")
+@click.option("--systematic", is_flag=True, help="Each single fault at each point of a short story, one by one.")
+@click.option("--exhaustive", is_flag=True, help="All runs that differ from a plain one in at most DEPTH things.")
+@click.option("--depth", default=1, show_default=True, type=click.IntRange(1, 3), help="For --exhaustive.")
+@click.option("--resume", type=click.Path(path_type=Path), help="A directory that keeps how far this has come.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def simulate(
     file: Path | None,
@@ -41,6 +46,10 @@ def simulate(
     mutants: bool,
     only: str | None,
     rounds: int,
+    systematic: bool,
+    exhaustive: bool,
+    depth: int,
+    resume: Path | None,
     output: str,
 ) -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
@@ -50,11 +59,13 @@ def simulate(
     """
     import msgspec
 
-    from mooring.simulation.campaign import campaign
+    from mooring.simulation import search
+    from mooring.simulation.ledger import Ledger, LedgerError
     from mooring.simulation.run import play
     from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
     from mooring.simulation.shrink import keep
     from mooring.simulation.stored import read
+    from mooring.simulation.systematic import Unfit
 
     try:
         scenario = read_scenario(file) if file is not None else Scenario()
@@ -67,9 +78,18 @@ def simulate(
         outcome = stored.play(lines=traced) if stored else play(seed, scenario, lines=True)
         _one(outcome, output)
         sys.exit(0 if outcome.ok else 1)
+    try:
+        mode = search.exhaustive(depth) if exhaustive else search.systematic() if systematic else None
+        mode = mode or search.random(range(seed, seed + seeds), scenario)
+        ledger = Ledger(resume, mode.what) if resume is not None else None
+    except (Unfit, LedgerError) as error:
+        fail(str(error))
+    if mode.told and output == "text":
+        click.echo(mode.told)
     hidden = output == "json" or not sys.stderr.isatty()
-    with click.progressbar(length=seeds, label="seeds", file=sys.stderr, hidden=hidden) as bar:
-        summary = campaign(range(seed, seed + seeds), scenario, workers=workers, progress=bar.update)
+    with click.progressbar(length=mode.size, label=mode.unit, file=sys.stderr, hidden=hidden) as bar:
+        summary = mode.run(workers=workers, progress=bar.update, ledger=ledger)
+    scenario = mode.scenario
     if store is not None:
         for path, run in keep(store, scenario, summary.failed):
             click.echo(f"{path}: {run.events} events, {run.violations[0]}", err=True)
@@ -78,7 +98,7 @@ def simulate(
             outcome.choices = {}
         click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
     else:
-        _sum_up(summary)
+        _sum_up(summary, mode.unit)
     sys.exit(1 if summary.failed else 0)
 
 
@@ -127,16 +147,18 @@ def _violations(outcome: Outcome) -> None:
         click.echo(f"  {violation}")
 
 
-def _sum_up(summary: Summary) -> None:
+def _sum_up(summary: Summary, unit: str) -> None:
     for outcome in summary.failed:
         _violations(outcome)
     hours, steps = summary.minutes / 60, summary.steps
     click.echo(
-        f"{summary.runs} seeds, {hours:.1f} simulated hours, {steps} steps, {summary.requests} requests "
-        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} seeds/s, "
+        f"{summary.runs} {unit}, {hours:.1f} simulated hours, {steps} steps, {summary.requests} requests "
+        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} {unit}/s, "
         f"{summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
     )
-    click.echo(click.style(f"{len(summary.failed)} seeds with violations", fg="red" if summary.failed else "green"))
+    if same := summary.counts.get(SAME):
+        click.echo(f"{same} came out as their forerunner did, and were not followed further")
+    click.echo(click.style(f"{len(summary.failed)} {unit} with violations", fg="red" if summary.failed else "green"))
 
 
 COMMANDS = (simulate,)

@@ -1,6 +1,7 @@
-"""Plays many seeds, on all processors, and sums up what came of them.
+"""Plays many runs, on all processors, and sums up what came of them.
 
-Each processor has one worker, a fresh process that warms up once and stays.
+Each processor has one worker, a fresh process that warms up once and stays. A campaign whose progress is kept
+(`ledger`) goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -9,43 +10,125 @@ import gc
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
+from itertools import islice
 from multiprocessing import get_context
+from typing import TypeVar
 
 import msgspec
 
-from mooring.simulation.run import Outcome, play
+from mooring.simulation.ledger import Ledger
+from mooring.simulation.plan import Plan
+from mooring.simulation.run import play
 from mooring.simulation.scenario import Scenario
+from mooring.simulation.summary import Summary
 
 BATCH = 16
+"""So many runs are one piece of work."""
 WARM_UP = Scenario(nodes=1, sets={"warm": 1}, minutes=1, faults=0, actions=0)
 
 
-class Summary(msgspec.Struct):
-    """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
+class Job(msgspec.Struct, frozen=True):
+    """A run to be played: its seed, and a plan or choices other than the seed's own."""
 
-    `seconds` is real time, `busy` the time of processors.
-    """
+    seed: int
+    plan: Plan | None = None
+    choices: dict[int, int] | None = None
 
-    runs: int = 0
-    failed: list[Outcome] = []
-    minutes: float = 0.0
-    seconds: float = 0.0
-    busy: float = 0.0
-    steps: int = 0
-    requests: int = 0
-    counts: dict[str, int] = {}
 
-    @property
-    def hours_per_cpu_hour(self) -> float:
-        """Simulated hours for each hour of a processor."""
-        return self.minutes * 60 / self.busy if self.busy else 0.0
+Batch = list[Job]
+T = TypeVar("T")
 
-    @property
-    def per_second(self) -> float:
-        """Runs for each second of real time."""
-        return self.runs / self.seconds if self.seconds else 0.0
+
+def seeds_in_batches(seeds: range) -> Iterator[Batch]:
+    """The runs of these seeds, as they are."""
+    return in_batches(Job(seed) for seed in seeds)
+
+
+def in_batches(members: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    """Pieces of work of that size."""
+    left = iter(members)
+    while batch := [*islice(left, size)]:
+        yield batch
+
+
+def play_batch(batch: Batch, scenario: Scenario) -> Summary:
+    """What came of these runs."""
+    summary = Summary()
+    counts: Counter[str] = Counter()
+    for job in batch:
+        outcome = play(job.seed, scenario, plan=job.plan, choices=job.choices)
+        outcome.choices = job.choices
+        gc.collect()
+        summary.runs += 1
+        summary.minutes += outcome.minutes
+        summary.steps += outcome.steps
+        summary.requests += outcome.requests
+        counts.update(outcome.counts)
+        counts.update(f"plan {step.what}" for step in outcome.plan)
+        if not outcome.ok:
+            summary.failed.append(outcome)
+    summary.counts = dict(counts)
+    return summary
+
+
+def campaign(
+    batches: Iterable[list[T]],
+    scenario: Scenario,
+    *,
+    work: Callable[[list[T], Scenario], Summary],
+    workers: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+    ledger: Ledger | None = None,
+) -> Summary:
+    """Does the `work` of all batches but those that the ledger knows; `progress` is told of how many more members."""
+    summary, began = ledger.so_far() if ledger else Summary(), time.perf_counter()
+    before = summary.seconds
+
+    def left() -> Iterator[tuple[int, list[T]]]:
+        for number, batch in enumerate(batches):
+            if ledger is None or not ledger.done(number):
+                yield number, batch
+            else:
+                progress(len(batch))
+
+    for number, size, part in _played(left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1):
+        summary.add(part)
+        summary.seconds = before + time.perf_counter() - began
+        if ledger is not None:
+            ledger.note(number, summary)
+        progress(size)
+    if ledger is not None:
+        ledger.write()
+    return summary
+
+
+def _timed(work: Callable[[list[T], Scenario], Summary], scenario: Scenario, batch: list[T]) -> Summary:
+    began = time.process_time()
+    summary = work(batch, scenario)
+    summary.busy = time.process_time() - began
+    return summary
+
+
+def _played(
+    batches: Iterator[tuple[int, list[T]]], work: Callable[[list[T]], Summary], workers: int
+) -> Iterator[tuple[int, int, Summary]]:
+    """The number of each batch, its size, and what came of it."""
+    if workers == 1:
+        yield from ((number, len(batch), work(batch)) for number, batch in batches)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_warm_up) as pool:
+        pending: dict[Future[Summary], tuple[int, int]] = {}
+        while True:
+            for number, batch in islice(batches, workers * 2 - len(pending)):
+                pending[pool.submit(work, batch)] = (number, len(batch))
+            if not pending:
+                return
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield *pending.pop(future), future.result()
 
 
 def _warm_up() -> None:
@@ -53,59 +136,3 @@ def _warm_up() -> None:
     play(0, WARM_UP)
     gc.collect()
     gc.freeze()
-
-
-def _play_batch(seeds: list[int], scenario: Scenario) -> tuple[list[Outcome], float]:
-    """The outcomes, and the seconds of a processor that they took."""
-    before = _busy()
-    outcomes: list[Outcome] = []
-    for seed in seeds:
-        outcome = play(seed, scenario)
-        outcome.choices = outcome.choices if outcome.violations else {}
-        outcomes.append(outcome)
-        gc.collect()
-    return outcomes, _busy() - before
-
-
-def _busy() -> float:
-    times = os.times()
-    return sum(times[:4])
-
-
-def campaign(
-    seeds: range, scenario: Scenario, *, workers: int | None = None, progress: Callable[[int], None] = lambda done: None
-) -> Summary:
-    """Plays the seeds; `progress` is told how many more are done."""
-    began, summary = time.perf_counter(), Summary()
-    counts: Counter[str] = Counter()
-    for outcomes, busy in _played(seeds, scenario, workers or os.cpu_count() or 1):
-        summary.busy += busy
-        for outcome in outcomes:
-            summary.runs += 1
-            summary.minutes += outcome.minutes
-            summary.steps += outcome.steps
-            summary.requests += outcome.requests
-            counts.update(outcome.counts)
-            counts.update(f"plan {step.what}" for step in outcome.plan)
-            if not outcome.ok:
-                summary.failed.append(outcome)
-        progress(len(outcomes))
-    summary.counts = dict(sorted(counts.items()))
-    summary.failed.sort(key=lambda outcome: outcome.seed)
-    summary.seconds = time.perf_counter() - began
-    return summary
-
-
-def _played(seeds: range, scenario: Scenario, workers: int) -> Iterator[tuple[list[Outcome], float]]:
-    if workers == 1 or len(seeds) == 1:
-        yield from (_play_batch(batch, scenario) for batch in _batches(seeds, 1))
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_warm_up) as pool:
-        size = max(min(len(seeds) // (workers * 4), BATCH), 1)
-        work = [pool.submit(_play_batch, batch, scenario) for batch in _batches(seeds, size)]
-        for done in as_completed(work):
-            yield done.result()
-
-
-def _batches(seeds: range, size: int) -> Iterator[list[int]]:
-    return (list(seeds[first : first + size]) for first in range(0, len(seeds), size))

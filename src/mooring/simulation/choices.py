@@ -39,10 +39,11 @@ class Replayed:
     """Repeats choices. Where none is given, or one does not fit: first come, first served, as asyncio itself does."""
 
     def __init__(self, choices: Mapping[int, int]) -> None:
-        self._choices = choices
-        self._number = -1
+        self.choices = choices
+        self.number = -1
+        """Of the choice that was made last."""
 
     def __call__(self, ready: int) -> int:
-        self._number += 1
-        choice = self._choices.get(self._number, 0)
+        self.number += 1
+        choice = self.choices.get(self.number, 0)
         return choice if choice < ready else 0

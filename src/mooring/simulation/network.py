@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
+
+import msgspec
 
 from mooring.apiserver import message
 from mooring.kube.errors import Unreachable
@@ -23,12 +25,34 @@ from mooring.simulation.loop import Actor
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 LATEST_S = 90.0
 """How late a late request may be."""
+VERSIONS = 1000
+"""Of so many versions it is known when they came."""
+PATIENCE_S = 2.0
+"""How long a request is waited for that is lost at a point."""
+REPLICA_LAG_S = 20.0
+"""By how much the replica lags that a stale list comes from, and a late event."""
 
 
 class Serves(Protocol):
     """What the network needs of an API server."""
 
     async def handle(self, request: message.Request) -> message.Response: ...
+
+
+class Tap(Protocol):
+    """Decides what happens at single points of a link (`points`): each answer is a kind of fault, or nothing."""
+
+    def request(self, request: Request) -> str:
+        """At each request."""
+        ...
+
+    def event(self, piece: bytes) -> str:
+        """At each piece of a watch."""
+        ...
+
+    def list(self, path: str) -> str:
+        """At each watch that begins with a list."""
+        ...
 
 
 @dataclass
@@ -42,6 +66,7 @@ class Weather:
     late: float = 0.0
     repeated: float = 0.0
     watch_lag: float = 0.0
+    replica_lag: float = 0.0
 
     @property
     def rough(self) -> bool:
@@ -59,6 +84,7 @@ class Network:
         self.requests = 0
         self.context: Context = copy_context()
         self._open: dict[asyncio.Future[Response], None] = {}
+        self._versions: deque[tuple[float, int]] = deque(maxlen=VERSIONS)
         self._feeds: dict[Feed, Link] = {}
 
     def serve(self, server: Serves, host: Actor) -> None:
@@ -75,10 +101,24 @@ class Network:
         for feed in list(self._feeds):
             feed.end("the stream broke")
 
-    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> None:
+    def committed(self, version: int) -> None:
+        """The store has a new version."""
+        self._versions.append((asyncio.get_running_loop().time(), version))
+
+    def version_before(self, seconds: float) -> int:
+        """The store's version so many seconds ago, as far as is known."""
+        moment = asyncio.get_running_loop().time() - seconds
+        return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
+
+    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], struck: str = "") -> None:
         """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
         self.requests += 1
         self._open[reply] = None
+        if struck in ("request-lost", "reply-lost"):
+            self._later(PATIENCE_S, _fail, reply, "no answer")
+            if struck == "reply-lost":
+                self._later(0.001, self._arrive, link, request, None)
+            return
         weather, chance = link.weather, link.random
         delay = chance.random() * 0.002
         if weather.requests_cut:
@@ -133,6 +173,8 @@ class Network:
         feed = Feed(self, link) if request.stream and reply is not None else None
         sink = feed.take if feed is not None else None
         asked = message.Request(request.method, request.path, request.query, headers, request.body, sink=sink)
+        if feed is not None and (lag := link.lag_of(request)):
+            asked = await self._of_replica(server, asked, feed, lag)
         answer = await server.handle(asked)
         if reply is None or reply.done() or link.weather.replies_cut:
             stream: Any = answer.stream
@@ -151,6 +193,21 @@ class Network:
         feed.begin(answer.stream)
         reply.set_result(Response(answer.status, answer.headers, b"", feed))
 
+    async def _of_replica(self, server: Serves, asked: message.Request, feed: Feed, lag: float) -> message.Request:
+        """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list is as
+        of some time ago, and what came after it is told so much later."""
+        version = self.version_before(lag)
+        about = [pair for pair in asked.query if pair[0].endswith("Selector")]
+        exact = [("resourceVersion", str(version)), ("resourceVersionMatch", "Exact")]
+        answer = await server.handle(replace(asked, query=[*about, *exact], sink=None))
+        if answer.status != 200:
+            return asked
+        feed.lag = lag
+        for line in _initial_events(answer.body, version):
+            feed.take(line)
+        rest = [pair for pair in asked.query if pair[0] not in ("sendInitialEvents", "resourceVersionMatch")]
+        return replace(asked, query=[*rest, ("resourceVersion", str(version))])
+
     def cut(self, link: Link) -> None:
         """Breaks the streams of a link."""
         for feed in [feed for feed, its in self._feeds.items() if its is link]:
@@ -168,8 +225,21 @@ def _fail(reply: asyncio.Future[Response], why: str) -> None:
         reply.set_exception(Unreachable(why))
 
 
+def _initial_events(body: bytes, version: int) -> Iterator[bytes]:
+    """A list as the beginning of a watch."""
+    listed = msgspec.json.decode(body, type=_List)
+    yield from (b'{"type":"ADDED","object":%b}\n' % bytes(item) for item in listed.items)
+    meta = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    yield msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": meta}}) + b"\n"
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
 class Link:
-    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part."""
+    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part. `tap`
+    decides what happens at single points."""
 
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
         self.name, self.random = name, random
@@ -177,12 +247,22 @@ class Link:
         self.weather = Weather()
         self.on_request: Callable[[Request], None] = lambda request: None
         self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
+        self.tap: Tap | None = None
         self._network = network
+
+    def lag_of(self, request: Request) -> float:
+        """By how much the cache lags from which a list is answered that begins a watch."""
+        if ("sendInitialEvents", "true") not in request.query:
+            return 0.0
+        stale = self.tap is not None and self.tap.list(request.path) == "list-stale"
+        return REPLICA_LAG_S if stale else self.weather.replica_lag
 
     async def send(self, request: Request) -> Response:
         reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self.on_request(request)
-        self._network.carry(self, request, reply)
+        struck = self.tap.request(request) if self.tap is not None and not request.stream else ""
+        if struck != "crash-before":
+            self._network.carry(self, request, reply, struck)
         try:
             answer = await reply
             self.on_answer(request, answer)
@@ -218,6 +298,7 @@ class Feed:
         self._waiter: asyncio.Future[None] | None = None
         self._why: str | None = None
         self._over = False
+        self.lag = 0.0
         self._way: deque[tuple[float, bytes | None]] = deque()  # when it arrives, and what; None: the end
         self._pump: asyncio.Task[None] | None = None
 
@@ -244,12 +325,21 @@ class Feed:
 
     def _send(self, piece: bytes | None) -> None:
         now, lag = asyncio.get_running_loop().time(), self._link.weather.watch_lag
-        due = max(now + self._link.random.random() * lag if lag else now, self._way[-1][0] if self._way else now)
+        struck = self._link.tap.event(piece) if self._link.tap is not None and piece else ""
+        if struck == "event-dropped":
+            self.end("the stream broke")
+            return
+        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if struck == "event-late" else self._lag()
+        due = max(now + late, self._way[-1][0] if self._way else now)
         self._way.append((due, piece))
         if due > now:
             asyncio.get_running_loop().call_at(due, self._arrive, context=self._network.context)
         else:
             self._arrive()
+
+    def _lag(self) -> float:
+        """Of the replica that this comes from; the list itself does not wait."""
+        return self.lag if self._pump is not None else 0.0
 
     def _arrive(self) -> None:
         now = asyncio.get_running_loop().time()

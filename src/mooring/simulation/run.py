@@ -22,6 +22,7 @@ from mooring.simulation.invariants import Checks, Violation
 from mooring.simulation.liveness import Quiet, complaints
 from mooring.simulation.loop import Deadlock, Escape, Livelock, SimulationLoop, end
 from mooring.simulation.plan import Plan, make_plan
+from mooring.simulation.points import Point, Points, without_points
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.seal import sealed
 from mooring.simulation.trace import Trace
@@ -40,7 +41,7 @@ class Outcome(msgspec.Struct):
     violations: list[str]
     invariants: list[str]
     plan: Plan
-    choices: dict[int, int]
+    choices: dict[int, int] | None
     events: int
     steps: int
     requests: int
@@ -49,6 +50,7 @@ class Outcome(msgspec.Struct):
     counts: dict[str, int]
     guarded: dict[str, int]
     lines: list[str] = []
+    points: list[Point] = []
 
     @property
     def ok(self) -> bool:
@@ -60,14 +62,16 @@ def play(
     scenario: Scenario,
     *,
     plan: Plan | None = None,
-    choices: Mapping[int, int] | None = None,
+    choices: Mapping[int, int] | Replayed | None = None,
     lines: bool = False,
+    noted: bool = False,
 ) -> Outcome:
     """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first come,
-    first served). `lines` keeps the text of the trace.
+    first served). `lines` keeps the text of the trace, `noted` the points that were passed.
     """
     plan = make_plan(seed, scenario) if plan is None else plan
-    choose = Seeded(stream(seed, "scheduler")) if choices is None else Replayed(choices)
+    choose = Seeded(stream(seed, "scheduler")) if choices is None else choices
+    choose = choose if callable(choose) else Replayed(choose)
     began = time.perf_counter()
     loop = SimulationLoop(choose)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
@@ -84,7 +88,7 @@ def play(
         violations=[str(each) for each in seen.violations],
         invariants=list(dict.fromkeys(each.invariant for each in seen.violations)),
         plan=plan,
-        choices=choose.taken if isinstance(choose, Seeded) else dict(choices or {}),
+        choices=choose.taken if isinstance(choose, Seeded) else dict(choose.choices),
         events=seen.trace.number,
         steps=loop.steps,
         requests=seen.world.network.requests if seen.world else 0,
@@ -93,6 +97,7 @@ def play(
         counts=dict(sorted(seen.trace.counts.items())),
         guarded=seen.checks.guarded() if seen.checks else {},
         lines=[event.line() for event in seen.trace.events] if lines else [],
+        points=seen.points.passed if noted and seen.points else [],
     )
 
 
@@ -102,6 +107,7 @@ class _Seen:
     def __init__(self) -> None:
         self.trace: Trace | None = None
         self.world: World | None = None
+        self.points: Points | None = None
         self.checks: Checks | None = None
         self.violations: list[Violation] = []
 
@@ -125,13 +131,13 @@ def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
 
 async def _story(root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen) -> None:
     world = World(root, seed, scenario)
-    seen.world, seen.trace = world, world.trace
+    seen.world, seen.trace, seen.points = world, world.trace, Points(world, plan)
     checks = seen.checks = Checks(world.trace)
     seen.violations = checks.violations
     quiet, acting = Quiet(world), Acting(world)
     await world.start()
     await acting.users.create_workloads()
-    world.user.start(acting.play(plan))
+    world.user.start(acting.play(without_points(plan)))
     await _until(scenario.heal_s)
     await acting.heal()
     await _until(scenario.end_s)

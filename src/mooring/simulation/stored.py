@@ -46,7 +46,7 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def stored(scenario: Scenario, outcome: Outcome) -> Stored:
     """A run as it was."""
-    return Stored(outcome.seed, scenario, outcome.plan, dict(outcome.choices), outcome.digest, list(outcome.violations))
+    return Stored(outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations))
 
 
 def write(directory: Path, run: Stored) -> Path:

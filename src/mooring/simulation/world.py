@@ -211,6 +211,7 @@ class World:
         self.log.crash()
 
     def _stored(self, record: Record) -> None:
+        self.network.committed(record.version)
         name = f"{record.namespace}/{record.name}" if record.namespace else record.name
         self.trace(
             "store",
