@@ -336,6 +336,23 @@ def test_waiting_for_an_attach_is_told_after_two_minutes_and_not_before(play: Pl
     play(story)
 
 
+def test_whenever_the_wait_began_it_is_told_once_in_two_minutes(play: Play) -> None:
+    """A timer that by rounding is due a moment before its time must not fire again and again at that moment."""
+
+    async def story(world: Any) -> None:
+        await world.start()
+        for number in range(40):
+            await asyncio.sleep(number / 7 + 1 / 3)
+            await world.create_disk_pod(f"web-{number}", disk=f"d{number}")
+        for _ in range(3):
+            begun = len(await world.events())
+            await asyncio.sleep(123)
+            told = [reason for reason, _ in (await world.events())[begun:] if reason == "FailedMount"]
+            assert len(told) <= 40
+
+    play(story)
+
+
 def test_a_restarted_agent_registers_with_what_is_mounted_and_disturbs_nothing(play: Play) -> None:
     async def story(world: Any) -> None:
         await started(world)
