@@ -12,6 +12,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.handshake import Handshake
+from mooring.controllers.attachdetach.state import Policy, Terms
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, ObjectMeta, PersistentVolume, VolumeAttachment
@@ -47,6 +48,10 @@ class Leader:
         """From now on its caches are late, for ever."""
         for task in self._tasks:
             task.cancel()
+
+    def terms(self, stage: Stage, **policy: Any) -> Terms:
+        """Under a policy, now, with storage that revokes."""
+        return Terms(Policy(**{"force_detach_after": 0.0, **policy}), stage.now(), True)
 
     def record(self, disk: str = "d1", node: str = "n0") -> VolumeAttachment:
         found = self.records.get(volume_attachment_name(DISK, disk, node))
@@ -122,10 +127,21 @@ class Stage:
         spec = VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=f"pv-{disk}")))
         holder = await self.api.get(Node, node)
         record = await leader.handshake.attach(f"{DISK}/{disk}", holder, spec)
-        status = {"attached": True, "attachmentMetadata": {"devicePath": f"/dev/{disk}"}}
-        done = await self.api.patch(VolumeAttachment, record.name, {"status": status}, subresource="status")
+        done = await self.fulfilled(record, disk)
         await asyncio.sleep(0.1)
         return done
+
+    async def fulfilled(self, record: VolumeAttachment, disk: str = "d1") -> VolumeAttachment:
+        """As the attacher writes it."""
+        status = {"attached": True, "attachmentMetadata": {"devicePath": f"/dev/{disk}"}}
+        return await self.api.patch(VolumeAttachment, record.name, {"status": status}, subresource="status")
+
+    async def persistent_volume(self, disk: str = "d1") -> None:
+        """That of the disk, if it does not exist yet."""
+        source = {"flexVolume": {"driver": DISK, "options": {"disk": disk}}}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+        if await self.api.find(PersistentVolume, f"pv-{disk}") is None:
+            await self.api.create(PersistentVolume, {"metadata": {"name": f"pv-{disk}"}, "spec": spec})
 
     async def find(self, disk: str = "d1", node: str = "n0") -> VolumeAttachment | None:
         return await self.api.find(VolumeAttachment, volume_attachment_name(DISK, disk, node))
