@@ -189,6 +189,12 @@ def controller(
     type=click.Path(path_type=Path, exists=True),
     help="What the API server shows when it asks this node for logs. Default: nobody is answered.",
 )
+@switch(
+    "--enable-controller-attach-detach",
+    "The attach/detach controller attaches this node's volumes. With `false` the agent attaches and detaches plugin "
+    "volumes itself; that cannot be changed while the node has any.",
+    default=True,
+)
 @click.option("--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often.")
 @PLUGIN_SETTING
 @LOG_LEVEL
@@ -202,6 +208,7 @@ def agent(
     hide: tuple[Path, ...],
     pod_network: str,
     endpoint_token_file: Path | None,
+    enable_controller_attach_detach: bool,
     lease_duration: float,
     plugin_settings: tuple[str, ...],
     log_level: str,
@@ -215,6 +222,7 @@ def agent(
     from mooring.kube.client import Client
     from mooring.kube.times import wall_clock
     from mooring.node.options import AgentOptions
+    from mooring.node.registration import AttachingKindChanged
     from mooring.node.run import run_agent
     from mooring.node.standalone import NoServer
 
@@ -230,6 +238,7 @@ def agent(
         root_dir=root_dir.absolute(),
         boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         manifests_dir=manifests.absolute() if manifests else None,
+        enable_controller_attach_detach=enable_controller_attach_detach,
         standalone=standalone,
         images_dir=images.absolute() if images else None,
         masked_dirs=tuple(path.absolute() for path in hide),
@@ -238,7 +247,10 @@ def agent(
         lease_duration_s=lease_duration,
         plugin_settings=parse_settings(plugin_settings),
     )
-    asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
+    try:
+        asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
+    except AttachingKindChanged as error:
+        fail(str(error))
 
 
 COMMANDS = (apiserver, controller, agent)

@@ -91,6 +91,7 @@ class Agent:
             report=self._recorder.event,
             pod_changed=self._pod_changed,
             content=self._content,
+            attaches=not options.enable_controller_attach_detach,
         )
         self._registration = Registration(
             client,

@@ -19,6 +19,8 @@ class AgentOptions:
     """Names this boot of the machine; another after each start of the (possibly simulated) machine."""
     manifests_dir: Path | None = None
     """Where the manifests of static pods are."""
+    enable_controller_attach_detach: bool = True
+    """The attach/detach controller attaches this node's volumes; else the agent does, as kubelets once did."""
     standalone: bool = False
     """There is no API server: only static pods run, with volumes of this machine."""
     images_dir: Path | None = None

@@ -44,6 +44,10 @@ CREATE_AGAIN_S = 0.05
 log = structlog.get_logger("node-agent")
 
 
+class AttachingKindChanged(Exception):
+    """The agent was started with another --enable-controller-attach-detach while volumes are attached."""
+
+
 def capacity() -> dict[str, str]:
     """What this machine has for pods, by resource."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
@@ -59,7 +63,7 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
         "metadata": {
             "name": options.name,
             "labels": {**labels, **options.labels},
-            "annotations": {CONTROLLER_MANAGED: "true"},
+            "annotations": {CONTROLLER_MANAGED: "true"} if options.enable_controller_attach_detach else {},
         },
         "status": {
             "capacity": capacity(),
@@ -227,10 +231,26 @@ class Registration:
         if base is None:
             return await self._client.create(Node, body)
         if base.uid != self.uid:  # not our creation, or another agent's before us
+            self._refuse_change(base, volumes)
             metadata = node_body(self._options)["metadata"]
+            if not self._options.enable_controller_attach_detach:
+                metadata["annotations"] = {CONTROLLER_MANAGED: None}
             base = await self._client.revise(base, {"metadata": metadata}, any_version=True)
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
+
+    def _refuse_change(self, node: Node, volumes: tuple[str, ...]) -> None:
+        """Who attaches this node's volumes must not change while it has any. Raises AttachingKindChanged."""
+        by_controller = CONTROLLER_MANAGED in node.metadata.annotations
+        wanted = self._options.enable_controller_attach_detach
+        listed = [entry.name for entry in node.status.volumes_attached]
+        held = sorted({*volumes, *node.status.volumes_in_use, *listed})
+        if by_controller != wanted and held:
+            whose = "the attach/detach controller" if by_controller else "its node agent"
+            raise AttachingKindChanged(
+                f"node {node.name} has volumes that {whose} attached ({', '.join(held)}): drain it before the node "
+                f"agent is started with --enable-controller-attach-detach={str(wanted).lower()}"
+            )
 
     def _body(self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]) -> dict[str, Any]:
         body = node_body(self._options)

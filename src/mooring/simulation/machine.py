@@ -169,6 +169,7 @@ class Machine:
         self.array = array
         self.runtime = PlayedRuntime(array, name)
         self.boots = 0
+        self.controller_attaches = True
         self.lease_duration_s, self.status_period_s, self.watch_s = 8.0, 60.0, 300.0
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
@@ -180,6 +181,7 @@ class Machine:
             boot_id=f"boot-{self.boots}",
             lease_duration_s=self.lease_duration_s,
             status_period_s=self.status_period_s,
+            enable_controller_attach_detach=self.controller_attaches,
         )
         mounts = self._root / "plugins" / escape_plugin_name(DISK) / "mounts"
         return Agent(

@@ -63,7 +63,8 @@ Report = Callable[[Pod, EventType, str, str], None]
 
 
 class VolumeManager:
-    """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed."""
+    """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed. `attaches`: this node
+    attaches and detaches its volumes itself, and waits for no controller."""
 
     def __init__(
         self,
@@ -76,8 +77,10 @@ class VolumeManager:
         report: Report,
         pod_changed: Callable[[str], None],
         content: ContentWatches,
+        attaches: bool = False,
     ) -> None:
         self._client = client
+        self._attaches = attaches
         self._node_name = node_name
         self._root = root
         self._plugins = plugins
@@ -204,7 +207,8 @@ class VolumeManager:
         before, after = _reported(old), _reported(new)
         unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
         for unique_name, volume in self._volumes.items():
-            if (volume.busy or volume.record.device is not None) and (unreported or unique_name not in after):
+            held = (volume.busy or volume.record.device is not None) and not self._attaches
+            if held and (unreported or unique_name not in after):
                 volume.unverified = True
             if unreported or (unique_name in before) != (unique_name in after):
                 self._queue.add(unique_name)
@@ -281,7 +285,7 @@ class VolumeManager:
             case Action.TEAR_DOWN:
                 await self._tear_down(volume, step.pods)
             case Action.UNMOUNT_DEVICE:
-                await self._operations.unmount_device(volume)
+                await self._operations.unmount_device(volume, self._node_name)
         return True
 
     async def _mount(self, volume: WantedVolume, step: Step) -> None:
@@ -343,6 +347,8 @@ class VolumeManager:
     async def _permission(self, volume: WantedVolume) -> handshake.Permission | None:
         if not volume.record.attachable:
             return None
+        if self._attaches:
+            return await self._operations.attach(volume, self._node_name, self._publisher.uid)
         return await handshake.look(self._client, self._node_name, self._publisher.uid, volume.record.unique_name)
 
     async def _verify(self, volume: WantedVolume) -> None:
@@ -360,7 +366,7 @@ class VolumeManager:
             self._queue.add_after(volume.record.unique_name, LOOK_AGAIN_S)
 
     def _listed(self, volume: WantedVolume) -> bool:
-        return volume.record.unique_name in _reported(self._publisher.node)
+        return self._attaches or volume.record.unique_name in _reported(self._publisher.node)
 
     # --- telling
 

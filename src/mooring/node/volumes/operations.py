@@ -17,8 +17,9 @@ from mooring.node.volumes.handshake import NotAttachedYet, Permission
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
 from mooring.node.volumes.resizing import grow_file_system
 from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.attachment_lock import needs_lock
 from mooring.volumes.errors import InvalidSpec, VolumeError
-from mooring.volumes.exclusivity import is_one_pod_only
+from mooring.volumes.exclusivity import is_exclusive, is_one_pod_only
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
     BlockVolumePlugin,
@@ -26,6 +27,7 @@ from mooring.volumes.interfaces import (
     Mounter,
     VolumePlugin,
 )
+from mooring.volumes.names import split_volume_name
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -99,15 +101,43 @@ class Operations:
         volume.device = Presence.PRESENT
         log.info("device set up", volume=volume.record.unique_name, device=device)
 
-    async def unmount_device(self, volume: WantedVolume) -> None:
-        """Unmounts the device, when nothing else shows it any more."""
+    async def attach(self, volume: WantedVolume, node_name: str, node_uid: str) -> Permission:
+        """Attaches the volume to this node, where no controller does it. It is written down first. Raises InvalidSpec
+        where only the controller's lock would keep a second node from it."""
+        spec = next(want.spec for want in volume.wants.values())
+        plugin = self._plugins.find_attachable_plugin_by_spec(spec)
+        assert plugin is not None
+        capabilities = plugin.capabilities(spec)
+        if needs_lock(capabilities, exclusive=is_exclusive(spec, capabilities)):
+            raise InvalidSpec(
+                f"the storage of volume {spec.name} does not refuse a second node, and this node agent attaches for "
+                f"itself: use a node whose volumes the attach/detach controller attaches"
+            )
+        self._save(volume, attached_here=True)
+        volume.device = Presence.UNCERTAIN if volume.device is Presence.ABSENT else volume.device
+        device_path = await plugin.new_attacher().attach(spec, node_name)
+        log.info("attached by this node", volume=volume.record.unique_name, device=device_path)
+        return Permission(device_path, "", node_uid)
+
+    async def unmount_device(self, volume: WantedVolume, node_name: str) -> None:
+        """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it."""
         device = volume.record.device
-        assert device is not None
-        if not volume.record.block:
+        if device is not None and not volume.record.block:
             await self._unmount_device(volume, device)
         self._save(volume, device=None)
+        if volume.record.attached_here:
+            await self._detach(volume, node_name)
         volume.device, volume.stale = Presence.ABSENT, False
-        log.info("device released", volume=volume.record.unique_name, path=device.mount_path)
+        log.info("device released", volume=volume.record.unique_name, path=device.mount_path if device else "")
+
+    async def _detach(self, volume: WantedVolume, node_name: str) -> None:
+        plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
+        if plugin is None:
+            raise VolumeError(f"volume plugin {volume.record.plugin} cannot detach volumes any more")
+        name = split_volume_name(volume.record.unique_name)[1]
+        await plugin.new_detacher().detach(name, node_name)
+        self._save(volume, attached_here=False)
+        log.info("detached by this node", volume=volume.record.unique_name)
 
     async def _unmount_device(self, volume: WantedVolume, device: DeviceRecord) -> None:
         plugin = self._device_plugin(volume)

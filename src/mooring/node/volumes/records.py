@@ -47,6 +47,8 @@ class VolumeRecord(msgspec.Struct, frozen=True):
     plugin: str
     attachable: bool = False
     has_device: bool = False
+    attached_here: bool = False
+    """This agent has attached it, or was about to, and must detach it: no controller does."""
     block: bool = False
     """Pods get the raw device; nothing of it is mounted."""
     device: DeviceRecord | None = None
@@ -54,7 +56,7 @@ class VolumeRecord(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        return self.device is None and not self.pods
+        return self.device is None and not self.pods and not self.attached_here
 
 
 class Records:

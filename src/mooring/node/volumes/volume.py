@@ -54,10 +54,10 @@ class WantedVolume:
 
         return cls(
             record,
-            device=presence(record.device.mount_path) if record.device else Presence.ABSENT,
+            device=presence(record.device.mount_path) if record.device else _only_attached(record),
             pods={uid: presence(pod.path) for uid, pod in record.pods.items()},
             adopted=set(record.pods),
-            unverified=record.device is not None and record.attachable,
+            unverified=record.device is not None and record.attachable and not record.attached_here,
         )
 
     @property
@@ -113,3 +113,8 @@ class WantedVolume:
             mounted |= dict.fromkeys(want.names, self.record.pods[pod_uid].path)
         else:
             waiting |= dict.fromkeys(want.names, want.problem)
+
+
+def _only_attached(record: VolumeRecord) -> Presence:
+    """A device that this agent has attached, and not mounted: there is something to let go of."""
+    return Presence.UNCERTAIN if record.attached_here else Presence.ABSENT
