@@ -17,6 +17,7 @@ from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, Statef
 from mooring.simulation.array import DISK, Array
 from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
 from mooring.simulation.plugins import MakePlugins, array_plugins
+from mooring.simulation.scenario import Scenario
 from mooring.simulation.wire import Wire, admin, wired
 from mooring.volumes.out_of_service import TAINT
 
@@ -34,7 +35,7 @@ class Process:
             make_plugins=world.make_plugins,
             now=world.now,
             random=lambda name: Random(f"{name} {seed}"),
-            grace_period=GRACE_S,
+            scenario=Scenario(grace_period_s=GRACE_S),
         )
         self.tasks = [asyncio.create_task(each.run()) for each in self.controllers]
 

@@ -14,7 +14,8 @@ from mooring.cli.main import cli
 from mooring.simulation import stored
 from mooring.simulation.array import Array
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
+from mooring.simulation.scenario import Scenario
+from mooring.simulation.scenario_file import ScenarioError, read_scenario
 
 SHORT = Scenario(minutes=12, faults=10)
 SEEDS = range(300) if os.environ.get("MOORING_SOAK") else range(3)

@@ -62,7 +62,8 @@ def simulate(
     from mooring.simulation import search
     from mooring.simulation.ledger import Ledger, LedgerError
     from mooring.simulation.run import play
-    from mooring.simulation.scenario import Scenario, ScenarioError, read_scenario
+    from mooring.simulation.scenario import Scenario
+    from mooring.simulation.scenario_file import ScenarioError, read_scenario
     from mooring.simulation.shrink import keep
     from mooring.simulation.stored import read
     from mooring.simulation.systematic import Unfit

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.simulation.log import SYNC_S
 from mooring.simulation.loop import Actor
 from mooring.simulation.plan import ACTIONS, Plan, Step
 from mooring.simulation.users import Users, rival
@@ -53,6 +54,7 @@ class Acting:
         array.quota = None
         array.denies.clear()
         array.mount_failure.clear()
+        world.log.sync_s = SYNC_S
         if world.network.server is None:
             world.server.start()
         for part in world.parts():
@@ -171,6 +173,12 @@ class Acting:
         self.world.kill_server()
         await asyncio.sleep(step.value)
         self.world.server.start()
+
+    async def _cut_store(self, step: Step) -> None:
+        log = self.world.log
+        log.sync_s = step.value
+        await asyncio.sleep(step.value)
+        log.sync_s = SYNC_S
 
     async def _cut(self, step: Step) -> None:
         await self._weather(step, lambda part: part.link.cut())

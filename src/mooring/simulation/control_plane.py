@@ -7,8 +7,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from mooring.controllers.attachdetach.controller import AttachDetachController
-from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
+from mooring.controllers.attachdetach.state import Policy as AttachDetachPolicy
+from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.ephemeral.controller import EphemeralController
@@ -22,6 +23,7 @@ from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.simulation.plugins import MakePlugins
+from mooring.simulation.scenario import Scenario
 from mooring.volumes.host import ControllerVolumeHost
 
 ATTACHING = ("attachdetach", "attacher")
@@ -42,6 +44,8 @@ BY_NAME: dict[str, type[Any]] = {
     "scheduling": SchedulingController,
     "statefulset": StatefulSetController,
 }
+VERIFY_S = 120.0
+"""How often what is attached is verified: less often than usual, as little ever comes of it."""
 ONLY_FOR = {"replicaset": "shared", "deployment": "shared", "ephemeral": "ephemeral"}
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning")
@@ -54,16 +58,20 @@ def make_controllers(
     make_plugins: MakePlugins,
     now: Callable[[], datetime],
     random: Callable[[str], Random],
-    grace_period: float,
+    scenario: Scenario,
 ) -> list[Controller]:
-    """These controllers; `random` gives each, by its name, its own chance. `grace_period` is nodelifecycle's."""
+    """These controllers, with the policies of the scenario; `random` gives each, by its name, its own chance."""
+    policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
+    options: dict[str, dict[str, Any]] = {
+        "attachdetach": {"options": AttachDetachOptions(policy)},
+        "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
+        "nodelifecycle": {"grace_period": scenario.grace_period_s},
+    }
 
     def make(name: str) -> Controller:
-        given: dict[str, Any] = {"now": now, "random": random(name)}
+        given: dict[str, Any] = {"now": now, "random": random(name)} | options.get(name, {})
         if name in WITH_PLUGINS:
             given["plugins"] = make_plugins(ControllerVolumeHost(now))
-        if name == "nodelifecycle":
-            given["grace_period"] = grace_period
         made: Controller = BY_NAME[name](client, **given)
         return made
 

@@ -11,11 +11,14 @@ from random import Random
 
 from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
 
+SYNC_S = 0.0005
+"""How long an fsync takes."""
+
 
 class VolatileLog:
     """`sync_s` is how long an fsync takes, in seconds. `journal` is told of each record that is durable."""
 
-    def __init__(self, random: Random, *, journal: Callable[[Record], None], sync_s: float = 0.0005) -> None:
+    def __init__(self, random: Random, *, journal: Callable[[Record], None], sync_s: float = SYNC_S) -> None:
         self._random = random
         self._journal = journal
         self._disk = MemoryLog()

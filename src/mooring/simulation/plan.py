@@ -8,26 +8,11 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
 from mooring.simulation.choices import stream
-from mooring.simulation.scenario import Scenario
+from mooring.simulation.scenario import Scenario, Step
 
 PROCESSES = ("attaching", "placing", "watching")
 ARRAY = ("array",)
-
-
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """At `at` (seconds) `what` begins on a part; it lasts `value` seconds, or `value` says how much of it."""
-
-    at: float
-    what: str
-    on: str
-    value: float = 0.0
-    how: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.at:8.1f} s  {self.what} {self.on}" + (f" {self.value:.1f}" if self.value else "")
 
 
 Plan = tuple[Step, ...]
@@ -42,6 +27,7 @@ FAULTS: dict[str, str] = {
     "replace-machine": "node",  # off, its Node deleted, on again as another
     "wrong-taint": "node",  # an operator declares a machine out of service that runs
     "kill-server": "server",
+    "cut-store": "server",  # it does not reach its disk
     "cut": "part",
     "cut-requests": "part",
     "cut-replies": "part",
@@ -80,7 +66,7 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
     kinds = [kind for kind in FAULTS if not scenario.only or kind in scenario.only]
     faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
     actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)]
-    return tuple(sorted([*faults, *actions], key=lambda step: step.at))
+    return tuple(sorted([*faults, *actions, *scenario.steps], key=lambda step: step.at))
 
 
 def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:
@@ -91,6 +77,14 @@ def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) ->
 
 def _about(chance: Random, number: int) -> int:
     return chance.randint(number // 2, number * 3 // 2)
+
+
+def _struck(scenario: Scenario, kind: str) -> list[str]:
+    """Whom a fault may strike."""
+    groups = {"nodes": scenario.node_names, "controllers": [*PROCESSES]}
+    wanted = {part for each in scenario.on for part in groups.get(each, [each])}
+    targets = _targets(scenario, kind)
+    return [each for each in targets if each in wanted] or targets if wanted else targets
 
 
 def _targets(scenario: Scenario, kind: str) -> list[str]:
@@ -111,7 +105,7 @@ def _longest(scenario: Scenario) -> float:
 
 
 def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
-    on = chance.choice(_targets(scenario, FAULTS[what]))
+    on = chance.choice(_struck(scenario, FAULTS[what]))
     short = chance.choice((0.5, 3.0, 20.0))
     longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
     value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from mooring.simulation.acting import Acting
+from mooring.simulation.availability import Availability, Gap
 from mooring.simulation.choices import Replayed, Seeded, stream
 from mooring.simulation.invariants import Checks, Violation
 from mooring.simulation.liveness import Quiet, complaints
@@ -51,6 +52,7 @@ class Outcome(msgspec.Struct):
     guarded: dict[str, int]
     lines: list[str] = []
     points: list[Point] = []
+    gaps: list[Gap] = []
 
     @property
     def ok(self) -> bool:
@@ -65,9 +67,11 @@ def play(
     choices: Mapping[int, int] | Replayed | None = None,
     lines: bool = False,
     noted: bool = False,
+    observe: Callable[[Trace], object] = id,
 ) -> Outcome:
     """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first come,
-    first served). `lines` keeps the text of the trace, `noted` the points that were passed.
+    first served). `lines` keeps the text of the trace, `noted` the points that were passed; `observe` is given the
+    trace before anything has happened.
     """
     plan = make_plan(seed, scenario) if plan is None else plan
     choose = Seeded(stream(seed, "scheduler")) if choices is None else choices
@@ -78,7 +82,7 @@ def play(
     seen = _Seen()
     try:
         with _quiet(), sealed():
-            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen))
+            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen, observe))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     assert seen.trace is not None
@@ -96,6 +100,7 @@ def play(
         seconds=time.perf_counter() - began,
         counts=dict(sorted(seen.trace.counts.items())),
         guarded=seen.checks.guarded() if seen.checks else {},
+        gaps=seen.availability.end(loop.time()) if seen.availability else [],
         lines=[event.line() for event in seen.trace.events] if lines else [],
         points=seen.points.passed if noted and seen.points else [],
     )
@@ -109,6 +114,7 @@ class _Seen:
         self.world: World | None = None
         self.points: Points | None = None
         self.checks: Checks | None = None
+        self.availability: Availability | None = None
         self.violations: list[Violation] = []
 
 
@@ -129,9 +135,13 @@ def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
             gc.enable()
 
 
-async def _story(root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen) -> None:
+async def _story(
+    root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen, observe: Callable[[Trace], object]
+) -> None:
     world = World(root, seed, scenario)
     seen.world, seen.trace, seen.points = world, world.trace, Points(world, plan)
+    seen.availability = Availability(world.trace, scenario.sets)
+    observe(world.trace)
     checks = seen.checks = Checks(world.trace)
     seen.violations = checks.violations
     quiet, acting = Quiet(world), Acting(world)

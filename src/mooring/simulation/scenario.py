@@ -6,6 +6,13 @@ minutes: 30                  # simulated; faults strike in the first two thirds,
 faults: 8                    # on average
 actions: 8                   # of users, on average
 only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (see docs/safety.md)
+on: [nodes]                  # whom faults strike: nodes, controllers, or single parts (n0, attaching); default: all
+steps:                       # what happens beside that, always at the same time
+  - {at: 300, what: power-off, on: n0, value: 240}
+grace_period_s: 40           # a node that is silent for so long is Unknown
+evict_after_s: 30            # and its pods are evicted after so long
+force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
+node_deletion_confirms_death: false
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
 storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither)
 workloads: {web: shared}     # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
@@ -13,14 +20,20 @@ workloads: {web: shared}     # what a set is, if not a StatefulSet with a disk f
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-import yaml
 
 
-class ScenarioError(Exception):
-    """The scenario's file does not say what it should."""
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """At `at` (seconds) `what` begins on a part; it lasts `value` seconds, or `value` says how much of it."""
+
+    at: float
+    what: str
+    on: str
+    value: float = 0.0
+    how: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.at:8.1f} s  {self.what} {self.on}" + (f" {self.value:.1f}" if self.value else "")
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +49,11 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: dict[str, str] = {}
     storage: str = "array"
     grace_period_s: float = 40.0
+    on: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    evict_after_s: int = 30
+    force_detach_after_s: float = 360.0
+    node_deletion_confirms_death: bool = False
 
     @property
     def node_names(self) -> list[str]:
@@ -49,11 +67,3 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def heal_s(self) -> float:
         """From then on there are no faults."""
         return self.end_s * 2 / 3
-
-
-def read_scenario(path: Path) -> Scenario:
-    """Raises `ScenarioError`, naming the file and what is wrong."""
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text()) or {}, Scenario)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ScenarioError(f"{path}: {error}") from None

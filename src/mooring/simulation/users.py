@@ -36,7 +36,7 @@ class Users:
             if kind == "static":
                 for disk in static_disks(name, replicas):
                     self.world.array.create(disk)
-            await self._create(bodies(kind, name, replicas))
+            await self._create(bodies(kind, name, replicas, self.world.scenario.evict_after_s))
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
@@ -84,7 +84,8 @@ class Users:
         if owner is not Pod:
             await self.world.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
             await asyncio.sleep(AGAIN_S)
-            wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
+            scenario = self.world.scenario
+            wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
             await self._create([each for each in wanted if each[0] is owner])
 
     # --- claims and volumes

@@ -17,13 +17,22 @@ CLASS = "disk"
 STATIC_CLASS = "made-by-hand"
 MOST = 3
 """No workload is scaled to more than this."""
+EVICT_AFTER_S = 30
 ENDS = "end"
 """A container with this command ends by itself; any other runs until it is told to end."""
 
 
-def bodies(kind: str, name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
-    """What is created for a workload: kind, body and namespace of each, in order."""
-    return KINDS[kind](name, replicas)
+def bodies(
+    kind: str, name: str, replicas: int, evict_after_s: int = EVICT_AFTER_S
+) -> list[tuple[type[Object], Body, str]]:
+    """What is created for a workload: kind, body and namespace of each, in order. Its pods are evicted from a node that
+    has not answered for so long."""
+    made = KINDS[kind](name, replicas)
+    for _, body, _ in made:
+        spec = body.get("spec", {})
+        for toleration in spec.get("template", {}).get("spec", spec).get("tolerations", ()):
+            toleration["tolerationSeconds"] = evict_after_s
+    return made
 
 
 def volume_body(name: str, claim: str | None = None) -> Body:
@@ -112,7 +121,12 @@ def _claim(name: str, storage_class: str) -> Body:
 def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
     """A pod that is evicted soon from a node that does not answer. `claims`: volume -> claim."""
     tolerations = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+        {
+            "key": f"node.kubernetes.io/{key}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": EVICT_AFTER_S,
+        }
         for key in ("unreachable", "not-ready")
     ]
     mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in claims]

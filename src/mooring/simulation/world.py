@@ -161,7 +161,7 @@ class World:
                 make_plugins=array_plugins(self.array),
                 now=part.actor.now,
                 random=lambda each: stream(self.seed, f"{each} {part.life}"),
-                grace_period=self.scenario.grace_period_s,
+                scenario=self.scenario,
             )
             async with asyncio.TaskGroup() as group:
                 for each in controllers:

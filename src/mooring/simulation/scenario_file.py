@@ -1,0 +1,60 @@
+"""Reads a scenario from a file, and says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from mooring.simulation.plan import ACTIONS, FAULTS, PROCESSES
+from mooring.simulation.scenario import Scenario
+from mooring.simulation.storage import KINDS as STORAGES
+from mooring.simulation.workloads import KINDS as WORKLOADS
+
+NOT_YET = {
+    "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until somebody declares it "
+    "dead, or until force_detach_after_s has passed and the storage can cut it off"
+}
+"""Fields that a scenario may have one day."""
+
+
+class ScenarioError(Exception):
+    """The scenario's file does not say what it should."""
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Raises `ScenarioError`, naming the file and what is wrong."""
+    try:
+        said: Any = yaml.safe_load(path.read_text()) or {}
+        for field in NOT_YET.keys() & said:
+            raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
+        scenario = msgspec.convert(said, Scenario)
+    except (OSError, TypeError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    for wrong in _wrong(scenario):
+        raise ScenarioError(f"{path}: {wrong}")
+    return scenario
+
+
+def _wrong(scenario: Scenario) -> Iterator[str]:
+    parts = [*scenario.node_names, *PROCESSES]
+    yield from _unknown("only", scenario.only, FAULTS)
+    yield from _unknown("on", scenario.on, ["nodes", "controllers", *parts])
+    yield from _unknown("weights", scenario.weights, [*FAULTS, *ACTIONS])
+    yield from _unknown("workloads", scenario.workloads, scenario.sets)
+    yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
+    yield from _unknown("storage", [scenario.storage], STORAGES)
+    yield from _unknown("steps", [step.what for step in scenario.steps], [*FAULTS, *ACTIONS])
+    places = [*parts, *scenario.sets, "server", "array", "api"]
+    yield from _unknown("steps", [step.on for step in scenario.steps], places)
+    for step in scenario.steps:
+        if step.at >= scenario.heal_s:
+            yield f"steps: {step.what} at {step.at:g} s: from {scenario.heal_s:g} s on everything is healed"
+
+
+def _unknown(field: str, said: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    there = list(known)
+    yield from (f"{field}: there is no {each}; there are {', '.join(there)}" for each in said if each not in there)
