@@ -88,6 +88,15 @@ def volume_of(record: VolumeAttachment) -> str:
     return attachable_volume_name(plugin, name) if plugin and name else ""
 
 
+def is_about(record: VolumeAttachment, unique_name: str) -> bool:
+    """Whether a VolumeAttachment is about the volume: it says so, or its name does."""
+    said = volume_of(record)
+    if said:
+        return said == unique_name
+    plugin, name = split_volume_name(unique_name)
+    return plugin == CSI_PLUGIN and volume_attachment_name(plugin, name, record.spec.node_name) == record.name
+
+
 def volume_attachment_name(plugin: str, volume_name: str, node: str) -> str:
     """The name of the one VolumeAttachment of this volume and node."""
     if plugin == CSI_PLUGIN:

@@ -22,10 +22,10 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.volumes import claims
+from mooring.volumes.attachability import Attachability
 from mooring.volumes.errors import VolumeError
-from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.names import attachable_volume_name, volume_of
+from mooring.volumes.names import is_about
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -64,18 +64,14 @@ class Snapshot:
         volume = next(each for each in pod.spec.volumes if each.name == volume_name)
         return claims.volume_spec(pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.volumes.get)
 
+    @cached_property
+    def attachability(self) -> Attachability:
+        """Which volumes are attached, and what their storage promises."""
+        return Attachability(self.plugins, self.drivers.get)
+
     def unique_name(self, spec: VolumeSpec) -> str:
         """The unique name of a volume that is attached, else ""."""
-        try:
-            plugin = self.plugins.find_attachable_plugin_by_spec(spec)
-            return attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec)) if plugin else ""
-        except VolumeError:
-            return ""
-
-    def several_nodes(self, spec: VolumeSpec) -> bool:
-        """Whether several nodes may have the volume at once."""
-        plugin = self.plugins.find_attachable_plugin_by_spec(spec)
-        return is_multi_attach_allowed(spec) if plugin is None else not is_exclusive(spec, plugin.capabilities(spec))
+        return self.attachability.attached_name(spec) or ""
 
     def users(self, volume: str) -> Iterator[Pod]:
         """Pods that use the volume of that unique name."""
@@ -91,8 +87,8 @@ class Snapshot:
                 continue
 
     def attachments_of(self, volume: str) -> list[VolumeAttachment]:
-        """The VolumeAttachments of the volume of that unique name."""
-        return [each for each in self.attachments.values() if volume_of(each) == volume]
+        """The VolumeAttachments of the volume of that unique name, whoever made them."""
+        return [each for each in self.attachments.values() if is_about(each, volume)]
 
     def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
         """Pods that name the claim and have not ended."""

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from mooring.controllers.attachdetach.decide import (
+from mooring.controllers.attachdetach.decide import decide
+from mooring.controllers.attachdetach.state import (
     Action,
     Attachment,
     Decision,
     NodeState,
+    Policy,
+    Terms,
     VolumeState,
-    decide,
     demands_of,
 )
 from mooring.kube.objects import PersistentVolume
 from mooring.kube.reason import Reason
+from mooring.volumes.attachment_lock import Lock, lock_of
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 from mooring.why.cause import Cause, about, fine
 from mooring.why.nodes import explain_node
 from mooring.why.snapshot import Snapshot
 
-_DOING = (Action.ATTACH, Action.REPORT, Action.RESTORE, Action.RESTAMP, Action.DETACH)
+_DOING = (Action.ATTACH, Action.GRANT, Action.REPORT, Action.RESTORE, Action.RESTAMP, Action.DETACH)
+_NEXT = {
+    "LockDamaged": "when no node uses the volume: kubectl annotate pv {name} mooring.dev/attached-to-",
+    "ClosedNode": "this ends by itself when the node's agent answers; after a restart of its machine at the latest",
+}
+"""What can be done about a block that is not a node's."""
 
 
 def explain_volume(pv: PersistentVolume, known: Snapshot) -> Cause:
@@ -83,15 +92,26 @@ def explain_attachments(spec: VolumeSpec, known: Snapshot, node: str = "") -> Ca
 def volume_state(volume: str, spec: VolumeSpec, known: Snapshot) -> VolumeState:
     """What the attach/detach controller would decide upon."""
     records = known.attachments_of(volume)
+    attachability = known.attachability
     demands = demands_of(known.users(volume))
     concerned = {demand.node for demand in demands} | {record.spec.node_name for record in records}
     return VolumeState(
         volume=volume,
-        several_nodes=known.several_nodes(spec),
+        several_nodes=attachability.several_nodes(spec),
         demands=demands,
         attachments=tuple(Attachment.of(record) for record in records),
         nodes={name: NodeState.of(known.nodes[name], volume) for name in concerned if name in known.nodes},
+        terms=Terms(Policy(), revokes=attachability.revokes(volume, spec)),
+        locked=attachability.needs_lock(spec),
+        lock=_lock(spec.persistent_volume),
     )
+
+
+def _lock(persistent_volume: PersistentVolume | None) -> Lock | None:
+    try:
+        return lock_of(persistent_volume)
+    except VolumeError:
+        return None
 
 
 def _stuck(spec: VolumeSpec, state: VolumeState, decision: Decision, known: Snapshot) -> Cause:
@@ -110,7 +130,8 @@ def _stuck(spec: VolumeSpec, state: VolumeState, decision: Decision, known: Snap
     if decision.action in _DOING:
         step = "this lasts moments; if not, see whether the attach/detach controller runs: mooring status"
         return Cause(subject, reason, next_step=step)
-    return Cause(subject, reason).because(_node(decision.node, known))
+    step = _NEXT.get(reason.code, "")
+    return Cause(subject, reason, next_step=step.format(name=spec.name)).because(_node(decision.node, known))
 
 
 def _subject(spec: VolumeSpec) -> str:

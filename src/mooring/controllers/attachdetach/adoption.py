@@ -18,8 +18,7 @@ from mooring.volumes.names import (
     ATTACHER,
     CSI_PLUGIN,
     attachable_volume_name,
-    split_volume_name,
-    volume_attachment_name,
+    is_about,
     volume_of,
 )
 from mooring.volumes.spec import VolumeSpec
@@ -69,7 +68,7 @@ class Adoption:
     def names(self, volume: str) -> list[str]:
         """The adopted VolumeAttachments of a volume, by name; those that nobody could tell before are looked at."""
         for record in list(self._unknown.values()):
-            if driver_of(volume) == record.spec.attacher and _is_named(record, volume):
+            if driver_of(volume) == record.spec.attacher and is_about(record, volume):
                 self._note(record, volume)
         return list(self._of_volume.get(volume, ()))
 
@@ -88,7 +87,7 @@ class Adoption:
             return named if named and driver_of(named) == attacher else ""
         node = node or self._get_node(record.spec.node_name)
         listed = _listed(node) if node is not None else ()
-        return next((name for name in listed if driver_of(name) == attacher and _is_named(record, name)), fallback)
+        return next((name for name in listed if driver_of(name) == attacher and is_about(record, name)), fallback)
 
     def _note(self, record: VolumeAttachment, volume: str) -> None:
         if is_unknown(volume):
@@ -110,8 +109,3 @@ class Adoption:
 
 def _listed(node: Node) -> list[str]:
     return [*node.status.volumes_in_use, *(entry.name for entry in node.status.volumes_attached)]
-
-
-def _is_named(record: VolumeAttachment, volume: str) -> bool:
-    plugin, name = split_volume_name(volume)
-    return plugin == CSI_PLUGIN and volume_attachment_name(plugin, name, record.spec.node_name) == record.name
