@@ -58,7 +58,7 @@ def gone(resource: str, name: str, body: dict[str, Any] | None = None) -> tuple[
 
 
 def pod_gone() -> tuple[str, dict[str, Any]]:
-    return gone("pods", "default/db-0", {"metadata": {"uid": "a"}})
+    return gone("pods", "default/db-0", {"metadata": {"uid": "a"}, "spec": {"nodeName": "n1"}})
 
 
 def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> tuple[str, dict[str, Any]]:

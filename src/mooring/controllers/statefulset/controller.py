@@ -57,6 +57,7 @@ class StatefulSetController(Controller):
         revision = await self._revision(stateful_set)
         pods = self._pods_of(stateful_set)
         await self._keep_or_give_up_claims(stateful_set, pods)
+        await self._make_missing_claims(stateful_set, pods)
         for step in decide(stateful_set, pods, revision, self.now()):
             self.log.info(step.act.value, set=key, ordinal=step.ordinal, reason=step.reason.message)
             await self._take(stateful_set, step, pods, revision)
@@ -145,6 +146,14 @@ class StatefulSetController(Controller):
         if kept is None or kept.name == revision:
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
+
+    async def _make_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
+        """A claim that was on its way out when its pod was made, as a late cache did not show, is gone by now: the pod
+        would wait for it for ever."""
+        for ordinal, pod in pods.items():
+            if pod.status.phase in ("", "Pending") and not pod.deleting and not stateful_set.deleting:
+                for body in claim_bodies(stateful_set, ordinal):
+                    await self._ensure_claim(stateful_set, body)
 
     async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> bool:
         """Whether the claim is there to stay. One that is being deleted is waited for: its end brings us back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.invariants.checker import Checker
+from mooring.simulation.invariants.statements import Removed
 from mooring.simulation.invariants.stored import CLAIMS, VOLUMES, stored
 from mooring.simulation.trace import Event, Trace
 
@@ -77,13 +78,15 @@ class KeptWhileClaimed(Checker):
 
 
 class ProtectedWhileUsed(Checker):
-    """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it."""
+    """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it. Processes
+    of pods that were removed by force do not count."""
 
     name = "S15"
 
     def listen(self, trace: Trace) -> None:
         self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
         self._bound: dict[str, str] = {}  # claim -> volume
+        self._removed = Removed(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
         trace.listen("store.written", self._written)
@@ -106,8 +109,9 @@ class ProtectedWhileUsed(Checker):
         if event.fields["resource"] == CLAIMS:
             volume = self._bound.pop(name, "")
             self.guarded += bool(volume)
-            if volume and self._users[volume]:
-                self.wrong(f"claim {name} is gone, and pod {min(self._users[volume])} runs with its volume", event)
+            users = sorted(uid for uid in self._users[volume] if uid not in self._removed)
+            if volume and users:
+                self.wrong(f"claim {name} is gone, and pod {users[0]} runs with its volume", event)
         elif event.fields["resource"] == VOLUMES:
             for claim in [claim for claim, volume in self._bound.items() if volume == name]:
                 self.wrong(f"{name} is gone, and claim {claim} is bound to it", event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.invariants.checker import Checker
-from mooring.simulation.invariants.statements import Statements
+from mooring.simulation.invariants.statements import Removed, Statements
 from mooring.simulation.invariants.stored import VOLUMES, Stored, stored
 from mooring.simulation.trace import Event, Trace
 from mooring.volumes.exclusivity import ONE_POD_MODE
@@ -21,17 +21,14 @@ class OneOfEachIdentity(Checker):
 
     def listen(self, trace: Trace) -> None:
         self._running: defaultdict[str, dict[str, str]] = defaultdict(dict)  # pod -> uid -> node
-        self._forced: set[str] = set()
-        self._dead = Statements(trace)
+        self._removed = Removed(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
-        trace.listen("plan.forced", lambda event: self._forced.add(event.fields["uid"]))
-        trace.listen("store.deleted", self._deleted)
 
     def _started(self, event: Event) -> None:
         pod, uid = event.fields["pod"], event.fields["uid"]
         self.guarded += pod in self._running
-        others = {each: node for each, node in self._running[pod].items() if each != uid and each not in self._forced}
+        others = {each: node for each, node in self._running[pod].items() if each != uid and each not in self._removed}
         self._running[pod][uid] = event.fields["node"]
         if others:
             where = ", ".join(f"{each} on {node}" for each, node in others.items())
@@ -39,14 +36,6 @@ class OneOfEachIdentity(Checker):
 
     def _ended(self, event: Event) -> None:
         self._running[event.fields["pod"]].pop(event.fields["uid"], None)
-
-    def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] != "pods":
-            return
-        name = event.fields["name"].rpartition("/")[2]
-        for uid, node in self._running.get(name, {}).items():
-            if node in self._dead and stored(event).metadata.uid == uid:
-                self._forced.add(uid)
 
 
 class TheOneMeant(Checker):
@@ -119,6 +108,7 @@ class OnePodOnly(Checker):
     def listen(self, trace: Trace) -> None:
         self._volumes: set[str] = set()
         self._users: defaultdict[str, set[str]] = defaultdict(set)
+        self._removed = Removed(trace)
         trace.listen("store.written", self._written)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
@@ -130,7 +120,7 @@ class OnePodOnly(Checker):
     def _started(self, event: Event) -> None:
         for disk in self._volumes.intersection(event.fields["disks"].split(",")):
             self.guarded += 1
-            others = self._users[disk] - {event.fields["uid"]}
+            others = {uid for uid in self._users[disk] if uid != event.fields["uid"] and uid not in self._removed}
             self._users[disk].add(event.fields["uid"])
             if others:
                 self.wrong(f"{disk} is used by pod {event.fields['pod']} and by another", event)

@@ -31,3 +31,21 @@ class Statements:
         tainted = any(taint.key == TAINT for taint in body.spec.taints)
         if not tainted or SEEN in body.metadata.annotations:
             self._said.discard(node)
+
+
+class Removed:
+    """The uids of pods whose objects went although something of them may still run: removed by a user's force, or while
+    an operator's word about their machine was in force."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._uids: set[str] = set()
+        self._dead = Statements(trace)
+        trace.listen("plan.forced", lambda event: self._uids.add(event.fields["uid"]))
+        trace.listen("store.deleted", self._deleted)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._uids
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "pods" and stored(event).spec.node_name in self._dead:
+            self._uids.add(stored(event).metadata.uid)
