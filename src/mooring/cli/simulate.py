@@ -34,6 +34,8 @@ SAME = "came out as the forerunner"
 @click.option("--exhaustive", is_flag=True, help="All runs that differ from a plain one in at most DEPTH things.")
 @click.option("--depth", default=1, show_default=True, type=click.IntRange(1, 3), help="For --exhaustive.")
 @click.option("--resume", type=click.Path(path_type=Path), help="A directory that keeps how far this has come.")
+@click.option("--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed.")
+@click.option("--svg", type=click.Path(path_type=Path), help="That timeline alone.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def simulate(
     file: Path | None,
@@ -50,6 +52,8 @@ def simulate(
     exhaustive: bool,
     depth: int,
     resume: Path | None,
+    html: Path | None,
+    svg: Path | None,
     output: str,
 ) -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
@@ -94,6 +98,11 @@ def simulate(
     if store is not None:
         for path, run in keep(store, scenario, summary.failed):
             click.echo(f"{path}: {run.events} events, {run.violations[0]}", err=True)
+    if html is not None or svg is not None:
+        from mooring.cli.simulation_report import write_report
+
+        title = f"mooring simulate {file.stem}" if file is not None else "mooring simulate"
+        write_report(summary, scenario, seed, title, html=html, svg=svg)
     if output == "json":
         for outcome in summary.failed:
             outcome.choices = {}
@@ -149,13 +158,17 @@ def _violations(outcome: Outcome) -> None:
 
 
 def _sum_up(summary: Summary, unit: str) -> None:
+    from mooring.simulation.report import rows
+
     for outcome in summary.failed:
         _violations(outcome)
-    hours, steps = summary.minutes / 60, summary.steps
+    told = [*rows(summary)]
+    width = max(len(name) for name, _ in told)
+    for name, figure in told:
+        click.echo(f"{name:<{width}}  {figure}")
     click.echo(
-        f"{summary.runs} {unit}, {hours:.1f} simulated hours, {steps} steps, {summary.requests} requests "
-        f"in {summary.seconds:.1f} s: {summary.per_second:.1f} {unit}/s, "
-        f"{summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
+        f"{summary.runs} runs, {summary.steps} callbacks, {summary.requests} requests in {summary.seconds:.1f} s: "
+        f"{summary.per_second:.1f} runs/s, {summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
     )
     if same := summary.counts.get(SAME):
         click.echo(f"{same} came out as their forerunner did, and were not followed further")

@@ -11,6 +11,14 @@ from mooring.cluster.observer import Lane
 WIDTH, LEFT, RIGHT, TOP = 1280, 150, 24, 118
 BAND, GAP, NODE_GAP = 26, 4, 26
 FONT = "font-family='ui-sans-serif, system-ui, Helvetica, Arial, sans-serif'"
+STYLE = """<style>
+.paper{fill:#ffffff}.ink{fill:#111827}.faint{fill:#6b7280}.band{fill:#f3f4f6}
+.grid{stroke:#e5e7eb}.line{stroke:#111827}.halo{stroke:#ffffff}
+@media (prefers-color-scheme: dark){
+.paper{fill:#111827}.ink{fill:#f3f4f6}.faint{fill:#9ca3af}.band{fill:#1f2937}
+.grid{stroke:#374151}.line{stroke:#d1d5db}.halo{stroke:#111827}}
+</style>"""
+"""What is not a state is drawn light or dark, as the viewer likes it."""
 
 FILLS = {
     "attaching": "#bfdbfe",
@@ -62,10 +70,11 @@ def render(lanes: Sequence[Lane], marks: Sequence[Mark], end: float, title: str)
     scale = (WIDTH - LEFT - RIGHT) / max(end, 1e-9)
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' {FONT}>",
+        STYLE,
         "<defs><pattern id='silent' width='6' height='6' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
         "<rect width='2' height='6' fill='#dc2626' fill-opacity='.75'/></pattern></defs>",
-        f"<rect width='{WIDTH}' height='{height}' fill='#ffffff'/>",
-        f"<text x='{LEFT}' y='30' font-size='19' font-weight='600' fill='#111827'>{escape(title)}</text>",
+        f"<rect width='{WIDTH}' height='{height}' class='paper'/>",
+        f"<text x='{LEFT}' y='30' font-size='19' font-weight='600' class='ink'>{escape(title)}</text>",
         *_axis(end, scale, bottom),
         *_marks(marks, scale, bottom),
         *(part for lane in lanes for part in _lane(lane, rows[lane.node], end, scale)),
@@ -78,7 +87,7 @@ def render(lanes: Sequence[Lane], marks: Sequence[Mark], end: float, title: str)
 
 def _lane(lane: Lane, top: int, end: float, scale: float) -> Iterator[str]:
     y = top if lane.kind == "reported" else top + BAND + GAP
-    yield f"<rect x='{LEFT}' y='{y}' width='{end * scale:.1f}' height='{BAND}' fill='#f3f4f6'/>"
+    yield f"<rect x='{LEFT}' y='{y}' width='{end * scale:.1f}' height='{BAND}' class='band'/>"
     for span in spans(lane, end):
         state, _, silent = span.state.partition("; ")
         if state == "node silent":
@@ -96,22 +105,23 @@ def _lane(lane: Lane, top: int, end: float, scale: float) -> Iterator[str]:
 
 def _names(node: str, top: int) -> Iterator[str]:
     middle = top + BAND + GAP // 2
-    yield f"<text x='16' y='{middle + 5}' font-size='15' font-weight='600' fill='#111827'>{escape(node)}</text>"
+    yield f"<text x='16' y='{middle + 5}' font-size='15' font-weight='600' class='ink'>{escape(node)}</text>"
     for kind, y in (("reported", top), ("true", top + BAND + GAP)):
         place = f"x='{LEFT - 10}' y='{y + 17}' text-anchor='end'"
-        yield f"<text {place} font-size='11' fill='#6b7280'>{kind}</text>"
+        yield f"<text {place} font-size='11' class='faint'>{kind}</text>"
 
 
 def _axis(end: float, scale: float, bottom: int) -> Iterator[str]:
     step = next(s for s in (1, 2, 5, 10, 20, 60, 120, 600, 3600) if end / s <= 16)
     for second in range(0, int(end) + 1, step):
         x = LEFT + second * scale
-        yield f"<line x1='{x:.1f}' y1='{TOP - 8}' x2='{x:.1f}' y2='{bottom - 14}' stroke='#e5e7eb'/>"
-        yield f"<text x='{x:.1f}' y='{bottom + 4}' font-size='11' fill='#6b7280' text-anchor='middle'>{second} s</text>"
+        yield f"<line x1='{x:.1f}' y1='{TOP - 8}' x2='{x:.1f}' y2='{bottom - 14}' class='grid'/>"
+        yield f"<text x='{x:.1f}' y='{bottom + 4}' font-size='11' class='faint' text-anchor='middle'>{second} s</text>"
 
 
 def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
     """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them."""
+    halo = "stroke-width='4' paint-order='stroke'"
     ends = [0.0] * 4
     labels: list[str] = []
     for mark in sorted(marks):
@@ -120,10 +130,9 @@ def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
         ends[level] = x + 6.8 * len(mark.label) + 12
         y = TOP - 14 - level * 15
         line = f"x1='{x:.1f}' y1='{y - 9}' x2='{x:.1f}' y2='{bottom - 14}'"
-        yield f"<line {line} stroke='#111827' stroke-dasharray='2 3'/>"
-        halo = "stroke='#ffffff' stroke-width='4' paint-order='stroke'"
+        yield f"<line {line} class='line' stroke-dasharray='2 3'/>"
         place = f"x='{x + 4:.1f}' y='{y}'"
-        labels.append(f"<text {place} font-size='11.5' fill='#111827' {halo}>{escape(mark.label)}</text>")
+        labels.append(f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>")
     yield from labels
 
 
@@ -131,7 +140,7 @@ def _legend(y: int) -> Iterator[str]:
     x = LEFT
     for state, label in LEGEND:
         yield f"<rect x='{x}' y='{y - 11}' width='14' height='14' fill='{FILLS[state]}'/>"
-        yield f"<text x='{x + 19}' y='{y}' font-size='12' fill='#374151'>{label}</text>"
+        yield f"<text x='{x + 19}' y='{y}' font-size='12' class='ink'>{label}</text>"
         x += 36 + int(6.6 * len(label))
     yield f"<rect x='{x}' y='{y - 11}' width='14' height='14' fill='url(#silent)' stroke='#dc2626'/>"
-    yield f"<text x='{x + 19}' y='{y}' font-size='12' fill='#374151'>node does not answer</text>"
+    yield f"<text x='{x + 19}' y='{y}' font-size='12' class='ink'>node does not answer</text>"

@@ -62,14 +62,9 @@ def play_batch(batch: Batch, scenario: Scenario) -> Summary:
         outcome = play(job.seed, scenario, plan=job.plan, choices=job.choices)
         outcome.choices = job.choices
         gc.collect()
-        summary.runs += 1
-        summary.minutes += outcome.minutes
-        summary.steps += outcome.steps
-        summary.requests += outcome.requests
+        summary.note(outcome)
         counts.update(outcome.counts)
         counts.update(f"plan {step.what}" for step in outcome.plan)
-        if not outcome.ok:
-            summary.failed.append(outcome)
     summary.counts = dict(counts)
     return summary
 

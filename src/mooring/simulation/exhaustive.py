@@ -77,12 +77,7 @@ def search(nodes: Sequence[Node], scenario: Scenario) -> Summary:
 def _follow(node: Node, forerunner: str, summary: Summary, counts: Counter[str]) -> None:
     outcome, more = _played(node)
     outcome.points, outcome.choices = [], node.choices
-    summary.runs += 1
-    summary.minutes += outcome.minutes
-    summary.steps += outcome.steps
-    summary.requests += outcome.requests
-    if not outcome.ok:
-        summary.failed.append(outcome)
+    summary.note(outcome)
     if outcome.digest == forerunner:
         counts["came out as the forerunner"] += 1
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mooring.simulation.scenario import Scenario
 from mooring.simulation.storage import KINDS as STORAGES
 from mooring.simulation.workloads import KINDS as WORKLOADS
 
+BOOL = "tag:yaml.org,2002:bool"
 NOT_YET = {
     "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until somebody declares it "
     "dead, or until force_detach_after_s has passed and the storage can cut it off"
@@ -25,10 +27,22 @@ class ScenarioError(Exception):
     """The scenario's file does not say what it should."""
 
 
+class _Loader(yaml.SafeLoader):
+    """`on` is a word here, not a truth value."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in its base
+        first: [(tag, form) for tag, form in forms if tag != BOOL]
+        for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(BOOL, re.compile("true|false"), ["t", "f"])  # pyright: ignore[reportUnknownMemberType]
+
+
 def read_scenario(path: Path) -> Scenario:
     """Raises `ScenarioError`, naming the file and what is wrong."""
     try:
-        said: Any = yaml.safe_load(path.read_text()) or {}
+        said: Any = yaml.load(path.read_text(), _Loader) or {}
         for field in NOT_YET.keys() & said:
             raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
         scenario = msgspec.convert(said, Scenario)

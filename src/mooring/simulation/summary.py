@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
 from mooring.simulation.run import Outcome
 
+K = TypeVar("K", str, float)
+N = TypeVar("N", int, float)
+
 
 class Summary(msgspec.Struct):
     """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
 
-    `seconds` is real time, `busy` the time of processors.
+    `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many seconds (two
+    digits of them) to come back. `away`: for how many seconds each pod was away.
     """
 
     runs: int = 0
@@ -23,12 +28,49 @@ class Summary(msgspec.Struct):
     steps: int = 0
     requests: int = 0
     counts: dict[str, int] = {}
+    recoveries: dict[float, int] = {}
+    away: dict[str, float] = {}
+
+    def note(self, outcome: Outcome) -> None:
+        """Takes in one run."""
+        self.runs += 1
+        self.minutes += outcome.minutes
+        self.steps += outcome.steps
+        self.requests += outcome.requests
+        if not outcome.ok:
+            self.failed.append(outcome)
+        for gap in outcome.gaps:
+            self.away[gap.pod] = self.away.get(gap.pod, 0.0) + gap.seconds
+            if gap.recovered:
+                about = float(f"{gap.seconds:.2g}")
+                self.recoveries[about] = self.recoveries.get(about, 0) + 1
+
+    def recovered_within(self, share: float) -> float:
+        """Seconds within which that share of the pods that were away was back."""
+        left = share * sum(self.recoveries.values())
+        for seconds, number in sorted(self.recoveries.items()):
+            left -= number
+            if left <= 0:
+                return seconds
+        return max(self.recoveries, default=0.0)
+
+    def unavailable(self, pod: str) -> float:
+        """The share of the time in which a pod was away."""
+        return self.away.get(pod, 0.0) / (self.minutes * 60) if self.minutes else 0.0
+
+    @property
+    def writes_per_minute(self) -> float:
+        """What the API server wrote in a simulated minute."""
+        written = self.counts.get("store.written", 0) + self.counts.get("store.deleted", 0)
+        return written / self.minutes if self.minutes else 0.0
 
     def add(self, other: Summary) -> None:
         """Takes in what came of a part of the campaign."""
         for field in ("runs", "minutes", "seconds", "busy", "steps", "requests"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
-        self.counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
+        self.counts = _sum(self.counts, other.counts)
+        self.recoveries = _sum(self.recoveries, other.recoveries)
+        self.away = _sum(self.away, other.away)
         self.failed = sorted([*self.failed, *other.failed], key=lambda outcome: outcome.seed)
 
     @property
@@ -40,3 +82,11 @@ class Summary(msgspec.Struct):
     def per_second(self) -> float:
         """Runs for each second of real time."""
         return self.runs / self.seconds if self.seconds else 0.0
+
+
+def _sum(one: Mapping[K, N], other: Mapping[K, N]) -> dict[K, N]:
+    """Both together, in order."""
+    both = dict(one)
+    for key, number in other.items():
+        both[key] = both[key] + number if key in both else number
+    return dict(sorted(both.items()))

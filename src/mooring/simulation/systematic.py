@@ -33,11 +33,11 @@ def story(scenario: Scenario) -> Plan:
 
 
 def points(scenario: Scenario, plan: Plan) -> list[Point]:
-    """The points of the run without faults. Raises `Unfit`."""
+    """The points of the run without faults, as long as there may be any. Raises `Unfit`."""
     outcome = play(0, scenario, plan=plan, choices={}, noted=True)
     if not outcome.ok:
         raise Unfit(f"without any fault: {outcome.violations[0]}")
-    return outcome.points
+    return [point for point in outcome.points if point.at < scenario.heal_s]
 
 
 def jobs(passed: Sequence[Point], plan: Plan) -> list[Job]:
