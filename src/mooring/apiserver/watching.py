@@ -120,13 +120,14 @@ class Watch:
                 yield chunk
             if changes:
                 continue
+            until = min(due, end)
             try:
-                async with asyncio.timeout_at(min(due, end)):
+                async with asyncio.timeout_at(until):
                     await self._news(cursor)
             except TimeoutError:
                 if self._bookmarks and cursor.at_end:
                     yield self._view.bookmark(self._store.version)
-                if loop.time() >= end:
+                if until >= end:  # not by the clock: a timer may fire a little before its time
                     return
                 due = loop.time() + self._bookmark_s
 
