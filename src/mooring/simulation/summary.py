@@ -66,8 +66,12 @@ class Summary(msgspec.Struct):
 
     def add(self, other: Summary) -> None:
         """Takes in what came of a part of the campaign."""
-        for field in ("runs", "minutes", "seconds", "busy", "steps", "requests"):
-            setattr(self, field, getattr(self, field) + getattr(other, field))
+        self.runs += other.runs
+        self.minutes += other.minutes
+        self.seconds += other.seconds
+        self.busy += other.busy
+        self.steps += other.steps
+        self.requests += other.requests
         self.counts = _sum(self.counts, other.counts)
         self.recoveries = _sum(self.recoveries, other.recoveries)
         self.away = _sum(self.away, other.away)

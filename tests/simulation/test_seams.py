@@ -1,0 +1,99 @@
+"""What a simulation replaces is a closed list: whatever else runs there is what runs in production.
+
+Read from the sources: no module of the simulation but those of the list implements an interface of production code,
+none but the mutants puts anything in the place of production code, and production code knows nothing of a simulation.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import mooring
+
+SOURCE = Path(mooring.__file__).parent
+SIMULATION = SOURCE / "simulation"
+SEAMS = {
+    "network": "transport between parts and API server (of which replicas that lag are a test double)",
+    "wire": "the same, for tests that hold single requests back",
+    "log": "the log under the store",
+    "machine": "processes and mounts of a machine",
+    "array": "the plugin of the storage",
+    "scratch": "the plugin of emptyDir, whose directories are on no disk",
+    "storage": "the storage",
+    "loop": "clock, and order of what happens",
+    "choices": "chance",
+}
+INTERFACES = {
+    "mooring.kube.transport": {"network", "wire"},
+    "mooring.apiserver.log": {"log"},
+    "mooring.node.runtime": {"machine"},
+    "mooring.mounts.interface": {"machine"},
+    "mooring.volumes.interfaces": {"array", "scratch"},
+}
+"""Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
+VALUES = {"Request", "Response", "Record", "Transport"}
+"""What anybody may look at."""
+REPLACING = {"seal"}
+"""Refuses what leaves the simulation; puts nothing of Mooring's in another place."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SIMULATION.rglob("*.py")):
+        name = ".".join(path.relative_to(SIMULATION).with_suffix("").parts)
+        if not name.startswith("mutants"):
+            yield name, ast.parse(path.read_text())
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+def test_only_the_listed_modules_implement_what_production_code_defines_as_a_seam():
+    found = {
+        (name, module)
+        for name, tree in modules()
+        for module, what in imports(tree)
+        if module in INTERFACES and what not in VALUES and name not in INTERFACES[module]
+    }
+    assert found == set()
+
+
+def test_no_class_of_production_code_is_changed_by_inheritance_outside_the_seams():
+    found: list[str] = []
+    for name, tree in modules():
+        ours = {what for module, what in imports(tree) if module.startswith("mooring.") and "simulation" not in module}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and name not in SEAMS:
+                found += [f"{name}.{node.name}" for base in node.bases if ast.unparse(base) in ours]
+    assert found == []
+
+
+def test_nothing_of_production_code_is_replaced_but_by_mutants():
+    found = [
+        f"{name}: {ast.unparse(node)}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("setattr", "patch", "patch.object", "monkeypatch.setattr")
+        and name not in REPLACING
+    ]
+    assert found == []
+
+
+def test_production_code_does_not_ask_whether_it_is_simulated():
+    knows = [
+        str(path)
+        for path in SOURCE.rglob("*.py")
+        if SIMULATION not in path.parents and path.parent.name != "cli" and "mooring.simulation" in path.read_text()
+    ]
+    assert knows == []
+
+
+def test_every_seam_that_is_listed_is_there():
+    assert set(SEAMS) <= {name for name, _ in modules()}
