@@ -9,8 +9,6 @@ from mooring.simulation.run import play
 from mooring.simulation.shrink import shrink
 from mooring.simulation.stored import Stored, stored
 
-ATTEMPTS = 100
-
 
 def regression(name: str, *, first: int = 0, most: int = 20) -> Stored | None:
     """The smallest run found in which the mutant violates one of the invariants that are to find it; None if none of
@@ -18,7 +16,7 @@ def regression(name: str, *, first: int = 0, most: int = 20) -> Stored | None:
     mutant = MUTANTS[name]
     with mutant.applied():
         found = next((run for seed in range(first, first + most) if (run := _killed(name, seed))), None)
-        small = shrink(found, attempts=ATTEMPTS) if found is not None else None
+        small = shrink(found) if found is not None else None
     return small if small is not None and small.play().ok else None
 
 

@@ -21,7 +21,8 @@ from mooring.simulation.stored import Stored, stored, write
 
 T = TypeVar("T")
 
-ATTEMPTS = 250
+ATTEMPTS = 200
+"""For the plan and the cluster, and once more for the schedule."""
 SCHEDULES = 3
 """How many schedules are tried when steps are left out and the schedule is one by chance."""
 GAP_S = 45.0
@@ -56,7 +57,7 @@ class _Shrinker:
     def __init__(self, found: Stored, attempts: int, progress: Callable[[Stored], None]) -> None:
         self.best = found
         self._wanted = found.violated[0][0]
-        self._left = attempts
+        self._left = self._attempts = attempts
         self._progress = progress
 
     def shrink(self) -> None:
@@ -70,6 +71,7 @@ class _Shrinker:
             if (self.best.plan, self.best.scenario) == before:
                 break
         self._round()
+        self._left = self._attempts
         self._drop_choices()
 
     def _try(self, **changes: Any) -> bool:
