@@ -295,8 +295,11 @@ def test_c5_an_agent_says_nothing_before_it_knows_what_is_mounted(play: Play):
 
 
 def test_c5_does_harm_if_an_agent_speaks_before_it_has_looked(play: Play, monkeypatch: Patch):
+    async def later(self: VolumeManager) -> None:
+        """Whatever is mounted will be found after the first word."""
+
     def speaks_first() -> None:
-        monkeypatch.setattr(VolumeManager, "volumes_in_use", lambda self: ())
+        monkeypatch.setattr(VolumeManager, "reconstruct", later)
 
     assert play(lambda world: c5_restarted(world, speaks_first)) != []
 
