@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from decide_values import ATTACHED, NODE
 from hypothesis import example, given
 
 from mooring.controllers.attachdetach.decide import (
@@ -36,28 +37,6 @@ from mooring.kube.objects import (
 
 VOLUME = "example.com/disk/d1"
 
-NODE = NodeState(
-    name="n0",
-    uid="uid-n0",
-    ready="True",
-    managed=True,
-    reconstructed=True,
-    reported=False,
-    in_use=False,
-    tainted=False,
-    taint_spent=False,
-    out_of_service=False,
-)
-ATTACHED = Attachment(
-    name="va-n0",
-    node="n0",
-    attached=True,
-    marked=False,
-    deleting=False,
-    node_uid="uid-n0",
-    attach_error="",
-    detach_error="",
-)
 SILENT = {"ready": "Unknown", "in_use": True}
 
 

@@ -1,0 +1,170 @@
+"""Who may say that a silent node has let a volume go, and when a timer may: one rule after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from decide_values import ATTACHED, NODE
+
+from mooring.controllers.attachdetach.decide import may_release
+from mooring.controllers.attachdetach.state import Attachment, NodeState, Policy, Terms
+from mooring.kube.objects import (
+    Condition,
+    ManagedFieldsEntry,
+    ManagedMeta,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+    Taint,
+)
+from mooring.kube.objects.meta import OwnedFields
+from mooring.volumes.names import RECONSTRUCTED, STATUS_WRITE
+from mooring.volumes.out_of_service import TAINT, out_of_service
+from mooring.volumes.statements import Evidence, Statement
+
+NOW = datetime(2030, 1, 1, 0, 10, tzinfo=UTC)
+LONG_AGO, JUST_NOW = "2030-01-01T00:00:00Z", "2030-01-01T00:09:50Z"
+
+
+def the_node(uid: str = "uid-n0", boot: str = "b1", report: str = "r1") -> Node:
+    return Node(
+        metadata=ManagedMeta(name="n0", uid=uid, annotations={STATUS_WRITE: report, RECONSTRUCTED: boot}),
+        status=NodeStatus(
+            conditions=(Condition(type="Ready", status="Unknown"),),
+            volumes_in_use=("example.com/disk/d1",),
+            node_info=NodeSystemInfo(boot_id=boot),
+        ),
+    )
+
+
+def silent(node: Node | None = None) -> NodeState:
+    return NodeState.of(node or the_node(), "example.com/disk/d1")
+
+
+def held(**changes: Any) -> Attachment:
+    return replace(ATTACHED, **changes)
+
+
+def terms(after: float = 360.0, *, revokes: bool = True, deletion: bool = False) -> Terms:
+    return Terms(Policy(after, deletion), NOW, revokes)
+
+
+def outcome(node: NodeState | None, attachment: Attachment, given: Terms | None = None) -> str:
+    verdict = may_release(node, attachment, given or terms(0.0))
+    return f"{'+' if verdict.allowed else '-'}{verdict.reason.code}"
+
+
+EVIDENCE = Evidence(node_uid="uid-n0", boot_id="b1", begun=JUST_NOW, by="ipmi")
+STATED = Statement(node_uid="uid-n0", boot_id="b1", report="r1")
+ABSENT = Statement(node_uid="uid-n0", absent=True)
+
+
+@pytest.mark.parametrize(
+    ("node", "attachment", "expected"),
+    [
+        (silent(), held(), "-NodeNotAnswering"),
+        (None, held(), "-NodeGone"),
+        (silent(), held(evidence=EVIDENCE), "+Fenced"),
+        (silent(the_node(boot="b2")), held(evidence=EVIDENCE), "-NodeNotAnswering"),
+        (silent(the_node(uid="u2")), held(evidence=EVIDENCE), "-NodeNotAnswering"),
+        (None, held(evidence=EVIDENCE), "-NodeGone"),
+        (None, held(evidence=EVIDENCE, absent_since=LONG_AGO), "+Fenced"),
+        (None, held(evidence=EVIDENCE, absent_since="2030-01-01T00:09:59Z"), "-NodeGone"),
+        (silent(), held(statement=STATED), "+ConfirmedDead"),
+        (silent(the_node(report="r2")), held(statement=STATED), "-NodeNotAnswering"),
+        (silent(the_node(boot="b2")), held(statement=STATED), "-NodeNotAnswering"),
+        (None, held(statement=STATED), "-NodeGone"),
+        (None, held(statement=ABSENT), "+ConfirmedDead"),
+        (None, held(statement=ABSENT, node_uid="u2"), "-NodeGone"),
+        (silent(), held(statement=ABSENT), "-NodeNotAnswering"),
+        (replace(NODE, in_use=True), held(statement=STATED), "-InUse"),
+        (replace(NODE, in_use=True), held(broken="by me"), "+Broken"),
+    ],
+)
+def test_whose_word_releases(node: NodeState | None, attachment: Attachment, expected: str):
+    assert outcome(node, attachment) == expected
+
+
+@pytest.mark.parametrize(
+    ("attachment", "given", "expected"),
+    [
+        (held(force_since=LONG_AGO), terms(), "+ForceDetachTimeout"),
+        (held(force_since=JUST_NOW), terms(), "-NodeNotAnswering"),
+        (held(force_since=JUST_NOW), terms(5.0), "+ForceDetachTimeout"),
+        (held(force_since=LONG_AGO), terms(0.0), "-NodeNotAnswering"),
+        (held(force_since=LONG_AGO), terms(revokes=False), "-NodeNotAnswering"),
+        (held(), terms(), "-NodeNotAnswering"),
+    ],
+)
+def test_the_timer(attachment: Attachment, given: Terms, expected: str):
+    assert outcome(silent(), attachment, given) == expected
+
+
+def test_a_timer_that_has_not_begun_is_begun_and_one_that_runs_says_when_it_is_due():
+    assert may_release(silent(), held(), terms()).begin == "mooring.dev/force-detach-since"
+    running = may_release(silent(), held(force_since=JUST_NOW), terms())
+    assert running.after == 350.0
+    assert "2030-01-01T00:15:50Z" in running.reason.message
+
+
+@pytest.mark.parametrize(
+    ("attachment", "expected"),
+    [
+        (held(), "-NodeDeleted"),
+        (held(marked=True, absent_since=JUST_NOW), "-NodeDeleted"),
+        (held(marked=True, absent_since=LONG_AGO), "+NodeDeleted"),
+        (held(marked=False, absent_since=LONG_AGO), "-NodeDeleted"),
+    ],
+)
+def test_the_deletion_of_a_node_counts_only_after_two_looks_under_the_mark(attachment: Attachment, expected: str):
+    assert outcome(None, attachment, terms(0.0, deletion=True)) == expected
+
+
+def test_the_deletion_of_a_node_counts_only_where_the_storage_revokes():
+    dead = held(marked=True, absent_since=LONG_AGO)
+    assert outcome(None, dead, terms(0.0, deletion=True, revokes=False)) == "-NodeGone"
+
+
+# --- out-of-service taints and upstream's kubelets -------------------------------------------------------------------
+
+
+def entry(manager: str, when: str, *, status: bool = False, taints: bool = False) -> ManagedFieldsEntry:
+    fields = OwnedFields(spec={"f:taints": {}}) if taints else OwnedFields()
+    return ManagedFieldsEntry(
+        manager=manager, subresource="status" if status else "", time=f"2030-01-01T00:0{when}Z", fields_v1=fields
+    )
+
+
+def kubelets_node(*entries: ManagedFieldsEntry, added: str | None = None) -> Node:
+    return Node(
+        metadata=ManagedMeta(name="n0", uid="u", managed_fields=entries),
+        spec=NodeSpec(taints=(Taint(key=TAINT, effect="NoExecute", time_added=added),)),
+        status=NodeStatus(conditions=(Condition(type="Ready", status="Unknown"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "added", "in_force"),
+    [
+        ((entry("kubelet", "1:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, True),
+        ((entry("kubelet", "3:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, False),
+        ((entry("kubelet", "2:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, False),
+        ((entry("kubelet", "1:00", status=True), entry("kube-controller-manager", "2:00", taints=True)), None, False),
+        ((entry("kubelet", "1:00", status=True),), "2030-01-01T00:02:00Z", True),
+        ((entry("kubelet", "3:00", status=True),), "2030-01-01T00:02:00Z", False),
+        ((entry("kube-controller-manager", "9:00", status=True),), None, True),
+        ((), None, True),
+    ],
+)
+def test_c11_a_taint_under_which_a_kubelet_has_reported_is_spent(
+    entries: tuple[ManagedFieldsEntry, ...], added: str | None, in_force: bool
+):
+    assert out_of_service(kubelets_node(*entries, added=added)) is in_force
+
+
+def test_the_policy_of_upstream_is_the_default():
+    assert Policy() == Policy(force_detach_after=timedelta(minutes=6).total_seconds())
