@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
@@ -57,15 +56,12 @@ def in_batches(members: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
 def play_batch(batch: Batch, scenario: Scenario) -> Summary:
     """What came of these runs."""
     summary = Summary()
-    counts: Counter[str] = Counter()
     for job in batch:
         outcome = play(job.seed, scenario, plan=job.plan, choices=job.choices)
         outcome.choices = job.choices
         gc.collect()
         summary.note(outcome)
-        counts.update(outcome.counts)
-        counts.update(f"plan {step.what}" for step in outcome.plan)
-    summary.counts = dict(counts)
+        summary.planned(outcome.plan)
     return summary
 
 

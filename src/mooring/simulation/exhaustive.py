@@ -70,7 +70,7 @@ def search(nodes: Sequence[Node], scenario: Scenario) -> Summary:
     counts: Counter[str] = Counter()
     for node in nodes:
         _follow(node, plain, summary, counts)
-    summary.counts = dict(counts)
+    summary.counts |= counts
     return summary
 
 

@@ -46,14 +46,15 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Points:
-    """The points of one run as they are passed, and what happens at those that the plan names."""
+    """The points of one run as they are passed, and what happens at those that the plan names. Where nothing is to
+    happen at any they are passed unseen, unless they are to be `noted`."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: Plan, *, noted: bool) -> None:
         self.passed: list[Point] = []
         self._world = world
         self._planned = {(step.on, GROUPS[step.what], step.how): step.what for step in plan if step.what in GROUPS}
         self._count: defaultdict[tuple[str, str], int] = defaultdict(int)
-        for part in world.parts():
+        for part in world.parts() if noted or self._planned else ():
             part.link.tap = _Tap(self, part)
 
     def pass_by(self, part: Part, group: str, what: str) -> str:

@@ -82,7 +82,7 @@ def play(
     seen = _Seen()
     try:
         with _quiet(), sealed():
-            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen, observe))
+            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen, observe, noted))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     assert seen.trace is not None
@@ -136,10 +136,16 @@ def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
 
 
 async def _story(
-    root: Path, seed: int, scenario: Scenario, plan: Plan, seen: _Seen, observe: Callable[[Trace], object]
+    root: Path,
+    seed: int,
+    scenario: Scenario,
+    plan: Plan,
+    seen: _Seen,
+    observe: Callable[[Trace], object],
+    noted: bool,
 ) -> None:
     world = World(root, seed, scenario)
-    seen.world, seen.trace, seen.points = world, world.trace, Points(world, plan)
+    seen.world, seen.trace, seen.points = world, world.trace, Points(world, plan, noted=noted)
     seen.availability = Availability(world.trace, scenario.sets)
     observe(world.trace)
     checks = seen.checks = Checks(world.trace)

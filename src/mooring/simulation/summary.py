@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
+from mooring.simulation.plan import Plan
 from mooring.simulation.run import Outcome
 
 K = TypeVar("K", str, float)
@@ -39,11 +41,16 @@ class Summary(msgspec.Struct):
         self.requests += outcome.requests
         if not outcome.ok:
             self.failed.append(outcome)
+        self.counts = _sum(self.counts, outcome.counts)
         for gap in outcome.gaps:
             self.away[gap.pod] = self.away.get(gap.pod, 0.0) + gap.seconds
             if gap.recovered:
                 about = float(f"{gap.seconds:.2g}")
                 self.recoveries[about] = self.recoveries.get(about, 0) + 1
+
+    def planned(self, plan: Plan) -> None:
+        """Counts the kinds of steps."""
+        self.counts = _sum(self.counts, Counter(f"plan {step.what}" for step in plan))
 
     def recovered_within(self, share: float) -> float:
         """Seconds within which that share of the pods that were away was back."""
