@@ -120,19 +120,21 @@ def _axis(end: float, scale: float, bottom: int) -> Iterator[str]:
 
 
 def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
-    """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them."""
+    """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them. Where there is
+    no room for a label the line tells it to who points at it."""
     halo = "stroke-width='4' paint-order='stroke'"
     ends = [0.0] * 4
     labels: list[str] = []
     for mark in sorted(marks):
         x = LEFT + mark.at * scale
-        level = next((i for i, taken in enumerate(ends) if x > taken), len(ends) - 1)
-        ends[level] = x + 6.8 * len(mark.label) + 12
-        y = TOP - 14 - level * 15
+        level = next((i for i, taken in enumerate(ends) if x > taken), None)
+        y = TOP - 14 - (level or 0) * 15
         line = f"x1='{x:.1f}' y1='{y - 9}' x2='{x:.1f}' y2='{bottom - 14}'"
-        yield f"<line {line} class='line' stroke-dasharray='2 3'/>"
-        place = f"x='{x + 4:.1f}' y='{y}'"
-        labels.append(f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>")
+        yield f"<line {line} class='line' stroke-dasharray='2 3'><title>{escape(mark.label)}</title></line>"
+        if level is not None:
+            ends[level] = x + 6.8 * len(mark.label) + 12
+            place = f"x='{x + 4:.1f}' y='{y}'"
+            labels.append(f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>")
     yield from labels
 
 
