@@ -76,6 +76,8 @@ def simulate(
         scenario = read_scenario(file) if file is not None else Scenario()
     except ScenarioError as error:
         fail(str(error))
+    if store is not None and (mutants or only):
+        sys.exit(0 if _store_regressions(only, seed, seeds, store) else 1)
     if mutants or only:
         sys.exit(0 if _hunt(only, seed, seeds, rounds, output) else 1)
     if replay is not None or traced:
@@ -110,6 +112,21 @@ def simulate(
     else:
         _sum_up(summary, mode.unit)
     sys.exit(1 if summary.failed else 0)
+
+
+def _store_regressions(only: str | None, first: int, most: int, directory: Path) -> bool:
+    """The smallest run for each mutant that it spoils; whether there is one for each."""
+    from mooring.simulation.mutants import MUTANTS
+    from mooring.simulation.regressions import regression
+    from mooring.simulation.stored import write
+
+    names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
+    if unknown := [name for name in names if name not in MUTANTS]:
+        fail(f"no mutant {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
+    found = {name: regression(name, first=first, most=most) for name in names}
+    for name, run in found.items():
+        click.echo(f"{name}: {write(directory, run)}, {run.events} events" if run else f"{name}: none")
+    return all(found.values())
 
 
 def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> bool:
