@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.real.hazards.stage import OUT_OF_SERVICE, Kubelet, Running, Stage
+from tests.real.hazards.control_plane import Running
+from tests.real.hazards.stage import OUT_OF_SERVICE, Kubelet, Stage
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 

@@ -1,30 +1,24 @@
 """A cluster whose storage and kubelets are played, so that what is *true* of them is known; the rest of it is real.
 
 Truth: on which nodes a volume is attached (the storage; it refuses nothing) and mounted (the kubelets). Harm is judged
-on truth alone. It knows the API and no controller; the controllers under test are processes behind a proxy each.
+on truth alone. It knows the API and no controller.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import msgspec
-from tests.real.hazards.proxy import Proxy, proxy
-from tests.real.server import HOST, RealServer, free_ports
+from tests.real.hazards.proxy import Proxy
 
-from mooring.cluster.cluster import mooring
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, NotFound
-from mooring.kube.http import HttpTransport
 from mooring.kube.objects import Lease, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
-from mooring.kube.tls import Trust
 from mooring.volumes.names import CONTROLLER_MANAGED, CSI_PLUGIN, csi_volume_name
 
 DRIVER = "hazards.csi.example"
@@ -59,37 +53,6 @@ class Truth:
         return "attached to two nodes" if len(self.attached[volume]) > 1 else ""
 
 
-@dataclass(frozen=True)
-class Controller:
-    """How a process of the control plane is started, by the kubeconfig that leads to its proxy."""
-
-    name: str
-    command: Callable[[Path, Path], list[str]]
-    """From the folder of the real programs, and the kubeconfig."""
-
-
-def _manager(*flags: str) -> Callable[[Path, Path], list[str]]:
-    def command(programs: Path, kubeconfig: Path) -> list[str]:
-        own = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", f"--bind-address={HOST}", *flags]
-        ports = [f"--secure-port={free_ports(1)[0]}", f"--cert-dir={kubeconfig.with_suffix('.certificates')}"]
-        return [str(programs / "kube-controller-manager"), *own, *ports]
-
-    return command
-
-
-ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-REST = Controller("rest", _manager(f"--controllers=*,-{ATTACH_DETACH}"))
-"""All of upstream's controllers but attach/detach."""
-UPSTREAM = Controller("upstream", _manager(f"--controllers={ATTACH_DETACH}"))
-UPSTREAM_NO_FORCE = Controller(
-    "upstream-no-force", _manager(f"--controllers={ATTACH_DETACH}", "--disable-force-detach-on-timeout")
-)
-MOORING = Controller(
-    "mooring",
-    lambda programs, kubeconfig: mooring("controller", "--controllers=attachdetach", "--kubeconfig", str(kubeconfig)),
-)
-
-
 class Stage:
     """One cluster. Names of what a scenario makes begin with its own prefix, so that several go side by side."""
 
@@ -98,6 +61,8 @@ class Stage:
         self.proxy = under_test
         self.truth = Truth()
         self.kubelets: dict[str, Kubelet] = {}
+        self.failing_detaches: dict[str, int] = defaultdict(int)
+        """How many detaches of a volume the storage is still going to refuse."""
         self._handles: dict[str, str] = {}
 
     def elapsed(self) -> float:
@@ -132,17 +97,16 @@ class Stage:
         """A volume bound to a claim of its name; `handle` is the storage's name of it, if that is another."""
         self._handles[name] = handle or name
         shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-        wanted = {**shape, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
-        made = await self.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": wanted}, "default")
-        reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name, "uid": made.uid}
         spec = {
             **shape,
             "capacity": {"storage": "1Gi"},
             "csi": {"driver": DRIVER, "volumeHandle": handle or name},
-            "claimRef": reference,
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name},
             "persistentVolumeReclaimPolicy": "Retain",
         }
         await self.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+        wanted = {**shape, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+        await self.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": wanted}, "default")
         await self.until(f"claim {name} is bound", lambda: self._bound(name))
 
     async def _bound(self, claim: str) -> bool:
@@ -181,12 +145,12 @@ class Stage:
         """A pod that has the volume mounted on the node and runs."""
         await self.pod(pod, node, volume)
         await self.kubelets[node].mount(volume)
-        await self.set_pod(pod, "Running", {"running": {"startedAt": _now()}})
+        await self.set_pod(pod, "Running", {"running": {"startedAt": now()}})
 
     async def terminated(self, pod: str, **options: Any) -> None:
         """Deletes a pod whose kubelet then says that its container has ended; the pod stays, as it is unmounting."""
         await self.client.delete(Pod, pod, "default", **options)
-        await self.set_pod(pod, "Running", {"terminated": {"exitCode": 0, "finishedAt": _now()}})
+        await self.set_pod(pod, "Running", {"terminated": {"exitCode": 0, "finishedAt": now()}})
 
     async def force_delete(self, pod: str) -> None:
         try:
@@ -213,7 +177,9 @@ class Stage:
         handle, node = self._handles.get(name, name), record.spec.node_name
         try:
             if record.deleting:
-                if FINALIZER in record.metadata.finalizers:
+                if self.failing_detaches[handle] > 0:
+                    await self._fail_detach(record, handle)
+                elif FINALIZER in record.metadata.finalizers:
                     self.truth.detach(handle, node)
                     await self.client.patch(VolumeAttachment, record.name, {"metadata": {"finalizers": None}})
             elif not record.status.attached:
@@ -223,6 +189,24 @@ class Stage:
                 await self.client.patch(VolumeAttachment, record.name, attached, subresource="status")
         except NotFound:
             return  # it went meanwhile
+
+    async def _fail_detach(self, record: VolumeAttachment, handle: str) -> None:
+        """Says that the storage would not; tried again after a second."""
+        self.failing_detaches[handle] -= 1
+        error = {"time": now(), "message": "the storage is busy"}
+        await self.client.patch(VolumeAttachment, record.name, {"status": {"detachError": error}}, subresource="status")
+        await asyncio.sleep(1)
+        await self._carry_out(await self.client.get(VolumeAttachment, record.name))
+
+    async def heartbeats(self) -> None:
+        """Of all kubelets that answer, until cancelled."""
+        while True:
+            for kubelet in list(self.kubelets.values()):
+                if kubelet.answers:
+                    renewed = {"spec": {"renewTime": now(micro=True)}}
+                    with contextlib.suppress(KubeError):  # it went with its node
+                        await self.client.patch(Lease, kubelet.name, renewed, "kube-node-lease")
+            await asyncio.sleep(HEARTBEAT_S)
 
 
 class Kubelet:
@@ -241,13 +225,13 @@ class Kubelet:
         metadata["annotations"] = {CONTROLLER_MANAGED: "true"}  # type: ignore[assignment]
         await client.create(Node, {"metadata": metadata})
         if await client.find(Lease, self.name, "kube-node-lease") is None:
-            spec = {"holderIdentity": self.name, "leaseDurationSeconds": 40, "renewTime": _now(micro=True)}
+            spec = {"holderIdentity": self.name, "leaseDurationSeconds": 40, "renewTime": now(micro=True)}
             await client.create(Lease, {"metadata": {"name": self.name}, "spec": spec}, "kube-node-lease")
         await self.report()
 
     async def report(self) -> None:
         """Ready, and what is in use."""
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}
         status = {"conditions": [ready], "volumesInUse": sorted(map(unique_name, self._mounted))}
         body = {"status": {**status, "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
         await self._stage.client.patch(Node, self.name, body, subresource="status")
@@ -273,107 +257,5 @@ class Kubelet:
         self._mounted.clear()
 
 
-def _now(*, micro: bool = False) -> str:
+def now(*, micro: bool = False) -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
-
-
-class Running:
-    """A process of the control plane that can be killed and started again, by several scenarios together: `parties` of
-    them must ask for it before it is done."""
-
-    parties = 1
-
-    def __init__(self, controller: Controller, programs: Path, kubeconfig: Path, log: Path) -> None:
-        self._command = controller.command(programs, kubeconfig)
-        self._log = log
-        self._process: asyncio.subprocess.Process | None = None
-        self._come = 0
-        self._acted = asyncio.Event()
-
-    async def killed(self) -> None:
-        """kill -9, once all have come so far."""
-        await self._together(self.kill)
-
-    async def started_again(self) -> None:
-        """Starts it once all have come so far."""
-        await self._together(self.start)
-
-    async def _together(self, act: Callable[[], Awaitable[None]]) -> None:
-        self._come += 1
-        if self._come == self.parties:
-            self._come, acted, self._acted = 0, self._acted, asyncio.Event()
-            await act()
-            acted.set()
-        else:
-            await self._acted.wait()
-
-    async def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-
-    async def kill(self) -> None:
-        """kill -9."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
-
-    def ended(self) -> bool:
-        return self._process is not None and self._process.returncode is not None
-
-
-@asynccontextmanager
-async def stage(
-    server: RealServer, programs: Path, folder: Path, controller: Controller
-) -> AsyncGenerator[tuple[Stage, Running]]:
-    """A cluster with all of upstream's other controllers, and the one under test behind a proxy."""
-    async with AsyncExitStack() as stack:
-        trust = Trust(authority=server.authority.read_bytes())
-        client = Client(HttpTransport(server.url, token=server.token, trust=trust))
-        stack.push_async_callback(client.close)
-        between, plain = [await stack.enter_async_context(proxy(server)) for _ in range(2)]
-        played = Stage(client, between)
-        running = [
-            Running(
-                each, programs, _kubeconfig(folder / f"{each.name}.kubeconfig", way.url), folder / f"{each.name}.log"
-            )
-            for each, way in ((controller, between), (REST, plain))
-        ]
-        for each in running:
-            await each.start()
-            stack.push_async_callback(each.kill)
-        attacher = asyncio.create_task(played.attacher())
-        heart = asyncio.create_task(_heartbeats(played))
-        for task in (attacher, heart):
-            stack.callback(task.cancel)
-        yield played, running[0]
-        for task in (attacher, heart):
-            assert not task.done(), task.result()
-        for each in running:
-            assert not each.ended(), f"a controller ended: see {folder}"
-
-
-async def _heartbeats(played: Stage) -> None:
-    while True:
-        for kubelet in list(played.kubelets.values()):
-            if kubelet.answers:
-                renewed = {"spec": {"renewTime": _now(micro=True)}}
-                try:
-                    await played.client.patch(Lease, kubelet.name, renewed, "kube-node-lease")
-                except KubeError:
-                    continue  # it went with its node
-        await asyncio.sleep(HEARTBEAT_S)
-
-
-def _kubeconfig(path: Path, url: str) -> Path:
-    document: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "hazards", "cluster": {"server": url}}],
-        "users": [{"name": "admin", "user": {}}],
-        "contexts": [{"name": "hazards", "context": {"cluster": "hazards", "user": "admin"}}],
-        "current-context": "hazards",
-    }
-    path.write_bytes(msgspec.json.encode(document))
-    return path

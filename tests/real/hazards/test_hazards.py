@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.real.hazards.control_plane import MOORING, UPSTREAM, UPSTREAM_NO_FORCE, Controller, stage
 from tests.real.hazards.hazards import HAZARDS, SAFE, Hazard, play_all
-from tests.real.hazards.stage import MOORING, UPSTREAM, UPSTREAM_NO_FORCE, Controller, stage
 from tests.real.server import real_server
 
 pytestmark = pytest.mark.timeout(1200)
@@ -23,7 +23,7 @@ async def harm(
     if not (programs / "kube-controller-manager").exists():
         pytest.skip("needs kube-controller-manager: run `make assets`")
     with real_server(programs, folder) as server:
-        async with stage(server, programs, folder, controller) as (played, running):
+        async with stage(server, programs, folder, controller) as (played, (running,)):
             done = await play_all(played, running, hazards)
     return {h.key: done[h.key, True] for h in hazards}, {h.key: done[h.key, False] for h in hazards}
 
