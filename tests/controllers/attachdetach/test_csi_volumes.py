@@ -22,6 +22,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
+from mooring.simulation.wire import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
 from mooring.volumes.names import BROKEN, NODE_UID
 from mooring.volumes.out_of_service import TAINT
@@ -214,6 +215,57 @@ def test_many_volumes_of_one_node_are_reported_with_few_writes(play: Play):
 
     async def all_listed(cluster: CsiCluster, count: int) -> bool:
         return len(await cluster.listed("n0")) == count
+
+    play(story)
+
+
+def test_a_volume_stays_for_the_second_of_two_pods_of_a_node(play: Play):
+    async def story(cluster: CsiCluster):
+        await attached(cluster)
+        await cluster.pod("q", "v", "n0")
+        await cluster.end_pod("p")
+        await cluster.in_use("n0")
+        await asyncio.sleep(30)
+        assert await cluster.on("v") == ["n0"]
+        await cluster.end_pod("q")
+        await cluster.until(lambda: nowhere(cluster))
+
+    play(story)
+
+
+def test_without_the_write_to_the_node_nothing_is_detached(play: Play):
+    async def story(cluster: CsiCluster):
+        _, wire = await attached(cluster)
+        for _ in range(3):
+            wire.lose(request("PATCH", "/nodes/n0/status"))
+        deletion = request("DELETE", "/volumeattachments/")
+        early = wire.hold(deletion)
+        await cluster.in_use("n0")
+        await cluster.end_pod("p")
+        await early.arrived.wait()
+        assert await cluster.listed("n0") == [], "written before it"
+        early.release()
+        await cluster.until(lambda: nowhere(cluster))
+
+    play(story)
+
+
+def test_a_node_whose_status_cannot_be_written_holds_up_no_other(play: Play):
+    async def story(cluster: CsiCluster):
+        _, wire = cluster.controller()
+        for _ in range(50):
+            wire.lose(request("PATCH", "/nodes/n0/status"))
+        await cluster.volume("v")
+        await cluster.volume("w")
+        await cluster.pod("p", "v", "n0")
+        await cluster.pod("q", "w", "n1")
+        await cluster.until(lambda: has(cluster, "n1", "w"))
+        assert await cluster.listed("n0") == []
+        sent = len(wire.sent)
+        await cluster.volume("x")
+        await cluster.pod("r", "x", "n1")
+        await cluster.until(lambda: has(cluster, "n1", "x"))
+        assert "PATCH /api/v1/nodes/n1/status" in wire.sent[sent:]
 
     play(story)
 

@@ -1,0 +1,88 @@
+"""What waits for one object is written together; what fails fails for those that it carried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from mooring.controllers.attachdetach.batches import Batches
+
+Run = Callable[[Any], Any]
+
+
+class Writer:
+    """Takes a while for each write, and notes what it carried."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, tuple[str, ...]]] = []
+        self.fails: set[str] = set()
+
+    async def write(self, key: str, entries: Sequence[str]) -> list[str]:
+        self.writes.append((key, tuple(entries)))
+        await asyncio.sleep(0.01)
+        if self.fails & set(entries):
+            raise ConnectionError("no answer")
+        return [entry.upper() for entry in entries]
+
+
+def test_what_comes_while_a_write_is_under_way_goes_with_the_next(run: Run):
+    async def story() -> None:
+        writer = Writer()
+        batches = Batches(writer.write)
+        found = await asyncio.gather(*(batches.through("n0", each) for each in "abcde"))
+        assert found == list("ABCDE")
+        assert writer.writes == [("n0", ("a",)), ("n0", ("b", "c", "d", "e"))] or writer.writes == [
+            ("n0", tuple("abcde"))
+        ]
+
+    run(story())
+
+
+def test_what_a_write_raises_reaches_all_that_it_carried_and_no_other(run: Run):
+    async def story() -> None:
+        writer = Writer()
+        writer.fails = {"c"}
+        batches = Batches(writer.write)
+        asked = [batches.through("n0", each) for each in "abc"] + [batches.through("n1", "d")]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert found[-1] == "D", "another node is not held up"
+        carried = next(entries for key, entries in writer.writes if "c" in entries)
+        for entry, result in zip("abc", found, strict=False):
+            assert isinstance(result, ConnectionError) == (entry in carried)
+        writer.fails.clear()
+        assert await batches.through("n0", "c") == "C"
+
+    run(story())
+
+
+def test_a_burst_takes_few_writes(run: Run):
+    async def story() -> int:
+        writer = Writer()
+        batches = Batches(writer.write)
+
+        async def later(number: int) -> None:
+            await asyncio.sleep(number * 0.004)
+            await batches.through("n0", str(number))
+
+        await asyncio.gather(*(later(number) for number in range(250)))
+        return len(writer.writes)
+
+    assert run(story()) <= 10
+
+
+def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
+    async def story() -> None:
+        writer = Writer()
+        batches = Batches(writer.write)
+        first = asyncio.create_task(batches.through("n0", "a"))
+        second = asyncio.create_task(batches.through("n0", "b"))
+        await asyncio.sleep(0.005)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert await second == "B"
+
+    run(story())
