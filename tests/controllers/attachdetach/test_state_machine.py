@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mooring.controllers.attachdetach.decide import decide, may_release
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, NodeState, VolumeState
 
-NODES = ("n0", "n1", "n2")
+NODES = ("n0", "n1")
 ANY = st.sampled_from(NODES)
 
 
@@ -41,8 +41,11 @@ class World(RuleBasedStateMachine):
     @rule(steps=st.integers(1, 4))
     def controller(self, steps: int) -> None:
         for _ in range(steps):
-            for decision in decide(self.state()):
-                self.do(decision.action, decision.node)
+            self.controller_decides()
+
+    def controller_decides(self) -> None:
+        for decision in decide(self.state()):
+            self.do(decision.action, decision.node)
 
     def do(self, action: Action, node: str) -> None:
         record = self.records.get(node)
@@ -76,10 +79,22 @@ class World(RuleBasedStateMachine):
             assert record.node not in self.mounted or record.node in self.dead
             self.records[record.node] = replace(record, deleting=True)
 
+    @rule()
+    def all_goes_on(self) -> None:
+        """Everybody does their work for a while."""
+        for _ in range(2):
+            self.controller_decides()
+            for node in NODES:
+                self.storage_does(node)
+                self.node_works(node)
+
     # --- the storage
 
     @rule(node=ANY)
     def storage_answers(self, node: str) -> None:
+        self.storage_does(node)
+
+    def storage_does(self, node: str) -> None:
         record = self.records.get(node)
         if record is None:
             return
@@ -103,6 +118,9 @@ class World(RuleBasedStateMachine):
 
     @rule(node=ANY)
     def node_publishes_and_mounts(self, node: str) -> None:
+        self.node_works(node)
+
+    def node_works(self, node: str) -> None:
         there = self.nodes.get(node)
         if there is None or node in self.dead or node not in self.wanted:
             return
@@ -157,5 +175,5 @@ class World(RuleBasedStateMachine):
         assert len(getattr(self, "mounted", set()) - self.dead) <= 1
 
 
-World.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+World.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestWorld = World.TestCase
