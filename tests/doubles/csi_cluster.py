@@ -44,10 +44,12 @@ def record_name(disk: str, node: str) -> str:
 class CsiCluster:
     """`api` is the administrator's client. A volume, its claim and its disk have one name."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], api: Client | None = None) -> None:
+        """On a server of its own in this loop, or on the one that `api` speaks to."""
         self.now = now
         self.server = Server.in_memory(now=now, random=Random(1))
-        self.api, _ = wired(self.server)
+        self._own_server = api is None
+        self.api = api or wired(self.server)[0]
         self.attached: set[tuple[str, str]] = set()  # disk, node: the truth at the storage
         self.both: list[tuple[str, str]] = []  # what was attached while another node had it
         self.detach_fails = False
@@ -55,7 +57,8 @@ class CsiCluster:
         self._seed = 0
 
     async def start(self, nodes: Iterable[str] = ("n0", "n1"), **driver: Any) -> None:
-        await self.server.start()
+        if self._own_server:
+            await self.server.start()
         annotations = driver.pop("annotations", {})
         await self.api.create(CSIDriver, {"metadata": {"name": DRIVER, "annotations": annotations}, "spec": driver})
         for name in nodes:
@@ -79,6 +82,12 @@ class CsiCluster:
         )
         controller.task = self.spawn(controller.run())  # type: ignore[attr-defined]
         return controller, wire
+
+    async def stop(self) -> None:
+        """Ends everything that it has started."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def until(self, condition: Callable[[], Any], seconds: float = 120) -> Any:
         for _ in range(int(seconds * 20)):
@@ -163,8 +172,7 @@ class CsiCluster:
     # --- the driver's attacher
 
     async def _play_attacher(self) -> None:
-        client, _ = wired(self.server)
-        records, changed = Informer(client, VolumeAttachment, random=Random(0)), asyncio.Event()
+        records, changed = Informer(self.api, VolumeAttachment, random=Random(0)), asyncio.Event()
         records.add_handler(lambda old, new: changed.set())
         self.spawn(records.run())
         while True:
