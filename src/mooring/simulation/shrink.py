@@ -27,6 +27,8 @@ SCHEDULES = 3
 """How many schedules are tried when steps are left out and the schedule is one by chance."""
 GAP_S = 45.0
 """Longer pauses between steps are shortened to this."""
+NOT_NEEDED: dict[str, Any] = {"faults": 0, "actions": 0, "only": (), "on": (), "steps": (), "weights": {}}
+"""What of a scenario only the making of a plan looks at."""
 SHORTEST = 6.0
 """Minutes of a run, at the least."""
 SHRUNK = 5
@@ -40,7 +42,8 @@ def shrink(
 
     `progress` is told of each smaller one.
     """
-    shrinker = _Shrinker(found, attempts, progress)
+    scenario = msgspec.structs.replace(found.scenario, **NOT_NEEDED)  # the plan is there already
+    shrinker = _Shrinker(msgspec.structs.replace(found, scenario=scenario), attempts, progress)
     shrinker.shrink()
     return shrinker.best
 
