@@ -34,7 +34,7 @@ class VolumeIndex:
 
     def __init__(self, controller: Controller, plugins: PluginManager, **options: object) -> None:
         watch = controller.watch
-        self.drivers: Informer[CSIDriver] = watch(CSIDriver, self._of_driver, matters=lambda each: each.spec)
+        self.drivers: Informer[CSIDriver] = watch(CSIDriver, self._of_driver, matters=_of_driver_matters)
         self.attachability = Attachability(plugins, self.drivers.get, **options)  # type: ignore[arg-type]
         self.pods = watch(
             Pod,
@@ -146,6 +146,11 @@ class VolumeIndex:
                 users = self.pods.by_index("use", f"{reference.namespace}/{reference.name}")
                 yield from (pod for pod in users if volume in set(self.of_pod(pod)))
         yield from self.pods.by_index("use", volume)
+
+
+def _of_driver_matters(driver: CSIDriver) -> tuple[object, ...]:
+    """What of a CSIDriver a decision may depend on."""
+    return driver.spec, driver.metadata.annotations
 
 
 def _of_pod_matters(pod: Pod) -> tuple[object, ...]:
