@@ -133,7 +133,7 @@ class Acting:
             await asyncio.sleep(DECLARE_AFTER_S)
             if step.on in self.world.powered:
                 return
-            await self.users.declare_if_off(step.on)
+            await self.users.confirm_dead(step.on)
         await asyncio.sleep(max(step.value - DECLARE_AFTER_S, 0) if declared else step.value)
         self.world.power_on(step.on)
         if declared:
@@ -141,13 +141,16 @@ class Acting:
             await self.users.declare(step.on, False)
 
     async def _lose_machine(self, step: Step) -> None:
-        """It never comes back, and a user says so. All but two may be lost."""
+        """It never comes back. A user says so, or nobody does. All but two may be lost."""
         if len(self.world.machines) - len(self.world.lost) <= MUST_STAY or step.on in self.world.lost:
             return
         self.world.lost.add(step.on)
         self.world.power_off(step.on)
+        if step.how % 2:
+            self.world.silent.add(step.on)
+            return
         await asyncio.sleep(DECLARE_AFTER_S)
-        await self.users.declare_if_off(step.on)
+        await self.users.confirm_dead(step.on)
 
     async def _replace_machine(self, step: Step) -> None:
         """It is off, its Node is deleted, and another boot registers the name anew."""

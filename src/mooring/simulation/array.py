@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
-from mooring.simulation.storage import Array
+from mooring.simulation.storage import Array, Unanswered
 from mooring.volumes.errors import InvalidSpec, WrongDevice
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
@@ -107,7 +107,11 @@ class _Provisioner(Provisioner):
         options = self._options
         if "bad" in options.parameters:
             raise InvalidSpec("the parameter bad is not known")
+        if self._array.failure is not None:
+            raise self._array.failure
         self._array.create(options.pv_name)
+        if self._array.unanswered():
+            raise Unanswered(f"creating {options.pv_name}: no answer")
         return PersistentVolume(
             metadata=ObjectMeta(name=options.pv_name, annotations={PROVISIONED_BY: DISK}),
             spec=PersistentVolumeSpec(

@@ -1,5 +1,7 @@
 """What must have come true some time after the last fault: nothing hangs, and what is recorded is what is.
 
+A machine that is lost, and of which nobody says so, keeps what it has: its pods must be shown as not ready (L8).
+
 Read from the API at the end of a run, and compared with the truth of array and machines.
 """
 
@@ -49,12 +51,17 @@ class Quiet:
 
 async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
     """What has not come true, with the name of the property."""
-    pods = {pod.name: pod for pod in (await world.api.list(Pod)).items}
+    everything = {pod.name: pod for pod in (await world.api.list(Pod)).items}
+    kept = {name for name, pod in everything.items() if pod.spec.node_name in world.silent}
+    for name in sorted(kept):
+        if _ready(everything[name]):
+            yield "L8", f"pod {name} is shown as ready, and its machine is silent for good"
+    pods = {name: pod for name, pod in everything.items() if name not in kept}
     wanted = {
         f"{each.name}-{number}"
         for each in (await world.api.list(StatefulSet)).items
         for number in range(each.spec.replicas)
-    }
+    } - kept
     for name in sorted(wanted):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
@@ -106,11 +113,12 @@ async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
     }
     records = (await world.api.list(VolumeAttachment)).items
     recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
-    for what, seen in (
+    for what, places in (
         ("attached", world.array.attached),
         ("recorded", recorded),
         ("mounted", dict(world.array.mounted)),
     ):
+        seen = {volume: node for volume, node in places.items() if node not in world.silent}
         if seen != desired:
             yield "L3", f"wanted {_told(desired)}, and {what} is {_told(seen)}"
     volumes = {each.name for each in (await world.api.list(PersistentVolume)).items}

@@ -23,7 +23,7 @@ FAULTS: dict[str, str] = {
     "freeze": "part",  # and go on where it was
     "two-leaders": "process",  # paused; a successor works; then both do
     "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
-    "lose-machine": "node",  # for good; a user declares it out of service
+    "lose-machine": "node",  # for good; how even: a user declares it out of service, if not, nobody ever does
     "replace-machine": "node",  # off, its Node deleted, on again as another
     "wrong-taint": "node",  # an operator declares a machine out of service that runs
     "kill-server": "server",
@@ -57,7 +57,10 @@ ACTIONS: dict[str, str] = {
 }
 RARE: dict[str, float] = {}
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
-LONG = ("power-off", "cut", "cut-requests", "cut-replies", "slow-unmount", "freeze", "replace-machine", "wrong-taint")
+LONG = (
+    *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
+    *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint"),
+)
 
 
 def make_plan(seed: int, scenario: Scenario) -> Plan:

@@ -10,6 +10,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mooring.cluster.confirm_dead import confirm
+from mooring.cluster.layout import ClusterError
+from mooring.kube.errors import KubeError
 from mooring.kube.objects import Deployment, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.times import format_time
 from mooring.simulation.plan import Step
@@ -91,13 +94,15 @@ class Users:
     # --- claims and volumes
 
     async def delete_claim(self, step: Step) -> None:
-        """With its pod, so that it goes; for one whose volume was made by hand another is made."""
+        """With its pod, so that it goes, or (how odd) without; for one whose volume was made by hand another is made."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
             await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
             if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
                 await self._make_another(claim.spec.volume_name)
+        if step.how % 2:
+            return
         await self.delete_pod(step)
         if self._kind(step.on) == "shared":
             await asyncio.sleep(AGAIN_S)
@@ -135,22 +140,30 @@ class Users:
         await self.world.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
 
     async def delete_node(self, step: Step) -> None:
-        """The Node object only: whatever runs there goes on, and its agent registers it anew."""
+        """The Node object only: whatever runs there goes on, and its agent registers it anew. Who deletes the Node of a
+        machine that never comes back says that it is dead, too."""
         self.world.trace("user", "plan.node-deleted", node=step.on)
         await self.world.as_user(lambda: self.api.delete(Node, step.on))
+        if step.on in self.world.lost:
+            self.world.silent.discard(step.on)
+            await self.confirm_dead(step.on)
 
     async def declare(self, node: str, out: bool) -> None:
         """Sets or removes the out-of-service taint."""
         await self.world.as_user(lambda: self._declare(node, out))
 
-    async def declare_if_off(self, node: str) -> None:
-        """As a careful operator does."""
-
-        async def declare() -> None:
-            if node not in self.world.powered:
-                await self._declare(node, True)
-
-        await self.world.as_user(declare)
+    async def confirm_dead(self, node: str) -> None:
+        """As a careful operator does it: while the machine is off, when its node does not answer, with the tool."""
+        for _ in range(60):
+            if node in self.world.powered:
+                return
+            try:
+                await confirm(self.api, node, now=self.world.user.now)
+            except (ClusterError, KubeError):
+                await asyncio.sleep(10)
+            else:
+                self.world.trace("user", "plan.declared", node=node, out=True)
+                return
 
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)

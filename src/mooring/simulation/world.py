@@ -133,6 +133,7 @@ class World:
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.powered = set(self.machines)
         self.lost: set[str] = set()  # machines that never come back
+        self.silent: set[str] = set()  # those of them of which nobody says so
         self.user = self.actor("user")
         self.api = Client(Link(self.network, "user", self.tokens.admin(), stream(seed, "link user")))
 

@@ -304,11 +304,10 @@ class PodWorker:
             return  # its mirror is not there yet: what it is to show is written when it is
         body = {"status": status}
         try:
-            answer = await self._client.revise(
-                target, body, subresource="status", any_version=True, strategy="strategic"
-            )
-        except (NotFound, Conflict):
-            return  # it is gone, or another pod has its name
+            # With its version: a write that arrives late must not take a phase back. A Conflict is tried again.
+            answer = await self._client.revise(target, body, subresource="status", strategy="strategic")
+        except NotFound:
+            return
         self._written[pod.uid] = status
         self._written_at[pod.uid] = asyncio.get_running_loop().time()
         self._pods.accept(answer)

@@ -96,7 +96,7 @@ class PhasesGoForward(Checker):
         if before is not None and after is not None and after > before:
             self.wrong(f"the grace period of {name} grows from {before} to {after} s", event)
         ended = ORDER[new.status.phase] == 2 and new.status.phase != old.status.phase
-        if ended and self._running[uid] > 0 and new.spec.node_name not in self._dead:
+        if ended and self._running[uid] > 0 and not self._dead.ended(new.spec.node_name, event):
             self.wrong(f"{name} is {new.status.phase}, and runs on {new.spec.node_name}", event)
 
 

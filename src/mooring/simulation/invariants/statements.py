@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.simulation.invariants.stored import stored
 from mooring.simulation.trace import Event, Trace
 from mooring.volumes.out_of_service import SEEN, TAINT
 
 
 class Statements:
-    """A statement ends when it is taken back, or when the node reports under it; that of a deleted Node, when the name
-    is registered anew."""
+    """A statement ends when it is taken back, or when the node reports under it. The deletion of a Node counts as one
+    of its pods' end (not of its volumes'), when it has lasted, until the name is registered anew."""
 
     def __init__(self, trace: Trace) -> None:
         self._said: set[str] = set()
+        self._absent: dict[str, float] = {}
         trace.listen("plan.declared", self._declared)
-        trace.listen("plan.node-deleted", lambda event: self._said.add(event.fields["node"]))
         trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
 
     def __contains__(self, node: object) -> bool:
         return node in self._said
+
+    def ended(self, node: str, event: Event) -> bool:
+        """Whether the pods of the node count as ended, by somebody's word."""
+        absent = self._absent.get(node)
+        return node in self._said or (absent is not None and event.time - absent >= QUARANTINE_S)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes":
+            self._absent[event.fields["name"]] = event.time
 
     def _declared(self, event: Event) -> None:
         (self._said.add if event.fields["out"] else self._said.discard)(event.fields["node"])
 
     def _written(self, event: Event) -> None:
         node = event.fields["name"]
-        if event.fields["resource"] != "nodes" or node not in self._said:
+        if event.fields["resource"] != "nodes":
+            return
+        self._absent.pop(node, None)
+        if node not in self._said:
             return
         body = stored(event)
         tainted = any(taint.key == TAINT for taint in body.spec.taints)
@@ -47,5 +61,5 @@ class Removed:
         return uid in self._uids
 
     def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] == "pods" and stored(event).spec.node_name in self._dead:
+        if event.fields["resource"] == "pods" and self._dead.ended(stored(event).spec.node_name, event):
             self._uids.add(stored(event).metadata.uid)

@@ -67,7 +67,7 @@ def _forget(original: Any) -> Any:
 
 async def _drop_finalizer(self: Any, record: VolumeAttachment) -> None:
     finalizers = [each for each in record.metadata.finalizers if each != ATTACHER_FINALIZER]
-    await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
+    await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}}, any_version=True)
 
 
 def _detach_anyhow(original: Any) -> Any:
@@ -98,7 +98,7 @@ MUTANTS: dict[str, Mutant] = {
     "B07": Mutant(
         "the storage is asked to attach before the record says so",
         "kubernetes/kubernetes#44858, #94912",
-        ("S13",),
+        ("S13", "S8"),
         grounds.STORAGE,
         (Patch(controller, "decide", _ask_first),),
     ),
@@ -127,7 +127,7 @@ MUTANTS: dict[str, Mutant] = {
         "a list of the storage that is behind makes everything be attached again and again",
         "kubernetes-csi/external-attacher#215, #697",
         ("L7",),
-        grounds.STORAGE,
+        grounds.VERIFIED,
         (Patch(controller, "denied", _all_denied),),
     ),
 }

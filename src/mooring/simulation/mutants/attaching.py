@@ -12,7 +12,6 @@ from mooring.controllers.attachdetach import controller, decide, handshake, stat
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
-from mooring.kube.errors import KubeError
 from mooring.kube.objects import Pod, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.node.volumes import handshake as node_handshake
@@ -55,24 +54,12 @@ def _use_it_again(original: Any) -> Any:
 def _start_from_pods(original: Any) -> Any:
     async def started(self: Any) -> None:
         await original(self)
-        if not isinstance(self, AttachDetachController):
-            return
         wanted = {name for pod in self._index.pods.items() for name in self._index.of_pod(pod)}
         for key in [key for key in self.queue._dirty if key not in wanted]:
             del self.queue._dirty[key]
             self.queue._ready.remove(key)
 
     return started
-
-
-def _swallow(original: Any) -> Any:
-    async def report(self: Any, record: VolumeAttachment, **given: Any) -> bool:
-        try:
-            return await original(self, record, **given)
-        except KubeError:
-            return True
-
-    return report
 
 
 def _without(leave_out: Any) -> Any:
@@ -103,6 +90,7 @@ def _unconditional(original: Any) -> Any:
     async def delete(self: Any, kind: Any, name: str, namespace: str = "", **given: Any) -> None:
         if kind is VolumeAttachment:
             given.pop("resource_version", None)
+            given.pop("uid", None)
         await original(self, kind, name, namespace, **given)
 
     return delete
@@ -132,8 +120,7 @@ def _skip_without_volume(original: Any) -> Any:
 def _known_at_start(original: Any) -> Any:
     async def started(self: Any) -> None:
         await original(self)
-        if isinstance(self, AttachDetachController):
-            vars(self._handshake)["_mine"] = {record.uid for record in self._index.records.items()}
+        vars(self._handshake)["_mine"] = {record.uid for record in self._index.records.items()}
 
     return started
 
@@ -179,12 +166,16 @@ def _out_of_service_never(original: Any) -> Any:
     return classmethod(lambda cls, node, volume: replace(original.__func__(cls, node, volume), out_of_service=False))
 
 
+NO_SWEEP = Patch(controller, "SWEEP_S", lambda original: 1e9)
+"""The slow sweep that looks at everything once more would mend it, and count it."""
+
+
 MUTANTS: dict[str, Mutant] = {
     "B01": Mutant(
         "a volume that was reported once is not reported again after its detach was taken back",
         "the field case study; kubernetes/kubernetes#49053, #72181, #88565",
         ("L1", "L3"),
-        grounds.MOVING,
+        grounds.SAME,
         (Patch(Handshake, "report", _report_once),),
     ),
     "B02b": Mutant(
@@ -209,15 +200,8 @@ MUTANTS: dict[str, Mutant] = {
         "after a restart only volumes that pods use are looked at",
         "kubernetes/kubernetes#34242",
         ("L3",),
-        grounds.CRASHING,
-        (Patch(controller.Controller, "started", _start_from_pods),),
-    ),
-    "B11": Mutant(
-        "a failure to tell the node is taken for success",
-        "kubernetes/kubernetes#107973",
-        ("L1", "L3"),
-        grounds.REQUESTS,
-        (Patch(Handshake, "report", _swallow),),
+        grounds.AWAY,
+        (Patch(AttachDetachController, "started", _start_from_pods), NO_SWEEP),
     ),
     "B12": Mutant(
         "a detach that is still under way does not keep the volume from the next node",
@@ -251,7 +235,7 @@ MUTANTS: dict[str, Mutant] = {
         "a VolumeAttachment is deleted whatever was written to it since it was judged",
         "kubernetes/kubernetes#124749; protocol rule R2",
         ("S7", "S6"),
-        grounds.REQUESTS,
+        grounds.LATE_WRITES,
         (Patch(Client, "delete", _unconditional),),
     ),
     "B65": Mutant(
@@ -288,7 +272,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3", "L1", "S8", "S13"),
         grounds.REQUESTS,
         (
-            Patch(controller.Controller, "started", _known_at_start),
+            Patch(AttachDetachController, "started", _known_at_start),
             Patch(Handshake, "attach", _note_mine),
             Patch(AttachDetachController, "_state", _mine_only),
         ),

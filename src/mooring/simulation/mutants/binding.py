@@ -7,6 +7,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
+
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.provisioning import controller as provisioning
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -36,24 +38,6 @@ def _cache_only(original: Any) -> Any:
     return let_claim_go
 
 
-def _from_the_cache(original: Any) -> Any:
-    async def claim_of(self: Any, pv: PersistentVolume) -> PersistentVolumeClaim | None:
-        reference = pv.spec.claim_ref
-        if reference is None or not reference.uid:
-            return None
-        claim = self._claims.get(f"{reference.namespace}/{reference.name}")
-        return claim if claim is not None and claim.uid == reference.uid else None
-
-    return claim_of
-
-
-def _yes(original: Any) -> Any:
-    async def claim_is_gone(self: Any, pv: PersistentVolume) -> bool:
-        return True
-
-    return claim_is_gone
-
-
 def _nowhere(original: Any) -> Any:
     async def attached_to(self: Any, pv: PersistentVolume) -> list[str]:
         return []
@@ -66,6 +50,26 @@ def _only_if_claimed(original: Any) -> Any:
         live = await self.client.find(PersistentVolumeClaim, claim.name, claim.namespace)
         if live is not None and not live.deleting and live.uid == claim.uid:
             await original(self, claim, made)
+
+    return create
+
+
+def _not_noted(original: Any) -> Any:
+    async def begin(self: Any, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        return claim
+
+    return begin
+
+
+def _bare(original: Any) -> Any:
+    """The PersistentVolume is made, and nothing keeps it."""
+
+    async def create(self: Any, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
+        policy = made.spec.persistent_volume_reclaim_policy
+        retained = msgspec.structs.replace(made.spec, persistent_volume_reclaim_policy="Retain")
+        await original(self, claim, msgspec.structs.replace(made, spec=retained))
+        patch = {"spec": {"persistentVolumeReclaimPolicy": policy}}
+        self._volumes.accept(await self.client.patch(PersistentVolume, made.name, patch))
 
     return create
 
@@ -84,7 +88,7 @@ MUTANTS: dict[str, Mutant] = {
         "a claim's protection goes because a cache shows no pod that uses it",
         "kubernetes/kubernetes#75980, #76703",
         ("S15",),
-        grounds.CLAIMS,
+        grounds.LATE_PODS,
         (Patch(BindingController, "_let_claim_go", _cache_only),),
     ),
     "B45": Mutant(
@@ -94,26 +98,36 @@ MUTANTS: dict[str, Mutant] = {
         grounds.BY_HAND,
         (Patch(BindingController, "_patch_volume", _any_version),),
     ),
-    "B47": Mutant(
-        "a volume whose claim a cache does not show is released and deleted",
-        "kubernetes/kubernetes#23078, #105131",
-        ("S14",),
-        grounds.CLAIMS,
-        (Patch(BindingController, "_claim_of", _from_the_cache), Patch(Reclaimer, "_claim_is_gone", _yes)),
+    "B49": Mutant(
+        "nothing keeps a claim for which a disk is being made",
+        "kubernetes-csi/external-provisioner#131, #311, #486; in our own code until the simulation found it",
+        ("S9",),
+        grounds.UNANSWERED,
+        (Patch(ProvisioningController, "_begin", _not_noted),),
     ),
     "B50": Mutant(
         "what was made for a claim that is gone by now is left behind",
-        "kubernetes-csi/external-provisioner#1469, #486 (B49)",
+        "kubernetes-csi/external-provisioner#1469",
         ("S9",),
-        grounds.CLAIMS,
-        (Patch(ProvisioningController, "_create", _only_if_claimed),),
+        grounds.UNANSWERED,
+        (
+            Patch(ProvisioningController, "_create", _only_if_claimed),
+            Patch(ProvisioningController, "_begin", _not_noted),
+        ),
     ),
     "B52": Mutant(
         "a second try to make a volume makes another one",
         "kubernetes-csi/external-provisioner#296; aws-ebs-csi-driver#771 (B63)",
         ("S9",),
-        grounds.CLAIMS,
+        grounds.LOST_REQUESTS,
         (Patch(provisioning, "volume_name", _another_name_each_time),),
+    ),
+    "B54": Mutant(
+        "a volume that a user deletes goes before its disk",
+        "kubernetes-csi/external-provisioner#546, KEP-2644; in our own code until the simulation found it",
+        ("S9",),
+        grounds.CLAIMS,
+        (Patch(ProvisioningController, "_create", _bare),),
     ),
     "B55": Mutant(
         "a disk is deleted while it is attached",

@@ -15,10 +15,17 @@ BASE = Scenario(nodes=2, sets={"db": 1, "web": 1}, minutes=12, faults=10, action
 
 
 def ground(
-    *, nodes: int = 2, sets: dict[str, int] | None = None, workloads: dict[str, str] | None = None, **weights: float
+    *,
+    nodes: int = 2,
+    sets: dict[str, int] | None = None,
+    workloads: dict[str, str] | None = None,
+    storage: str = "array",
+    minutes: float = BASE.minutes,
+    others_weigh: float = OTHERS,
+    **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
-    others = dict.fromkeys([*FAULTS, *ACTIONS], OTHERS)
+    others = dict.fromkeys([*FAULTS, *ACTIONS], others_weigh)
     named = {kind.replace("_", "-"): weight for kind, weight in weights.items()}
     if unknown := set(named) - set(others):
         raise ValueError(f"no such fault or action: {', '.join(sorted(unknown))}")
@@ -26,7 +33,8 @@ def ground(
         nodes=nodes,
         sets=sets or BASE.sets,
         workloads=workloads or {},
-        minutes=BASE.minutes,
+        storage=storage,
+        minutes=minutes,
         faults=BASE.faults,
         actions=BASE.actions,
         weights=others | named,
@@ -41,6 +49,12 @@ REQUESTS = ground(storm=8, cut_requests=2, cut_replies=3, two_leaders=2, delete_
 """Requests of unknown outcome, late and repeated ones."""
 STORAGE = ground(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
 """Storage that is late, does not answer, answers wrongly."""
+SAME = ground(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
+"""Pods come back to the very node that lets their volumes go, and requests are late."""
+VERIFIED = ground(array_unanswered=3, slow_array=3, delete_pod=4, minutes=13)
+"""The storage is asked what is attached shortly before the end."""
+MOUNTS = ground(mount_fails=12, delete_pod=10, drain=8, uncordon=6, scale=4, others_weigh=0.1)
+"""Mounts take effect and fail."""
 MOVING = ground(slow_array=6, slow_unmount=2, drain=8, uncordon=6, delete_pod=4, two_leaders=2)
 """Volumes go from node to node while the storage is slow."""
 RESTARTS = ground(kill=3, crash=6, slow_stop=4, slow_unmount=4, force_delete_pod=8, delete_pod=6, drain=4)
@@ -49,7 +63,9 @@ POWER = ground(power_off=8, replace_machine=3, delete_pod=3, force_delete_pod=3)
 """Machines lose power and boot again."""
 NODES = ground(delete_node=8, cut=6, slow_unmount=6, slow_stop=3, drain=5, uncordon=4, force_delete_pod=4)
 """Node objects go and come back under live mounts."""
-OPERATORS = ground(wrong_taint=8, cut=4, slow_unmount=6, drain=4, uncordon=3, delete_pod=5)
+OPERATORS = ground(
+    wrong_taint=12, cut=8, slow_unmount=6, drain=4, uncordon=3, delete_pod=5, force_delete_pod=2, others_weigh=0.1
+)
 """Operators are mistaken."""
 LOST = ground(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
 """Machines never come back."""
@@ -64,16 +80,34 @@ BY_HAND = ground(
     drain=3,
 )
 """Volumes that somebody made by hand."""
-ENDING = ground(sets={"job": 2, "web": 1}, workloads={"job": "once"}, delete_pod=2, kill=2)
+ENDING = ground(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2)
 """Pods that end by themselves."""
 PLAIN = ground(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
 """Pods without volumes: nothing but their name keeps two of them apart."""
 SHARED = ground(sets={"web": 3}, workloads={"web": "shared"}, delete_pod=5, drain=4, slow_array=3)
 """Pods of a Deployment that share an exclusive volume."""
+AWAY = ground(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
+"""Controllers are away while pods go."""
+LATE_WRITES = ground(nodes=1, storm=12, slow_unmount=8, delete_pod=12, scale=4, others_weigh=0.05)
+"""Writes arrive late, and unmounts take long."""
+UNANSWERED = ground(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+"""The storage makes disks and does not say so, while claims come and go."""
+ENDINGS = ground(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_weigh=0.05)
+"""Agents restart while pods take long to end."""
 DEVICES = ground(drain=4, uncordon=4, scale=6, delete_pod=8, slow_array=2)
 """Device paths are given to one disk after the other."""
-REVOKING = ground(cut=6, wrong_taint=8, slow_unmount=2, delete_pod=4, drain=2)
+REVOKING = ground(storage="cloud", wrong_taint=10, cut=10, delete_pod=4, drain=2, uncordon=3, others_weigh=0.1)
 """Storage that takes a disk from a node that does not let go."""
+LEADERS = ground(two_leaders=10, watch_lag=6, storm=4, delete_claim=10, delete_pod=3, crash=3, others_weigh=0.1)
+"""Two controllers are at work on claims that come and go."""
+LATE_PODS = ground(watch_lag=12, slow_stop=6, delete_claim=12, delete_pod=8, others_weigh=0.1)
+"""Pods that use a claim are not in a cache yet when it is deleted."""
+LATE_STATUSES = ground(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
+"""What is told of pods arrives late."""
+LOST_REQUESTS = ground(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
+"""What was asked for claims is done, and nobody hears of it."""
+UNLOCKED = ground(storage="network", wrong_taint=3, cut=6, storm=5, two_leaders=6, watch_lag=4, drain=8, delete_pod=6)
+"""Storage that neither refuses nor revokes: whoever has power can write."""
 YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
 SILENT = ground(nodes=3, lose_machine=5, crash=6, kill=4)

@@ -67,17 +67,17 @@ def _empty_at_first(original: Any) -> Any:
 
 
 def _empty_when_new(original: Any) -> Any:
-    def body(self: Any, base: Node | None, volumes: tuple[str, ...]) -> Any:
-        return original(self, base, () if base is None else volumes)
+    def body(self: Any, base: Node | None, volumes: tuple[str, ...], *more: Any) -> Any:
+        return original(self, base, () if base is None else volumes, *more)
 
     return body
 
 
 def _any_version(original: Any) -> Any:
-    async def send(self: Any, base: Node | None, volumes: tuple[str, ...]) -> Node:
+    async def send(self: Any, base: Node | None, volumes: tuple[str, ...], *more: Any) -> Node:
         if base is None or base.uid != self.uid:
-            return await original(self, base, volumes)
-        body = self._body(base, volumes)
+            return await original(self, base, volumes, *more)
+        body = self._body(base, volumes, *more)
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
         return await self._client.revise(base, body, subresource="status", strategy="strategic", any_version=True)
 
@@ -190,6 +190,18 @@ def _remove_at_once(original: Any) -> Any:
     return gone
 
 
+def _any_status(original: Any) -> Any:
+    async def write_status(self: Any, *args: Any) -> None:
+        whole = self._client.revise
+        self._client.revise = lambda *given, **named: whole(*given, **(named | {"any_version": True}))
+        try:
+            await original(self, *args)
+        finally:
+            del self._client.revise
+
+    return write_status
+
+
 MUTANTS: dict[str, Mutant] = {
     "B02a": Mutant(
         "a node mounts what its cache says is attached, before it has said that it uses it",
@@ -227,7 +239,7 @@ MUTANTS: dict[str, Mutant] = {
         "after a restart of the agent a pod that ends has no volumes: they are unmounted under it",
         "kubernetes/kubernetes#113979",
         ("S7'",),
-        grounds.RESTARTS,
+        grounds.ENDINGS,
         (Patch(PodWorker, "mark_all", _let_go_of_ending),),
     ),
     "B27": Mutant(
@@ -255,7 +267,7 @@ MUTANTS: dict[str, Mutant] = {
         "a mount that failed is taken for none",
         "kubernetes/kubernetes#82492, #113563",
         ("S7", "L3"),
-        grounds.STORAGE,
+        grounds.MOUNTS,
         (Patch(Operations, "mount_device", _failed_means_absent),),
     ),
     "B67": Mutant(
@@ -283,7 +295,7 @@ MUTANTS: dict[str, Mutant] = {
         "an agent writes its status whatever was written meanwhile",
         "protocol counterexample C6",
         ("S7", "S6"),
-        grounds.REQUESTS,
+        grounds.LATE_WRITES,
         (Patch(Registration, "_send", _any_version),),
     ),
     "C16": Mutant(
@@ -295,6 +307,13 @@ MUTANTS: dict[str, Mutant] = {
             Patch(handshake, "is_stale", _never_stale),
             Patch(WantedVolume, "taken_over", lambda original: lambda *a: False),
         ),
+    ),
+    "P2": Mutant(
+        "a pod's status is written whatever was written to it meanwhile",
+        "in our own code until the simulation found it",
+        ("S3",),
+        grounds.LATE_STATUSES,
+        (Patch(PodWorker, "_write_status", _any_status),),
     ),
     "P3": Mutant(
         "a pod leaves the API while its processes run",
