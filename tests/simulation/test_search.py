@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,13 @@ def test_a_list_of_a_lagging_replica_is_as_of_before_and_what_it_lacked_follows(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_single_faults_of_the_attaching_side_violate_nothing():
     passed = [point for point in systematic.points(SMALL, STORY) if point.part == "attaching" and point.at > 29]
     jobs = systematic.jobs(passed, STORY)
-    summary = campaign(in_batches(jobs[::6]), SMALL, work=play_batch, workers=1)
-    assert summary.runs == len(jobs[::6]) > 20
+    some = jobs if os.environ.get("MOORING_SOAK") else jobs[::20]
+    summary = campaign(in_batches(some), SMALL, work=play_batch, workers=1)
+    assert summary.runs == len(some) > 10
     assert summary.failed == []
 
 

@@ -21,7 +21,7 @@ REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 def violation(monkeypatch: pytest.MonkeyPatch) -> Stored:
     """Of a run whose array forgets to detach."""
     monkeypatch.setattr(Array, "_do_detach", lambda self, disk, node: None)
-    scenario = Scenario(minutes=12)
+    scenario = Scenario(nodes=2, sets={"db": 1}, minutes=8)
     return stored(scenario, play(1, scenario))
 
 
