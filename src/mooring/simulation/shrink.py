@@ -6,6 +6,7 @@ here of what a violation means; each attempt is a whole run, so shrinking takes 
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,7 +45,12 @@ def shrink(
     """
     scenario = msgspec.structs.replace(found.scenario, **NOT_NEEDED)  # the plan is there already
     shrinker = _Shrinker(msgspec.structs.replace(found, scenario=scenario), attempts, progress)
-    shrinker.shrink()
+    gc.collect()
+    gc.freeze()  # what is there now need not be looked at after each run
+    try:
+        shrinker.shrink()
+    finally:
+        gc.unfreeze()
     return shrinker.best
 
 
@@ -84,6 +90,7 @@ class _Shrinker:
         self._left -= 1
         changed = msgspec.structs.replace(self.best, **changes)
         outcome = changed.play()
+        gc.collect()
         if self._wanted not in outcome.invariants:
             return False
         self.best = msgspec.structs.replace(changed, digest=outcome.digest, violations=outcome.violations)
