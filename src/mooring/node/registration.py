@@ -240,7 +240,10 @@ class Registration:
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
     def _refuse_change(self, node: Node, volumes: tuple[str, ...]) -> None:
-        """Who attaches this node's volumes must not change while it has any. Raises AttachingKindChanged."""
+        """Who attaches this node's volumes must not change while it has any: a Node that an agent of this machine has
+        written shows how that one did it. Raises AttachingKindChanged."""
+        if self.uid or RECONSTRUCTED not in node.metadata.annotations:
+            return
         by_controller = CONTROLLER_MANAGED in node.metadata.annotations
         wanted = self._options.enable_controller_attach_detach
         listed = [entry.name for entry in node.status.volumes_attached]
