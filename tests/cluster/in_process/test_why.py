@@ -170,6 +170,8 @@ def test_a_pod_that_waits_for_the_volume_of_a_silent_node_is_told_of_that_node(p
 def test_the_last_error_of_an_attach_that_is_tried_again_is_shown(play: Play):
     async def story(world: World):
         await world.start()
+        await world.claim("data-app-0")
+        await world.until(lambda: world.array.disks)
         world.array.failure = StorageRefused("the array is on fire")
         await world.stateful_set()
 
