@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from mooring.kube.objects import CSIDriver
 from mooring.volumes.attachment_lock import needs_lock
@@ -32,6 +33,7 @@ def csi_name(spec: VolumeSpec) -> str | None:
     return attachable_volume_name(CSI_PLUGIN, csi_volume_name(source.driver, source.volume_handle))
 
 
+@lru_cache(maxsize=65536)
 def driver_of(unique_name: str) -> str:
     """Whose volume it is: a CSI driver's name, or a plugin's. "" if it is no unique volume name."""
     try:

@@ -53,6 +53,7 @@ class VolumeIndex:
         self.records = watch(
             VolumeAttachment,
             self._of_record,
+            matters=_of_record_matters,
             indexers={
                 "node": lambda record: [record.spec.node_name],
                 "volume": lambda record: [volume_of(record)],
@@ -156,6 +157,11 @@ def _of_driver_matters(driver: CSIDriver) -> tuple[object, ...]:
 def _of_pod_matters(pod: Pod) -> tuple[object, ...]:
     """What of a Pod a decision may depend on."""
     return pod.uid, pod.spec.node_name, pod.finished, pod.deleting, pod.spec.volumes
+
+
+def _of_record_matters(record: VolumeAttachment) -> tuple[object, ...]:
+    """What of a VolumeAttachment a decision may depend on: not who holds it by finalizers."""
+    return record.uid, record.deleting, record.metadata.annotations, record.status
 
 
 def _of_node_matters(node: Node) -> tuple[object, ...]:
