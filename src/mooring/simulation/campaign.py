@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -24,7 +25,7 @@ from mooring.simulation.run import play
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.summary import Summary
 
-BATCH = 16
+BATCH = 4
 """So many runs are one piece of work."""
 WARM_UP = Scenario(nodes=1, sets={"warm": 1}, minutes=1, faults=0, actions=0)
 
@@ -85,14 +86,16 @@ def campaign(
             else:
                 progress(len(batch))
 
-    for number, size, part in _played(left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1):
-        summary.add(part)
-        summary.seconds = before + time.perf_counter() - began
+    try:
+        for number, size, part in _played(left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1):
+            summary.add(part)
+            summary.seconds = before + time.perf_counter() - began
+            if ledger is not None:
+                ledger.note(number, summary)
+            progress(size)
+    finally:
         if ledger is not None:
-            ledger.note(number, summary)
-        progress(size)
-    if ledger is not None:
-        ledger.write()
+            ledger.write()
     return summary
 
 
@@ -111,19 +114,32 @@ def _played(
         yield from ((number, len(batch), work(batch)) for number, batch in batches)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_warm_up) as pool:
-        pending: dict[Future[Summary], tuple[int, int]] = {}
-        while True:
-            for number, batch in islice(batches, workers * 2 - len(pending)):
-                pending[pool.submit(work, batch)] = (number, len(batch))
-            if not pending:
-                return
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield *pending.pop(future), future.result()
+        try:
+            yield from _handed_out(pool, batches, work, workers * 2)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _handed_out(
+    pool: ProcessPoolExecutor, batches: Iterator[tuple[int, list[T]]], work: Callable[[list[T]], Summary], most: int
+) -> Iterator[tuple[int, int, Summary]]:
+    """Never more than so many batches at a time."""
+    pending: dict[Future[Summary], tuple[int, int]] = {}
+    while True:
+        for number, batch in islice(batches, most - len(pending)):
+            pending[pool.submit(work, batch)] = (number, len(batch))
+        if not pending:
+            return
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield *pending.pop(future), future.result()
 
 
 def _warm_up() -> None:
-    """What every run needs is there, and no collection of garbage looks at it again."""
+    """What every run needs is there, and no collection of garbage looks at it again. Who stops the campaign stops this
+    process through its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     play(0, WARM_UP)
     gc.collect()
     gc.freeze()

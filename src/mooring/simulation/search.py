@@ -48,7 +48,7 @@ def systematic() -> Search:
 def exhaustive(depth: int) -> Search:
     """Everything up to so many differences. Raises `Unfit`."""
     nodes = bounded.roots(depth)
-    size = 16 if depth == 1 else 1
+    size = 4 if depth == 1 else 1
     run = partial(campaign, in_batches(nodes, size), single.SMALL, work=bounded.search)
     what = f"depth {depth} {_digest(nodes)}"
     return Search(what, "branches", len(nodes), single.SMALL, run, f"depth {depth}: {bounded.told(nodes)}")
