@@ -6,6 +6,7 @@ Each processor has one worker, a fresh process that warms up once and stays. A c
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -27,6 +28,7 @@ from mooring.simulation.summary import Summary
 
 BATCH = 4
 """So many runs are one piece of work."""
+PR_SET_PDEATHSIG = 1
 WARM_UP = Scenario(nodes=1, sets={"warm": 1}, minutes=1, faults=0, actions=0)
 
 
@@ -137,9 +139,10 @@ def _handed_out(
 
 
 def _warm_up() -> None:
-    """What every run needs is there, and no collection of garbage looks at it again. Who stops the campaign stops this
-    process through its parent."""
+    """What every run needs is there, and no collection of garbage looks at it again. This process ends with its parent,
+    and not before."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     play(0, WARM_UP)
     gc.collect()
     gc.freeze()
