@@ -38,23 +38,23 @@ class Quiet:
         scenario = world.scenario
         self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
         self._from = scenario.end_s - self.calm_s
-        shared = "shared" in scenario.workloads.values()
-        self._ignored = (*HEARTBEATS, *WAITING) if shared else HEARTBEATS
+        self._shared, self._silent = "shared" in scenario.workloads.values(), world.silent
         self.written: list[str] = []
         world.trace.listen("store.written", self._note)
         world.trace.listen("store.deleted", self._note)
 
     def _note(self, event: Event) -> None:
-        if event.time > self._from and event.fields["resource"] not in self._ignored:
+        ignored = (*HEARTBEATS, *WAITING) if self._shared or self._silent else HEARTBEATS
+        if event.time > self._from and event.fields["resource"] not in ignored:
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
 
 async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
     """What has not come true, with the name of the property."""
     everything = {pod.name: pod for pod in (await world.api.list(Pod)).items}
-    kept = {name for name, pod in everything.items() if pod.spec.node_name in world.silent}
+    kept = await _kept_by_silence(world, everything)
     for name in sorted(kept):
-        if _ready(everything[name]):
+        if _ready(everything[name]) and everything[name].spec.node_name in world.silent:
             yield "L8", f"pod {name} is shown as ready, and its machine is silent for good"
     pods = {name: pod for name, pod in everything.items() if name not in kept}
     wanted = {
@@ -71,6 +71,17 @@ async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
         yield complaint
     if quiet.written:
         yield "L7", f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}"
+
+
+async def _kept_by_silence(world: World, pods: dict[str, Pod]) -> set[str]:
+    """The pods of silent machines, and those that wait for a volume which such a machine may still write to."""
+    if not world.silent:
+        return set()
+    records = (await world.api.list(VolumeAttachment)).items
+    held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in world.silent}
+    claims = (await world.api.list(PersistentVolumeClaim)).items
+    waited = {claim.key for claim in claims if claim.spec.volume_name in held}
+    return {n for n, pod in pods.items() if pod.spec.node_name in world.silent or waited.intersection(claims_of(pod))}
 
 
 def _not_ready(pod: Pod | None) -> str | None:

@@ -15,5 +15,27 @@ MUTANTS: dict[str, Mutant] = dict(
 
 __all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
 
-WAITING: dict[str, str] = {}
-"""Bugs of parts that are not there, or not played: and which."""
+WAITING: dict[str, str] = {
+    "B09": "an agent that makes its Node anew at each start; ours takes over the one that is there",
+    "B11": "harmless alone by now: a node says what it waits for, and a slow sweep looks again",
+    "B18": "a mount that survives a release by force: the closed node and the live looks each stop it",
+    "B20": "production has the lock on the PersistentVolume; a mutant without it",
+    "B23": "storage that takes a disk away by itself",
+    "B32": "files in the directories of played mounts",
+    "B34": "lists from a replica that is behind, asked for with resourceVersion 0; ours asks for the newest state",
+    "B35": "nothing: grace period 0 removes a pod at once, as in Kubernetes; a policy that gives S1 up",
+    "B40": "a limit on evictions when many nodes fall silent at once",
+    "B41": "single faults one by one: a reply has to be lost in the moment in which a node falls silent",
+    "B44": "a cloud's node life cycle",
+    "B47": "lists from a replica that is behind",
+    "B53": "topology of storage",
+    "B59": "CSI drivers",
+    "B60": "a driver that chooses device names",
+    "B61": "a driver that chooses device names",
+    "B63": "a driver for a cloud's disks",
+    "B64": "a scheduler that assumes volumes before they are bound; ours waits for the write",
+    "B70": "the same as H4a: its volume cannot be resolved any more",
+    "H1": "a timer that also runs for nodes that answer; ours does not, and B02b and B13 are its two halves",
+    "H5": "a timer that does not ask whether a pod is still there; see B16 for what counts as ended",
+}
+"""Bugs that are not put back in, and what is missing for it."""

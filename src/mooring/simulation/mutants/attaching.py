@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from mooring.controllers.attachdetach import controller, decide, handshake, state
+from mooring.controllers.attachdetach import controller, decide, handshake, release, state
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
@@ -162,10 +162,6 @@ def _judges(when: Any) -> tuple[Patch, ...]:
     return (Patch(decide, "may_release", _release(when)), Patch(handshake, "may_release", _release(when)))
 
 
-def _out_of_service_never(original: Any) -> Any:
-    return classmethod(lambda cls, node, volume: replace(original.__func__(cls, node, volume), out_of_service=False))
-
-
 NO_SWEEP = Patch(controller, "SWEEP_S", lambda original: 1e9)
 """The slow sweep that looks at everything once more would mend it, and count it."""
 
@@ -222,7 +218,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#65392",
         ("L1", "L3"),
         grounds.LOST,
-        (Patch(decide.NodeState, "of", _out_of_service_never),),
+        (Patch(release, "_word", always(None)),),
     ),
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",
@@ -235,7 +231,7 @@ MUTANTS: dict[str, Mutant] = {
         "a VolumeAttachment is deleted whatever was written to it since it was judged",
         "kubernetes/kubernetes#124749; protocol rule R2",
         ("S7", "S6"),
-        grounds.LATE_WRITES,
+        grounds.GONE_AND_BACK,
         (Patch(Client, "delete", _unconditional),),
     ),
     "B65": Mutant(

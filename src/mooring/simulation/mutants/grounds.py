@@ -21,6 +21,7 @@ def ground(
     workloads: dict[str, str] | None = None,
     storage: str = "array",
     minutes: float = BASE.minutes,
+    on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
     **weights: float,
 ) -> Scenario:
@@ -35,6 +36,7 @@ def ground(
         workloads=workloads or {},
         storage=storage,
         minutes=minutes,
+        on=on,
         faults=BASE.faults,
         actions=BASE.actions,
         weights=others | named,
@@ -88,7 +90,9 @@ SHARED = ground(sets={"web": 3}, workloads={"web": "shared"}, delete_pod=5, drai
 """Pods of a Deployment that share an exclusive volume."""
 AWAY = ground(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
 """Controllers are away while pods go."""
-LATE_WRITES = ground(nodes=1, storm=12, slow_unmount=8, delete_pod=12, scale=4, others_weigh=0.05)
+GONE_AND_BACK = ground(nodes=1, storm=14, scale=14, delete_set=4, others_weigh=0.03)
+"""Volumes go and come back to the same node, and requests are late."""
+LATE_WRITES = ground(nodes=1, sets={"db": 1}, storm=12, slow_unmount=8, delete_pod=12, others_weigh=0.05)
 """Writes arrive late, and unmounts take long."""
 UNANSWERED = ground(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """The storage makes disks and does not say so, while claims come and go."""
@@ -110,5 +114,5 @@ UNLOCKED = ground(storage="network", wrong_taint=3, cut=6, storm=5, two_leaders=
 """Storage that neither refuses nor revokes: whoever has power can write."""
 YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
-SILENT = ground(nodes=3, lose_machine=5, crash=6, kill=4)
+SILENT = ground(nodes=3, on=("watching",), lose_machine=5, storm=3, cut_replies=10, others_weigh=0.05)
 """Machines never come back, and nobody says so."""

@@ -173,13 +173,6 @@ def _old_path(original: Any) -> Any:
     return look
 
 
-def _never_stale(original: Any) -> Any:
-    async def is_stale(*args: Any) -> bool:
-        return False
-
-    return is_stale
-
-
 def _remove_at_once(original: Any) -> Any:
     def gone(facts: Any, memory: Any, now: float) -> Any:
         pod: Pod | None = facts.pod
@@ -297,16 +290,6 @@ MUTANTS: dict[str, Mutant] = {
         ("S7", "S6"),
         grounds.LATE_WRITES,
         (Patch(Registration, "_send", _any_version),),
-    ),
-    "C16": Mutant(
-        "a mount outlives the VolumeAttachment under which it was made",
-        "protocol counterexample C16; kubernetes/kubernetes#119273 (B18)",
-        ("S4'",),
-        grounds.REVOKING,
-        (
-            Patch(handshake, "is_stale", _never_stale),
-            Patch(WantedVolume, "taken_over", lambda original: lambda *a: False),
-        ),
     ),
     "P2": Mutant(
         "a pod's status is written whatever was written to it meanwhile",

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc import controller as podgc
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.statefulset import controller as statefulset
@@ -44,28 +43,6 @@ def _believe_the_cache(original: Any) -> Any:
     return reconcile
 
 
-def _only_at_the_moment(original: Any) -> Any:
-    async def look_at_pod(self: Any, pod: Pod | None) -> None:
-        node = self._nodes.get(pod.spec.node_name) if pod is not None else None
-        noted = vars(self).setdefault("_noted", set[str]())
-        if pod is not None and node is not None and node.ready == "Unknown" and node.name not in noted:
-            if not pod.deleting:
-                await self._evict(pod, node)
-            return
-        await original(self, pod)
-
-    return look_at_pod
-
-
-def _note(original: Any) -> Any:
-    async def set_unknown(self: Any, node: Node) -> Node:
-        answer = await original(self, node)
-        vars(self).setdefault("_noted", set[str]()).add(node.name)
-        return answer
-
-    return set_unknown
-
-
 def _replace_ending(original: Any) -> Any:
     async def reconcile(self: Any, key: str) -> None:
         found = self._sets.get(key)
@@ -98,16 +75,6 @@ MUTANTS: dict[str, Mutant] = {
         ("S1",),
         grounds.YOUNG,
         (Patch(PodGCController, "reconcile", _believe_the_cache),),
-    ),
-    "B41": Mutant(
-        "pods of a silent node are marked only in the moment in which it falls silent",
-        "kubernetes/kubernetes#50067, #135205",
-        ("L8",),
-        grounds.SILENT,
-        (
-            Patch(NodeLifecycleController, "_look_at_pod", _only_at_the_moment),
-            Patch(NodeLifecycleController, "_set_unknown", _note),
-        ),
     ),
     "P1": Mutant(
         "a StatefulSet does not wait for a pod that ends: it removes it by force",

@@ -42,6 +42,6 @@ def guarded(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def waiting() -> Iterator[str]:
-    """Bugs of parts that are not there."""
+    """Bugs that are not put back in."""
     for name, part in WAITING.items():
         yield f"{name:5} waiting: {part}"
