@@ -24,8 +24,13 @@ from mooring.kube.objects import (
 )
 from mooring.simulation.wire import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
+from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import BROKEN, NODE_UID
 from mooring.volumes.out_of_service import TAINT
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.why import text
+from mooring.why.explain import explain
+from mooring.why.snapshot import read
 
 Play = Callable[..., Any]
 
@@ -770,5 +775,28 @@ def test_a_damaged_lock_grants_nothing(play: Play):
         await cluster.pod("p", "v", "n0")
         await cluster.until(lambda: told(cluster, "FailedAttachVolume", "the lock on its PersistentVolume"))
         assert await nowhere(cluster)
+        assert "LockDamaged" in await why(cluster, "pv/v")
 
     play(story, **SHY)
+
+
+async def why(cluster: CsiCluster, target: str) -> str:
+    """The codes of an explanation, from the object to its last causes."""
+    known = await read(cluster.api, PluginManager([], ControllerVolumeHost(cluster.now)))
+    return "\n".join(text.lines(explain(target, "default", known), cluster.now(), lambda words, colour: words))
+
+
+def test_why_says_what_upstreams_records_do_and_when_the_timer_is_due(play: Play):
+    async def story(cluster: CsiCluster):
+        await cluster.volume("v")
+        await cluster.upstreams_record("v", "n0")
+        await cluster.in_use("n0", "v")
+        await cluster.ready("n0", "Unknown")
+        await cluster.pod("q", "v", "n1")
+        cluster.controller()
+        await asyncio.sleep(5)
+        said = await why(cluster, "pv/v")
+        assert "NodeNotAnswering" in said
+        assert "it is taken from there at" in said
+
+    play(story, **REVOKES)
