@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.attachdetach.decide import decide
-from mooring.controllers.attachdetach.state import (
+from mooring.controllers.attachdetach.decide import (
     Action,
     Attachment,
     Decision,
@@ -11,6 +10,7 @@ from mooring.controllers.attachdetach.state import (
     Policy,
     Terms,
     VolumeState,
+    decide,
     demands_of,
 )
 from mooring.kube.objects import PersistentVolume
