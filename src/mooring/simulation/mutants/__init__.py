@@ -19,7 +19,6 @@ WAITING: dict[str, str] = {
     "B09": "an agent that makes its Node anew at each start; ours takes over the one that is there",
     "B11": "harmless alone by now: a node says what it waits for, and a slow sweep looks again",
     "B18": "a mount that survives a release by force: the closed node and the live looks each stop it",
-    "B20": "production has the lock on the PersistentVolume; a mutant without it",
     "B23": "storage that takes a disk away by itself",
     "B32": "files in the directories of played mounts",
     "B34": "lists from a replica that is behind, asked for with resourceVersion 0; ours asks for the newest state",

@@ -18,6 +18,7 @@ from mooring.node.volumes import handshake as node_handshake
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes import out_of_service
+from mooring.volumes.attachability import Attachability
 
 
 def _report_once(original: Any) -> Any:
@@ -223,9 +224,19 @@ MUTANTS: dict[str, Mutant] = {
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",
         "kubernetes/kubernetes#45191",
-        ("L3",),
+        ("L3", "L1"),
         grounds.ENDING,
         (Patch(controller, "demands_of", _ended_pods_too),),
+    ),
+    "B20": Mutant(
+        "nobody keeps a volume of one node from being attached to a second one by storage that refuses nothing",
+        "kubernetes/kubernetes#48953, #111799",
+        ("S4", "S4'"),
+        grounds.UNLOCKED,
+        (
+            Patch(Attachability, "needs_lock", always(False)),
+            Patch(Attachability, "several_nodes", always(True)),
+        ),
     ),
     "B22": Mutant(
         "a VolumeAttachment is deleted whatever was written to it since it was judged",

@@ -110,8 +110,10 @@ LATE_STATUSES = ground(storm=14, delete_pod=10, delete_claim=6, kill=3, others_w
 """What is told of pods arrives late."""
 LOST_REQUESTS = ground(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
 """What was asked for claims is done, and nobody hears of it."""
-UNLOCKED = ground(storage="network", wrong_taint=3, cut=6, storm=5, two_leaders=6, watch_lag=4, drain=8, delete_pod=6)
-"""Storage that neither refuses nor revokes: whoever has power can write."""
+UNLOCKED = ground(
+    sets={"web": 3}, workloads={"web": "shared"}, storage="network", drain=6, uncordon=4, delete_pod=6, others_weigh=0.1
+)
+"""Storage that neither refuses nor revokes (whoever has power can write), and pods that share a volume."""
 YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
 SILENT = ground(nodes=3, on=("watching",), lose_machine=5, storm=3, cut_replies=10, others_weigh=0.05)
