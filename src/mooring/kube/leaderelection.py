@@ -18,6 +18,7 @@ It knows nothing of controllers: the work is any coroutine function that is give
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple
@@ -119,7 +120,35 @@ class LeaderElector:
         while True:
             if await self._attempt():
                 return
-            await asyncio.sleep(self._timing.retry_period * (1 + JITTER * self._random.random()))
+            await self._stand_by(self._timing.retry_period * (1 + JITTER * self._random.random()))
+
+    async def _stand_by(self, seconds: float) -> None:
+        """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: one that is seen
+        when it happens makes nobody wait longer for it than the lease says."""
+        until = asyncio.get_running_loop().time() + seconds
+        with contextlib.suppress(KubeError, TimeoutError):
+            while self._lease is not None and (left := self._wait(until)) > 0:
+                async with asyncio.timeout(left):
+                    await self._next_renewal(self._lease)
+        await asyncio.sleep(max(0.0, self._wait(until)))
+
+    def _wait(self, until: float) -> float:
+        """Seconds to that moment, or to the one at which the lease that is seen ends, if that is earlier."""
+        now = asyncio.get_running_loop().time()
+        if self._lease is not None and self._valid(self._lease):
+            until = min(until, self._held_until(self._lease))
+        return until - now
+
+    async def _next_renewal(self, lease: Lease) -> None:
+        """Waits until the record is written again; KubeError if that cannot be told."""
+        version, selector = lease.metadata.resource_version, f"metadata.name={self.name}"
+        events = self._client.watch(Lease, self._namespace, resource_version=version, field_selector=selector)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if event.object is not None:
+                    self._observe(event.object if event.type != "DELETED" else None)
+                    return
+        raise LeaseLost(f"the watch of lease {self._namespace}/{self.name} has ended")
 
     async def _keep(self) -> None:
         """Renews until it cannot; LeaseLost then, at the deadline at the latest."""
@@ -165,8 +194,10 @@ class LeaderElector:
 
     def _valid(self, lease: Lease) -> bool:
         """Whether its holder may still act. The time counts from when *we* saw the record first."""
-        held_until = self._seen_at + (lease.spec.lease_duration_seconds or 0)
-        return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < held_until
+        return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < self._held_until(lease)
+
+    def _held_until(self, lease: Lease) -> float:
+        return self._seen_at + (lease.spec.lease_duration_seconds or 0)
 
     def _observe(self, lease: Lease | None) -> None:
         if lease is None or self._lease is None or lease.spec != self._lease.spec:
