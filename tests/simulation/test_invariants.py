@@ -225,3 +225,16 @@ def test_a_checker_counts_how_often_it_had_something_to_look_at():
     trace("x", "truth.mounted", **MOUNTED)
     assert checks.guarded()["S6"] == 1
     assert checks.guarded()["S1"] == 0
+
+
+@pytest.mark.parametrize(("absent_s", "violated"), [(10.0, ["S1"]), (41.0, [])])
+def test_pods_of_a_node_count_as_ended_only_when_it_was_absent_for_long(absent_s: float, violated: list[str]):
+    moment = [0.0]
+    trace = Trace(lambda: moment[0])
+    violations = check(trace)
+    for kind, fields in [("truth.started", POD), gone("nodes", "n1")]:
+        trace("x", kind, **fields)
+    moment[0] = absent_s
+    for kind, fields in [pod_gone(), ("truth.started", OTHER)]:
+        trace("x", kind, **fields)
+    assert [each.invariant for each in violations] == violated
