@@ -10,16 +10,25 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mooring.cluster.confirm_dead import confirm
-from mooring.cluster.layout import ClusterError
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import Deployment, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.objects import (
+    Deployment,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    VolumeAttachment,
+)
 from mooring.kube.times import format_time
 from mooring.simulation.plan import Step
 from mooring.simulation.workloads import NAMESPACE, bodies, static_disks, volume_body
 from mooring.simulation.world import World
 from mooring.volumes.claims import claims_of
+from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT
+from mooring.volumes.statements import Statement, annotation
 
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
@@ -94,7 +103,7 @@ class Users:
     # --- claims and volumes
 
     async def delete_claim(self, step: Step) -> None:
-        """With its pod, so that it goes, or (how odd) without; for one whose volume was made by hand another is made."""
+        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
@@ -153,17 +162,31 @@ class Users:
         await self.world.as_user(lambda: self._declare(node, out))
 
     async def confirm_dead(self, node: str) -> None:
-        """As a careful operator does it: while the machine is off, when its node does not answer, with the tool."""
+        """As a careful operator does it, while the machine is off: of a node that does not answer by the taint, of one
+        that is gone by a statement on its VolumeAttachments."""
         for _ in range(60):
-            if node in self.world.powered:
+            if node in self.world.powered or await self._confirmed(node):
                 return
-            try:
-                await confirm(self.api, node, now=self.world.user.now)
-            except (ClusterError, KubeError):
-                await asyncio.sleep(10)
-            else:
-                self.world.trace("user", "plan.declared", node=node, out=True)
-                return
+            await asyncio.sleep(10)
+
+    async def _confirmed(self, node: str) -> bool:
+        try:
+            found = await self.api.find(Node, node)
+            if found is None:
+                await self._state_dead(node)
+            elif found.ready == "Unknown":
+                await self._declare(node, True)
+            return found is None or found.ready == "Unknown"
+        except KubeError:
+            return False
+
+    async def _state_dead(self, node: str) -> None:
+        self.world.trace("user", "plan.declared", node=node, out=True)
+        for record in (await self.api.list(VolumeAttachment)).items:
+            if record.spec.node_name == node:
+                uid = record.metadata.annotations.get(NODE_UID, "")
+                patch = {"metadata": {"annotations": annotation(Statement(uid, absent=True))}}
+                await self.api.revise(record, patch, any_version=True)
 
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)
