@@ -603,6 +603,29 @@ def test_c14_two_leaders_who_grant_at_once_grant_to_one(play: Play):
     play(schedule)
 
 
+def test_c14_two_attachments_that_neither_was_carried_out_do_not_wait_for_each_other(play: Play):
+    """Found by the model: each of two leaders has made one, under an epoch that the other has advanced since."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        await stage.n1.register()
+        late = a.wire.late(CREATE)
+        with pytest.raises(Unreachable):
+            await granted(stage, a, "n0", "default/p")
+        there = await stage.api.get(Node, "n1")
+        spec = VolumeSpec.of_persistent_volume(await stage.api.get(PersistentVolume, "pv-d1"))
+        await b.handshake.attach(VOLUME, there, spec, locked=True, pod="default/q")
+        assert await late.deliver() == 201
+        await asyncio.sleep(0.1)
+        await b.handshake.grant(b.record(), await stage.api.get(Node, "n0"), "default/p")
+        await b.handshake.grant(b.record(node="n1"), there, "default/q")
+        await stage.fulfilled(await stage.find(node="n1"))
+        with pytest.raises(Conflict, match="has a VolumeAttachment on node n1"):
+            await b.handshake.grant(b.record(), await stage.api.get(Node, "n0"), "default/p")
+
+    play(schedule)
+
+
 # --- C16: after a release by force ------------------------------------------------------------------------------------
 
 

@@ -32,8 +32,9 @@ class Locks:
         return await self._grant(spec.name, volume, node, pod)
 
     async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> int:
-        """A new epoch for the node that has `record`. Raises Conflict if another node has the volume, too."""
-        return await self._grant(_source(record), self._named(record, None), node, pod)
+        """A new epoch for the node that has `record`. Raises Conflict if another node has the volume, too. One that was
+        never attached and is of an older epoch by now is worth nothing: two of them must not wait for each other."""
+        return await self._grant(_source(record), self._named(record, None), node, pod, attached_only=True)
 
     async def restamp(self, record: VolumeAttachment, node: Node) -> None:
         """The lock names the node by the uid under which it is registered now."""
@@ -53,13 +54,15 @@ class Locks:
         """Whether the VolumeAttachment is of the lock's present epoch."""
         return is_current(record, await self._client.find(PersistentVolume, _source(record)))
 
-    async def _grant(self, name: str, volume: str, node: Node, pod: str) -> int:
+    async def _grant(self, name: str, volume: str, node: Node, pod: str, *, attached_only: bool = False) -> int:
         held = await self._client.get(PersistentVolume, name)
         lock = lock_of(held)
         await self._refuse_closed(lock, node, volume)
         swapped = lock.granted(node, pod)
         await self._swap(held, swapped)
         for record in (await self._client.list(VolumeAttachment)).items:
+            if attached_only and not record.status.attached:
+                continue
             if record.spec.node_name != node.name and self._named(record, None) == volume:
                 raise Conflict(f"volume {volume} has a VolumeAttachment on node {record.spec.node_name}", status=409)
         return swapped.epoch
