@@ -45,9 +45,14 @@ test-real: $(STAMP) tools
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.apiserver
+	@$(BIN)/python -m benchmarks.pod_start
+	@$(BIN)/python -m benchmarks.simulation
+	@$(BIN)/python -m benchmarks.attach_detach
 
+# The long rounds; with SEEDS=N also so many seeds of the simulation, which go on where they were stopped.
 soak: $(STAMP) tools
 	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
+	@[ -z "$(SEEDS)" ] || $(BIN)/mooring simulate --seeds $(SEEDS) --resume soak-out --store soak-out
 
 # Refreshes the pinned, hash-checked development requirements from pyproject.toml.
 lock: $(STAMP)
@@ -56,4 +61,4 @@ lock: $(STAMP)
 	  --group dev pyproject.toml -o requirements/dev.txt
 
 clean:
-	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out
+	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out
