@@ -184,3 +184,20 @@ def other_report(state: State, node: int, *, boot: bool = False, uid: bool = Fal
         evidence=later(record.evidence),
         same_node=record.same_node and not uid,
     )
+
+
+def without_record(state: State, node: int) -> State:
+    """The VolumeAttachment is gone; a mount that is left has lost its ground."""
+    gone = written_record(state, node, None)
+    machine = gone.machines[node]
+    return (
+        gone._replace(machines=put(gone.machines, node, machine._replace(mounted=2))) if machine.mounted == 1 else gone
+    )
+
+
+class Move(NamedTuple):
+    """A step, and the state after it. `environment`: a fault, or what users do: nothing that must come."""
+
+    name: str
+    state: State
+    environment: bool = False
