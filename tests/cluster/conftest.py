@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.cluster.scripted import Shell, cluster_and_shell
+
+from mooring.cluster.stage import Stage
 
 
 @pytest.fixture
@@ -17,6 +19,23 @@ def data_dir() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="mooring-test-"))
     yield directory
     shutil.rmtree(directory)
+
+
+TWO_NODES = ("--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8")
+
+
+@pytest.fixture
+async def stage(data_dir: Path) -> AsyncIterator[Stage]:
+    """A cluster of two nodes; afterwards nothing of it is left."""
+    stage = Stage(data_dir)
+    try:
+        await stage.up(*TWO_NODES)
+        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
+        yield stage
+    finally:
+        status, answer = await stage.down()
+    assert status == 0, answer
+    assert stage.leftovers() == []
 
 
 @pytest.fixture(scope="package")

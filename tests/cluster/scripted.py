@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 import pytest
 
+from mooring.volumes.out_of_service import TAINT as OUT_OF_SERVICE
+
 PATIENCE_S = 60.0
 ACCEPT_S = 12.0
 ROOT = Path(__file__).parents[2]
 NODES = ("node-1", "node-2", "node-3")
 READY = "kubectl get nodes -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'"
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 DEFAULT_CLASS = "mooring-disk"
 MASKS = (
     (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),

@@ -4,8 +4,6 @@ lock keeps the second node away, and moves with the volume.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,21 +13,6 @@ from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim,
 from mooring.volumes.attachment_lock import lock_of
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(170)]
-
-FLAGS = ("--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8")
-
-
-@pytest.fixture
-async def stage(data_dir: Path) -> AsyncIterator[Stage]:
-    stage = Stage(data_dir)
-    try:
-        await stage.up(*FLAGS)
-        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
-        yield stage
-    finally:
-        status, answer = await stage.down()
-    assert status == 0, answer
-    assert stage.leftovers() == []
 
 
 async def pod(stage: Stage, name: str, node: str, script: str) -> None:

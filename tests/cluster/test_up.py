@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.cluster.conftest import TWO_NODES
 
 from mooring.cluster.cluster import hand_out
 from mooring.cluster.demo import examples
@@ -19,22 +20,6 @@ from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
-
-FLAGS = ("--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8")
-
-
-@pytest.fixture
-async def stage(data_dir: Path) -> AsyncIterator[Stage]:
-    """A cluster of two nodes; afterwards nothing of it is left."""
-    stage = Stage(data_dir)
-    try:
-        await stage.up(*FLAGS)
-        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
-        yield stage
-    finally:
-        status, answer = await stage.down()
-    assert status == 0, answer
-    assert stage.leftovers() == []
 
 
 async def running(stage: Stage, name: str = "recorder-0") -> Pod | None:
@@ -50,7 +35,7 @@ async def start_recorder(stage: Stage) -> Pod:
 
 
 async def test_a_second_up_on_the_same_data_is_refused_and_names_the_first(stage: Stage) -> None:
-    status, output = await stage.command("up", *FLAGS)
+    status, output = await stage.command("up", *TWO_NODES)
     assert status == 1
     assert "already runs" in output
     owner = load(stage.layout.run / "up.json")
@@ -90,7 +75,7 @@ def test_behind_sudo_the_kubeconfig_is_the_users_own(tmp_path: Path, monkeypatch
 
 async def test_down_cleans_up_after_a_kill_9_of_everything_and_up_resumes(data_dir: Path) -> None:
     stage = Stage(data_dir)
-    await stage.up(*FLAGS)
+    await stage.up(*TWO_NODES)
     await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
     pod = await start_recorder(stage)
     port = stage.layout.settings.read_text()
@@ -102,7 +87,7 @@ async def test_down_cleans_up_after_a_kill_9_of_everything_and_up_resumes(data_d
     status, output = await stage.down()
     assert status == 0, output
     assert stage.leftovers() == []
-    await stage.up(*FLAGS)
+    await stage.up(*TWO_NODES)
     assert stage.layout.settings.read_text() == port
     resumed = await stage.until("the pod runs again", lambda: running(stage))
     text = lambda: stage.log_of(resumed.spec.node_name, resumed.uid, "recorder")  # noqa: E731
@@ -114,7 +99,7 @@ async def test_down_cleans_up_after_a_kill_9_of_everything_and_up_resumes(data_d
 
 async def test_ctrl_c_in_the_middle_of_an_attach_leaves_nothing(data_dir: Path) -> None:
     stage = Stage(data_dir)
-    await stage.up(*FLAGS)
+    await stage.up(*TWO_NODES)
     await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
     await stage.apply(examples() / "statefulset.yaml")
     await stage.until("a disk exists", stage.array.list)

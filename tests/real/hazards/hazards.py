@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.real.hazards.control_plane import Running
-from tests.real.hazards.stage import OUT_OF_SERVICE, Kubelet, Stage
+from tests.real.hazards.stage import Kubelet, Stage
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.volumes.out_of_service import TAINT
 
 FORCE_S = 360.0
 """Upstream's time after which a detach is forced."""
@@ -65,7 +66,7 @@ async def tainted_though_ready(
     """H2. The condition: the out-of-service taint, left over on a node that is Ready."""
     kubelet = await _mounted(stage, name)
     if condition:
-        taint = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": effect}
+        taint = {"key": TAINT, "value": "nodeshutdown", "effect": effect}
         await stage.client.patch(Node, kubelet.name, {"spec": {"taints": [taint]}})
     await stage.terminated(f"{name}-a")
     await asyncio.sleep(UNMOUNTING_S)

@@ -23,7 +23,6 @@ from mooring.volumes.names import CONTROLLER_MANAGED, CSI_PLUGIN, csi_volume_nam
 
 DRIVER = "hazards.csi.example"
 FINALIZER = "external-attacher/hazards-csi-example"
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 HEARTBEAT_S = 3.0
 
 

@@ -10,6 +10,7 @@ from mooring.simulation.model.world import (
     Move,
     NodeObject,
     State,
+    on_machine,
     other_report,
     put,
     written_node,
@@ -19,14 +20,13 @@ from mooring.simulation.model.world import (
 def agent(state: State, settings: Settings, node: int) -> Iterator[Move]:
     machine, shown = state.machines[node], state.nodes[node]
 
-    def changed(**changes: object) -> State:
-        return state._replace(machines=put(state.machines, node, machine._replace(**changes)))  # type: ignore[arg-type]
-
     for slot in ("write", "late"):
         yield from _landing(state, settings, node, slot)
     if machine.write is not None and settings.has("late-agent") and machine.late is None:
         yield Move(
-            f"agent {node} gives its write up", changed(write=None, late=machine.write, published=False, looked=0), True
+            f"agent {node} gives its write up",
+            on_machine(state, node, write=None, late=machine.write, published=False, looked=0),
+            True,
         )
     if not machine.power:
         return
@@ -34,9 +34,9 @@ def agent(state: State, settings: Settings, node: int) -> Iterator[Move]:
         yield from _mount(state, settings, node)
     if not machine.reconstructed:
         if machine.reachable:
-            yield Move(f"agent {node} reconstructs", changed(reconstructed=True))
+            yield Move(f"agent {node} reconstructs", on_machine(state, node, reconstructed=True))
         if not settings.holds("C5") and machine.reachable and shown is not None and machine.write is None:
-            yield Move(f"agent {node} reports too early", changed(write=(False, True, False)))
+            yield Move(f"agent {node} reports too early", on_machine(state, node, write=(False, True, False)))
         return
     if not machine.reachable:
         return
@@ -45,22 +45,25 @@ def agent(state: State, settings: Settings, node: int) -> Iterator[Move]:
         return
     awaits = bool(state.closed[node]) and not machine.mounted and not machine.looked
     if settings.heartbeats and machine.write is None and (machine.published or not machine.looked):
-        yield Move(f"agent {node} reports", changed(write=(machine.published or bool(machine.mounted), True, awaits)))
+        yield Move(
+            f"agent {node} reports",
+            on_machine(state, node, write=(machine.published or bool(machine.mounted), True, awaits)),
+        )
         if settings.has("not-ready") and shown.ready == "True":
             yield Move(f"node {node} is not ready", _said(state, node, shown._replace(ready="False")), True)
     step = decisions.agent_step(
         machine._replace(write=None, late=None), state.wanted[node], shown.reported, machine.mounted == 2
     )
     if machine.looked == 1 and step != "MountDevice":
-        yield Move(f"agent {node} looks no further", changed(looked=0))
+        yield Move(f"agent {node} looks no further", on_machine(state, node, looked=0))
     if step == "Publish" and machine.write is None:
-        yield Move(f"agent {node} publishes", changed(write=(True, True, awaits)))
+        yield Move(f"agent {node} publishes", on_machine(state, node, write=(True, True, awaits)))
     elif step == "MountDevice" and (machine.write is None or machine.write[0]):
         yield from _look(state, settings, node)
     elif step in ("UnmountDevice", "EndPods", "TearDown"):
-        yield Move(f"agent {node} unmounts", changed(mounted=0, looked=0))
+        yield Move(f"agent {node} unmounts", on_machine(state, node, mounted=0, looked=0))
     elif step == "Unpublish" and (machine.published or shown.in_use) and machine.write is None:
-        yield Move(f"agent {node} unpublishes", changed(write=(False, True, False), looked=0))
+        yield Move(f"agent {node} unpublishes", on_machine(state, node, write=(False, True, False), looked=0))
 
 
 def _landing(state: State, settings: Settings, node: int, slot: str) -> Iterator[Move]:

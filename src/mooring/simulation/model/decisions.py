@@ -151,11 +151,6 @@ def begins(
 BEGUN_BY = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.REPORT, Action.DETACH)
 
 
-def is_same_node(record: Attachment) -> bool:
-    """Whether the Node that there is may be told of the attachment."""
-    return record.same_node
-
-
 @cache
 def opens(node: NodeObject | None, closed: int) -> bool:
     """Whether a Node that was closed has shown that nothing is left there."""

@@ -9,6 +9,7 @@ from mooring.simulation.model.world import (
     Move,
     State,
     Word,
+    on_machine,
     put,
     written_node,
     written_record,
@@ -28,19 +29,20 @@ def users(state: State, settings: Settings, node: int) -> Iterator[Move]:
 def machine(state: State, settings: Settings, node: int) -> Iterator[Move]:
     machine = state.machines[node]
 
-    def changed(**changes: object) -> State:
-        return state._replace(machines=put(state.machines, node, machine._replace(**changes)))  # type: ignore[arg-type]
-
     if machine.power and settings.has("restart"):
-        yield Move(f"agent {node} restarts", changed(reconstructed=False, published=False, looked=0, write=None), True)
+        yield Move(
+            f"agent {node} restarts",
+            on_machine(state, node, reconstructed=False, published=False, looked=0, write=None),
+            True,
+        )
     if settings.has("partition"):
         word = "is cut off" if machine.reachable else "reaches the API again"
-        yield Move(f"agent {node} {word}", changed(reachable=not machine.reachable), machine.reachable)
+        yield Move(f"agent {node} {word}", on_machine(state, node, reachable=not machine.reachable), machine.reachable)
     if machine.power and settings.has("power"):
-        off = changed(power=False, mounted=0, looked=0, published=False, reconstructed=False, write=None)
+        off = state._replace(machines=put(state.machines, node, machine.without_power()))
         yield Move(f"machine {node} loses power", off, True)
     if not machine.power:
-        booted = changed(power=True)
+        booted = on_machine(state, node, power=True)
         if (shown := booted.nodes[node]) is not None:
             booted = booted._replace(nodes=put(booted.nodes, node, shown._replace(boot_known=False)))
         yield Move(f"machine {node} boots", booted)
@@ -66,7 +68,6 @@ def operators(state: State, settings: Settings, node: int) -> Iterator[Move]:
         said = record._replace(statement=Word(absent=shown is None))
         yield Move(f"confirm-dead {node}", written_record(state, node, said), True)
     if settings.has("fence") and record.evidence is None:
-        off = machine._replace(power=False, mounted=0, looked=0, published=False, reconstructed=False, write=None)
-        fenced = state._replace(machines=put(state.machines, node, off))
+        fenced = state._replace(machines=put(state.machines, node, machine.without_power()))
         evidence = record._replace(evidence=Word(absent=shown is None))
         yield Move(f"fence {node}", written_record(fenced, node, evidence), True)

@@ -101,17 +101,24 @@ def _attach(state: State, settings: Settings, leader: int, at: Operation) -> Ite
     elif not guarded:
         yield "has no lock to take", _next(state, leader, at, step=2)
     elif at.step == swapping:
-        if shown is None or (state.closed[at.node] and not decisions.opens(shown, state.closed[at.node])):
-            yield "closed", _next(state, leader, None)
-            return
-        swapped = _next(advanced(state), leader, at, step=at.step + 1, current=True)
-        yield "swap", swapped._replace(closed=put(swapped.closed, at.node, 0))
+        yield _swap(state, leader, at, shown)
     elif at.step == listing:
-        yield (
-            ("list: another has it", _next(state, leader, None))
-            if others
-            else ("list", _next(state, leader, at, step=at.step + 1))
-        )
+        yield _list(state, leader, at, others)
+
+
+def _swap(state: State, leader: int, at: Operation, shown: NodeObject | None) -> tuple[str, State]:
+    """The lock is granted to the node, unless that is closed."""
+    if shown is None or (state.closed[at.node] and not decisions.opens(shown, state.closed[at.node])):
+        return "closed", _next(state, leader, None)
+    swapped = _next(advanced(state), leader, at, step=at.step + 1, current=True)
+    return "swap", swapped._replace(closed=put(swapped.closed, at.node, 0))
+
+
+def _list(state: State, leader: int, at: Operation, others: bool) -> tuple[str, State]:
+    """The VolumeAttachments are listed live."""
+    if others:
+        return "list: another has it", _next(state, leader, None)
+    return "list", _next(state, leader, at, step=at.step + 1)
 
 
 def _grant(state: State, settings: Settings, leader: int, at: Operation) -> Iterator[tuple[str, State]]:
@@ -120,17 +127,9 @@ def _grant(state: State, settings: Settings, leader: int, at: Operation) -> Iter
     if record is None or shown is None:
         yield "grant: gone", _next(state, leader, None)
     elif at.step == 0:
-        if state.closed[at.node] and not decisions.opens(shown, state.closed[at.node]):
-            yield "closed", _next(state, leader, None)
-            return
-        swapped = _next(advanced(state), leader, at, step=1, current=True, record_fresh=True)
-        yield "swap", swapped._replace(closed=put(swapped.closed, at.node, 0))
+        yield _swap(state, leader, at._replace(record_fresh=True), shown)
     elif at.step == 1:
-        yield (
-            ("list: another has it", _next(state, leader, None))
-            if others
-            else ("list", _next(state, leader, at, step=2))
-        )
+        yield _list(state, leader, at, others)
     elif at.record_fresh:
         stamped = written_record(state, at.node, record._replace(current=at.current, same_node=at.same_node))
         yield "stamp", _next(stamped, leader, None)

@@ -72,6 +72,10 @@ class Machine(NamedTuple):
     write: Write | None = None
     late: Write | None = None
 
+    def without_power(self) -> Machine:
+        """Nothing runs, and nothing is mounted."""
+        return self._replace(power=False, mounted=0, looked=0, published=False, reconstructed=False, write=None)
+
 
 class Operation(NamedTuple):
     """What a leader is at. `node_fresh`, `record_fresh`: nobody has written the object since it was read or written.
@@ -117,6 +121,11 @@ def start(nodes: int, leaders: int) -> State:
         closed=(0,) * nodes,
         leaders=(None,) * leaders,
     )
+
+
+def on_machine(state: State, node: int, **changes: object) -> State:
+    """What is true of a machine, or known to its agent, changes."""
+    return state._replace(machines=put(state.machines, node, state.machines[node]._replace(**changes)))  # type: ignore[arg-type]
 
 
 def put(entries: tuple[T, ...], index: int, value: T) -> tuple[T, ...]:
