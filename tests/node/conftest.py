@@ -24,9 +24,11 @@ from mooring.node.options import AgentOptions
 from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
+    DEVICE_PATH,
     AttachableVolumePlugin,
     AttachCapabilities,
     Attacher,
+    Attachment,
     Attributes,
     Detacher,
     ExpandableVolumePlugin,
@@ -248,7 +250,7 @@ class PlayedAttacher(Attacher, Detacher):
     def get_device_mount_path(self, spec: VolumeSpec) -> str:
         return str(self._plugin.host.get_plugin_dir(DISK) / "mounts" / self._plugin.get_volume_name(spec))
 
-    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         raise NotImplementedError
 
     async def detach(self, volume_name: str, node_name: str) -> None:
@@ -257,9 +259,9 @@ class PlayedAttacher(Attacher, Detacher):
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
         return {}
 
-    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
         await self._plugin.machine.devices_appear.wait()
-        return device_path
+        return attachment[DEVICE_PATH]
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
         self._plugin.machine.act(f"verify {device_path}")

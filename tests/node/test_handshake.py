@@ -61,7 +61,7 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
         await world.start()
         permission = await look(world.client, NODE, world.uid, VOLUME)
         attachment = await world.client.get(VolumeAttachment, NAME)
-        assert (permission.device_path, permission.attachment_uid) == ("/dev/x", attachment.uid)
+        assert (permission.attachment, permission.attachment_uid) == ({"devicePath": "/dev/x"}, attachment.uid)
         assert not await is_stale(world.client, NODE, VOLUME, attachment.uid)
         assert await is_stale(world.client, NODE, VOLUME, "another")
 
@@ -74,7 +74,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         await world.start()
         await world.lock(3)
         await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
-        assert (await look(world.client, NODE, world.uid, VOLUME)).device_path == "/dev/x"
+        assert (await look(world.client, NODE, world.uid, VOLUME)).attachment == {"devicePath": "/dev/x"}
 
     run(story())
 

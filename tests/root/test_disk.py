@@ -72,7 +72,7 @@ class World:
     async def mount(self, spec: VolumeSpec, node: str) -> str:
         """From attached to used by the pod; returns the pod's path."""
         attacher = self.plugin(node).new_attacher()
-        device = await attacher.wait_for_attach(spec, "", 5)
+        device = await attacher.wait_for_attach(spec, {}, 5)
         await attacher.mount_device(spec, device, attacher.get_device_mount_path(spec))
         mounter = self.plugin(node).new_mounter(spec, POD)
         await mounter.can_mount()
@@ -197,20 +197,20 @@ async def test_a_missing_disk_and_a_wrong_claim_of_exclusiveness_are_refused(wor
 
 async def test_a_device_that_does_not_come_is_named_with_the_place_where_it_was_looked_for(world: World):
     with pytest.raises(DeviceNotAttached, match="by-id/mooring-d"):
-        await world.plugin("a").new_attacher().wait_for_attach(volume(), "", 0)
+        await world.plugin("a").new_attacher().wait_for_attach(volume(), {}, 0)
 
 
 async def test_a_device_that_comes_later_is_waited_for(world: World):
-    waiting = asyncio.create_task(world.plugin("a").new_attacher().wait_for_attach(volume(), "", 60))
+    waiting = asyncio.create_task(world.plugin("a").new_attacher().wait_for_attach(volume(), {}, 60))
     await asyncio.sleep(0)
-    path = await world.plugin("").new_attacher().attach(volume(), "a")
+    path = (await world.plugin("").new_attacher().attach(volume(), "a"))["devicePath"]
     assert await waiting == path
 
 
 async def test_the_device_of_another_disk_is_never_mounted(world: World):
     world.array.create("other", SIZE)
     attacher = world.plugin("a").new_attacher()
-    theirs = await attacher.attach(volume("other"), "a")
+    theirs = (await attacher.attach(volume("other"), "a"))["devicePath"]
     with pytest.raises(WrongDevice, match="not a device of disk d"):
         await attacher.mount_device(volume(), theirs, attacher.get_device_mount_path(volume()))
     assert (await HostMounts().probe(os.path.realpath(theirs))).content.value == "blank"
@@ -220,7 +220,7 @@ async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(worl
     plugin, spec = world.plugin("a"), volume()
     world.array.create("other", SIZE)
     await plugin.new_attacher().attach(volume("other"), "a")
-    path = await plugin.new_attacher().attach(spec, "a")
+    path = (await plugin.new_attacher().attach(spec, "a"))["devicePath"]
     with pytest.raises(WrongDevice):
         await plugin.set_up_device(volume("other"), path)
     device = await plugin.set_up_device(spec, path)
@@ -232,7 +232,7 @@ async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(worl
 
 
 async def test_a_disk_with_a_foreign_file_system_is_left_as_it_is(world: World):
-    device = os.path.realpath(await world.plugin("").new_attacher().attach(volume(), "a"))
+    device = os.path.realpath((await world.plugin("").new_attacher().attach(volume(), "a"))["devicePath"])
     await run("mkfs.ext2", "-q", device)
     with pytest.raises(FilesystemMismatch, match="ext2"):
         await world.mount(volume(), "a")
@@ -282,7 +282,7 @@ async def test_a_request_whose_answer_is_lost_has_had_its_effect(world: World):
     assert not request.done()
     request.cancel()
     await asyncio.wait([request])
-    assert await attacher.attach(volume(), "a") == world.array.device_path("d", "a")
+    assert (await attacher.attach(volume(), "a"))["devicePath"] == world.array.device_path("d", "a")
 
 
 # --- several processes

@@ -11,9 +11,11 @@ from mooring.simulation.storage import Array, Unanswered
 from mooring.volumes.errors import InvalidSpec, WrongDevice
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
+    DEVICE_PATH,
     AttachableVolumePlugin,
     AttachCapabilities,
     Attacher,
+    Attachment,
     Attributes,
     DeletableVolumePlugin,
     Deleter,
@@ -63,10 +65,10 @@ class _Attacher(Attacher, Detacher):
     def __init__(self, plugin: ArrayPlugin) -> None:
         self._plugin, self._array = plugin, plugin.array
 
-    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         disk = self._plugin.get_volume_name(spec)
         await self._array.attach(disk, node_name)
-        return self._array.path(disk, node_name)
+        return {DEVICE_PATH: self._array.path(disk, node_name)}
 
     async def detach(self, volume_name: str, node_name: str) -> None:
         await self._array.detach(volume_name, node_name)
@@ -74,8 +76,8 @@ class _Attacher(Attacher, Detacher):
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
         return {spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs}
 
-    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
-        return device_path
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
+        return attachment[DEVICE_PATH]
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
         wanted = self._plugin.get_volume_name(spec)

@@ -15,9 +15,11 @@ from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume,
 from mooring.volumes.errors import DeletedVolumeInUse, InvalidSpec, VolumeInUse, VolumeNotFound
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
+    DEVICE_PATH,
     AttachableVolumePlugin,
     AttachCapabilities,
     Attacher,
+    Attachment,
     Attributes,
     DeletableVolumePlugin,
     Deleter,
@@ -95,7 +97,7 @@ class ShelfAttacher(Attacher, Detacher):
     def _holder(self, box: str) -> Path:
         return self.plugin.shelf / box / "holder"
 
-    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         box = self.plugin.get_volume_name(spec)
         if not (self.plugin.shelf / box).is_dir():
             raise VolumeNotFound(box)
@@ -104,7 +106,7 @@ class ShelfAttacher(Attacher, Detacher):
         except FileExistsError:
             if (other := self._holder(box).read_text()) != node_name:
                 raise VolumeInUse(box, node_name, [other]) from None
-        return str(self.plugin.shelf / box / "content")
+        return {DEVICE_PATH: str(self.plugin.shelf / box / "content")}
 
     async def detach(self, volume_name: str, node_name: str) -> None:
         holder = self._holder(volume_name)
@@ -115,8 +117,8 @@ class ShelfAttacher(Attacher, Detacher):
         holders = {spec: self._holder(self.plugin.get_volume_name(spec)) for spec in specs}
         return {spec: holder.exists() and holder.read_text() == node_name for spec, holder in holders.items()}
 
-    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
-        return device_path
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
+        return attachment[DEVICE_PATH]
 
     def get_device_mount_path(self, spec: VolumeSpec) -> str:
         return str(self.plugin.host.get_plugin_dir(NAME) / "mounts" / self.plugin.get_volume_name(spec))

@@ -197,11 +197,11 @@ def test_an_unknown_mode_is_refused(tmp_path: Path):
 async def test_in_directory_mode_a_device_is_a_directory_that_is_not_taken_while_it_is_used(disks: DiskPlugin):
     pv = await provision(disks, claim())
     spec = VolumeSpec.of_persistent_volume(pv)
-    device = await disks.new_attacher().attach(spec, "a")
+    device = (await disks.new_attacher().attach(spec, "a"))["devicePath"]
     Path(device, "file").write_text("kept")
     descriptor = os.open(Path(device, "file"), os.O_RDONLY)
     with pytest.raises(DeviceStillInUse, match=f"held open by process {os.getpid()}"):
         await disks.new_detacher().detach("pvc-1", "a")
     os.close(descriptor)
     await disks.new_detacher().detach("pvc-1", "a")
-    assert Path(await disks.new_attacher().attach(spec, "b"), "file").read_text() == "kept"
+    assert Path((await disks.new_attacher().attach(spec, "b"))["devicePath"], "file").read_text() == "kept"

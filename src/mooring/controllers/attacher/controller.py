@@ -152,11 +152,11 @@ class AttacherController(Controller):
             spec = await self._spec(record)
             _check_lock(record, spec.persistent_volume)
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
-                device_path = await plugin.new_attacher().attach(spec, record.spec.node_name)
+                attachment = await plugin.new_attacher().attach(spec, record.spec.node_name)
         except (StorageRefused, LockNotHeld):  # certainly not done: this request is not outstanding
             await self._withdraw(record, ATTACH_REQUESTED_AT)
             raise
-        status = {"attached": True, "attachmentMetadata": {"devicePath": device_path}, "attachError": None}
+        status = {"attached": True, "attachmentMetadata": dict(attachment), "attachError": None}
         self._count(plugin, "volume_attach", record.metadata.creation_timestamp)
         return await self._store_status(record, status)
 

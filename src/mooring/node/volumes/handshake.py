@@ -13,6 +13,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.volumes.attachment_lock import epoch_of, is_current, lock_of
+from mooring.volumes.interfaces import DEVICE_PATH, Attachment
 from mooring.volumes.names import DETACHING, INLINE_VOLUME, split_volume_name, volume_attachment_name
 
 
@@ -22,9 +23,9 @@ class NotAttachedYet(Exception):
 
 @dataclass(frozen=True)
 class Permission:
-    """What the live look saw: the device path that the controller reported, and the attachment that is now used."""
+    """What the live look saw: what the storage said of the attachment, and which attachment is now used."""
 
-    device_path: str
+    attachment: Attachment
     attachment_uid: str
     node_uid: str
 
@@ -47,7 +48,8 @@ async def look(client: Client, node_name: str, node_uid: str, unique_name: str) 
     if problem:
         raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
     await _look_at_lock(client, attachment)
-    return Permission(device_path, attachment.uid, node_uid)
+    said = {DEVICE_PATH: device_path, **attachment.status.attachment_metadata}
+    return Permission(said, attachment.uid, node_uid)
 
 
 async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:

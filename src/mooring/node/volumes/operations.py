@@ -115,9 +115,9 @@ class Operations:
             )
         self._save(volume, attached_here=True)
         volume.device = Presence.UNCERTAIN if volume.device is Presence.ABSENT else volume.device
-        device_path = await plugin.new_attacher().attach(spec, node_name)
-        log.info("attached by this node", volume=volume.record.unique_name, device=device_path)
-        return Permission(device_path, "", node_uid)
+        attachment = await plugin.new_attacher().attach(spec, node_name)
+        log.info("attached by this node", volume=volume.record.unique_name, attachment=dict(attachment))
+        return Permission(attachment, "", node_uid)
 
     async def unmount_device(self, volume: WantedVolume, node_name: str) -> None:
         """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it."""
@@ -227,7 +227,7 @@ class Operations:
         if not isinstance(plugin, AttachableVolumePlugin):
             raise NotAttachedYet(f"volume plugin {plugin.get_plugin_name()} has no attachable volumes")
         attacher = plugin.new_attacher()
-        device_path = await attacher.wait_for_attach(spec, permission.device_path, WAIT_FOR_ATTACH_S)
+        device_path = await attacher.wait_for_attach(spec, permission.attachment, WAIT_FOR_ATTACH_S)
         await attacher.verify_device(spec, device_path)
         return device_path
 

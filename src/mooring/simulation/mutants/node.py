@@ -22,6 +22,7 @@ from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch
+from mooring.volumes.interfaces import DEVICE_PATH
 
 
 def _trust_the_cache(original: Any) -> Any:
@@ -33,7 +34,7 @@ def _trust_the_cache(original: Any) -> Any:
         if name not in listed:
             raise NotAttachedYet("not in volumesAttached")
         found = await self._client.find(VolumeAttachment, handshake.attachment_name(name, self._node_name))
-        return Permission(listed[name], found.uid if found else "", node.uid)
+        return Permission({DEVICE_PATH: listed[name]}, found.uid if found else "", node.uid)
 
     return permission
 
@@ -157,7 +158,7 @@ def _failed_means_absent(original: Any) -> Any:
 
 def _any_device(original: Any) -> Any:
     async def attached_device(self: Any, plugin: Any, spec: Any, permission: Any) -> str:
-        return await plugin.new_attacher().wait_for_attach(spec, permission.device_path, 1.0)
+        return await plugin.new_attacher().wait_for_attach(spec, permission.attachment, 1.0)
 
     return attached_device
 
@@ -167,8 +168,8 @@ def _old_path(original: Any) -> Any:
 
     async def look(client: Any, node_name: str, node_uid: str, unique_name: str, *more: Any) -> Any:
         found = await original(client, node_name, node_uid, unique_name, *more)
-        path = paths.setdefault((node_uid, unique_name), found.device_path)
-        return replace(found, device_path=path)
+        path = paths.setdefault((node_uid, unique_name), found.attachment[DEVICE_PATH])
+        return replace(found, attachment={DEVICE_PATH: path})
 
     return look
 
