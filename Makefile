@@ -6,7 +6,10 @@ STAMP  := $(VENV)/.ready
 
 .PHONY: demo test check soak bench assets test-real setup lock clean tools
 
-$(STAMP): requirements/dev.txt pyproject.toml
+PROTOS := $(wildcard src/mooring/*/proto/*.proto)
+
+# An editable install also generates modules from the protos.
+$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Mooring needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: apt-get install python3-venv" >&2; exit 1; }
 	@echo "setting up $(VENV) ..."

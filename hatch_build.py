@@ -1,0 +1,35 @@
+"""Build hook: generates Python modules and their type stubs from the `.proto` files, beside them.
+
+It runs for wheels and for editable installs; `make` runs it again after a `.proto` file was changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).parent
+SOURCES = ROOT / "src"
+
+
+class GenerateMessages(BuildHookInterface[Any]):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        generate()
+
+
+def generate() -> None:
+    """Raises RuntimeError if a file cannot be compiled; what is wrong with it has been printed."""
+    import grpc_tools
+    from grpc_tools import protoc
+
+    well_known = Path(grpc_tools.__file__).parent / "_proto"
+    files = sorted(str(path) for path in SOURCES.rglob("*.proto"))
+    flags = [f"-I{SOURCES}", f"-I{well_known}", f"--python_out={SOURCES}", f"--pyi_out={SOURCES}"]
+    if protoc.main(["protoc", *flags, *files]) != 0:
+        raise RuntimeError(f"protoc could not compile {', '.join(files)}")
+
+
+if __name__ == "__main__":
+    generate()
