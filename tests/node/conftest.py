@@ -31,7 +31,7 @@ from mooring.volumes.interfaces import (
     Attachment,
     Attributes,
     Detacher,
-    ExpandableVolumePlugin,
+    NodeExpandableVolumePlugin,
     Mounter,
     Unmounter,
     VolumePlugin,
@@ -275,7 +275,7 @@ class PlayedAttacher(Attacher, Detacher):
         self._plugin.machine.mounts.discard(device_mount_path)
 
 
-class PlayedDisk(Played, AttachableVolumePlugin, ExpandableVolumePlugin):
+class PlayedDisk(Played, AttachableVolumePlugin, NodeExpandableVolumePlugin):
     name = DISK
 
     def can_support(self, spec: VolumeSpec) -> bool:
@@ -298,9 +298,6 @@ class PlayedDisk(Played, AttachableVolumePlugin, ExpandableVolumePlugin):
 
     def new_detacher(self) -> PlayedAttacher:
         return PlayedAttacher(self)
-
-    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
-        raise NotImplementedError
 
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
         self.machine.act(f"grow {Path(device_mount_path).name}")

@@ -9,13 +9,13 @@ Layout on a node, like the kubelet's:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from mooring.kube.objects import ConfigMap, Secret
+from mooring.kube.objects import ConfigMap, Object, Secret
 from mooring.mounts.interface import Mounts
 from mooring.volumes.errors import PluginError
 from mooring.volumes.names import escape_plugin_name
@@ -24,8 +24,30 @@ Settings = Mapping[str, Mapping[str, str]]
 """Plugin name to its settings, as the operator gave them to this process."""
 
 
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", bound=Object, covariant=True)
+
+
+class Objects(Protocol[T_co]):
+    """What a list is answered with."""
+
+    @property
+    def items(self) -> Sequence[T_co]: ...
+
+
+class ObjectReader(Protocol):
+    """Reads objects live from the API server; raises what the API client raises."""
+
+    async def find(self, kind: type[T], name: str, namespace: str = "", /) -> T | None:
+        """The object, or None if there is none."""
+        ...
+
+    async def list(self, kind: type[T], namespace: str = "", /) -> Objects[T]: ...
+
+
 class VolumeHost(Protocol):
-    """Given to each plugin's `init`. On a controller only `settings` and `now` work; the rest raises PluginError."""
+    """Given to each plugin's `init`. On a controller only `settings`, `now` and `objects` work; the rest raises
+    PluginError."""
 
     @property
     def node_name(self) -> str:
@@ -38,6 +60,11 @@ class VolumeHost(Protocol):
     @property
     def now(self) -> Callable[[], datetime]:
         """The wall clock, for stamps that people read. UTC."""
+        ...
+
+    @property
+    def objects(self) -> ObjectReader:
+        """The API server, as this process may read it. Raises PluginError if it may not."""
         ...
 
     @property
@@ -86,6 +113,11 @@ class NodeVolumeHost:
     fetch_secret: Callable[[str, str], Awaitable[Secret | None]]
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
     allocatable: Mapping[str, str] = field(default_factory=dict[str, str])
+    reader: ObjectReader | None = None
+
+    @property
+    def objects(self) -> ObjectReader:
+        return _given(self.reader)
 
     def settings(self, plugin: str) -> Mapping[str, str]:
         return self.plugin_settings.get(plugin, {})
@@ -115,6 +147,11 @@ class ControllerVolumeHost:
 
     now: Callable[[], datetime]
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
+    reader: ObjectReader | None = None
+
+    @property
+    def objects(self) -> ObjectReader:
+        return _given(self.reader)
 
     @property
     def node_name(self) -> str:
@@ -148,6 +185,12 @@ class ControllerVolumeHost:
 
     async def get_secret(self, namespace: str, name: str) -> Secret | None:
         raise _not_on_a_controller("Secrets")
+
+
+def _given(reader: ObjectReader | None) -> ObjectReader:
+    if reader is None:
+        raise PluginError("a plugin asked for objects of the API server, which this process does not read for plugins")
+    return reader
 
 
 def _not_on_a_controller(what: str) -> PluginError:

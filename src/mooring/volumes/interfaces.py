@@ -16,12 +16,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.kube.objects import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    SecretReference,
+    TopologySelectorTerm,
+)
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.spec import VolumeSpec
 
 # --- what plugins make ---------------------------------------------------------------------------------------------
+
+
+Attachment = Mapping[str, str]
+"""What a storage says of an attachment to those who mount it, as in a VolumeAttachment's `attachmentMetadata`."""
+DEVICE_PATH = "devicePath"
+"""The key in it under which a plugin says where the device is on the node; shown in the Node's `volumesAttached`."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +160,8 @@ class Attacher(DeviceMounter):
     """Connects volumes with nodes."""
 
     @abstractmethod
-    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
-        """Attaches the volume to the node and returns its device path there. Success if it is attached there already.
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
+        """Attaches the volume to the node and tells what is needed there. Success if it is attached there already.
         Raises `VolumeInUse` if an exclusive volume is attached elsewhere. Runs on a controller."""
 
     @abstractmethod
@@ -156,9 +169,9 @@ class Attacher(DeviceMounter):
         """What the storage says about each of `specs`. Raises if it cannot be asked: then nothing is known."""
 
     @abstractmethod
-    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
-        """Waits until the device is on this node and returns its path. Raises `DeviceNotAttached` after `timeout_s`
-        seconds. Runs on the node."""
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
+        """Waits until the device is on this node and returns its path; `attachment` is what `attach` gave. Raises
+        `DeviceNotAttached` after `timeout_s` seconds. Runs on the node."""
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
         """Raises `WrongDevice` unless the device at `device_path` is this volume. The last look before a mount."""
@@ -212,11 +225,29 @@ RecycleEventRecorder = Callable[[Literal["Normal", "Warning"], str], None]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot that the storage keeps: `size` is the least a volume restored from it must have, in bytes."""
+    """A snapshot that the storage keeps: `size` is the least a volume restored from it must have, in bytes (0: not
+    known). One that is not `ready` is asked for again until it is."""
 
     handle: str
     size: int
     created: datetime
+    ready: bool = True
+
+
+@dataclass(frozen=True)
+class SnapshotOptions:
+    """How a snapshot is taken and deleted: the class's parameters, and where the storage's credentials are."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    secret: SecretReference | None = None
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What came of growing a volume: its size in bytes, and whether a node must grow the file system, too."""
+
+    size: int
+    on_node: bool
 
 
 @dataclass(frozen=True)
@@ -239,6 +270,10 @@ class VolumeOptions:
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     content: ContentSource | None = None
     """What the volume holds at first; None: nothing."""
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+    """Where the class wants its volumes; empty: anywhere."""
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameters of the claim's VolumeAttributesClass: those that can be changed later."""
     selected_node: Node | None = None
     """Where the first pod will run (`WaitForFirstConsumer`), else None."""
 
@@ -262,6 +297,15 @@ class VolumePlugin(ABC):
     @abstractmethod
     def can_support(self, spec: VolumeSpec) -> bool:
         """Whether the spec is this plugin's."""
+
+    def drivers(self) -> Sequence[VolumePlugin]:
+        """Further plugins that come with this one, asked for after `init`: drivers that stand behind it, each by its
+        own name. They make, grow and copy those volumes for which `get_driver_name` gives their name."""
+        return ()
+
+    def get_driver_name(self, spec: VolumeSpec) -> str:
+        """Who makes, grows and copies the volume: the plugin itself, or a driver behind it."""
+        return self.get_plugin_name()
 
     def requires_remount(self) -> bool:
         """Whether `set_up` is called again and again for a mounted volume, to update its content."""
@@ -394,16 +438,16 @@ class SnapshottableVolumePlugin(VolumePlugin):
     """Its volumes can be kept as they are at one moment. Volumes go by the names that `get_volume_name` gives."""
 
     @abstractmethod
-    async def create_snapshot(self, volume_name: str, name: str) -> Snapshot:
+    async def create_snapshot(self, volume_name: str, name: str, options: SnapshotOptions) -> Snapshot:
         """Takes the snapshot `name`; the same one when called again. A volume in use is kept as after a power failure
         at that moment, or better. Raises `VolumeNotFound`."""
 
     @abstractmethod
-    async def get_snapshot(self, handle: str) -> Snapshot:
+    async def get_snapshot(self, handle: str, options: SnapshotOptions) -> Snapshot:
         """A snapshot that the storage has already. Raises `SnapshotNotFound`."""
 
     @abstractmethod
-    async def delete_snapshot(self, handle: str) -> None:
+    async def delete_snapshot(self, handle: str, options: SnapshotOptions) -> None:
         """When this returns, the snapshot is gone; success if it was. Volumes restored from it are not touched."""
 
 
@@ -411,13 +455,23 @@ class ExpandableVolumePlugin(VolumePlugin):
     """Its volumes can grow."""
 
     @abstractmethod
-    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
-        """Grows the volume in the storage to at least `new_size` bytes; returns the real size. Runs on a controller."""
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
+        """Grows the volume in the storage to at least `new_size` bytes. Runs on a controller, and again after it: to
+        grow what is large enough changes nothing and has the same answer."""
 
-    def requires_fs_resize(self) -> bool:
-        """Whether a node must grow the file system afterwards, with `expand_fs`."""
-        return True
 
+class NodeExpandableVolumePlugin(VolumePlugin):
+    """Its volumes' file systems are grown on the node, after their devices."""
+
+    @abstractmethod
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
         """Grows the file system that is mounted there to the size of its device. Idempotent. Runs on the node."""
-        raise NotImplementedError(f"{self.get_plugin_name()} has requires_fs_resize and no expand_fs")
+
+
+class ModifiableVolumePlugin(VolumePlugin):
+    """Its volumes' attributes (a VolumeAttributesClass) can be changed while they are used."""
+
+    @abstractmethod
+    async def modify_volume(self, spec: VolumeSpec, attributes: Mapping[str, str]) -> None:
+        """Gives the volume these attributes. Idempotent. Raises `InvalidSpec` for what cannot be. Runs on a
+        controller."""

@@ -21,6 +21,8 @@ from mooring.volumes.interfaces import (
     DeletableVolumePlugin,
     DeviceMountableVolumePlugin,
     ExpandableVolumePlugin,
+    ModifiableVolumePlugin,
+    NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
@@ -114,8 +116,16 @@ class PluginManager:
         return plugin if isinstance(plugin, BlockVolumePlugin) else None
 
     def find_expandable_plugin_by_spec(self, spec: VolumeSpec) -> ExpandableVolumePlugin | None:
-        plugin = self.find_plugin_by_spec(spec)
+        plugin = self._maker(spec)
         return plugin if isinstance(plugin, ExpandableVolumePlugin) else None
+
+    def find_modifiable_plugin_by_spec(self, spec: VolumeSpec) -> ModifiableVolumePlugin | None:
+        plugin = self._maker(spec)
+        return plugin if isinstance(plugin, ModifiableVolumePlugin) else None
+
+    def find_node_expandable_plugin_by_spec(self, spec: VolumeSpec) -> NodeExpandableVolumePlugin | None:
+        plugin = self.find_plugin_by_spec(spec)
+        return plugin if isinstance(plugin, NodeExpandableVolumePlugin) else None
 
     def find_persistent_plugin_by_spec(self, spec: VolumeSpec) -> PersistentVolumePlugin:
         return _must_be(self.find_plugin_by_spec(spec), PersistentVolumePlugin, "persistent")
@@ -124,7 +134,7 @@ class PluginManager:
         return _must_be(self.find_plugin_by_spec(spec), RecyclableVolumePlugin, "recyclable")
 
     def find_deletable_plugin_by_spec(self, spec: VolumeSpec) -> DeletableVolumePlugin:
-        return _must_be(self.find_plugin_by_spec(spec), DeletableVolumePlugin, "deletable")
+        return _must_be(self._maker(spec), DeletableVolumePlugin, "deletable")
 
     def find_deletable_plugin_by_name(self, name: str) -> DeletableVolumePlugin:
         return _must_be(self.find_plugin_by_name(name), DeletableVolumePlugin, "deletable")
@@ -133,7 +143,7 @@ class PluginManager:
         return _must_be(self.find_plugin_by_name(name), ProvisionableVolumePlugin, "provisionable")
 
     def find_snapshottable_plugin_by_spec(self, spec: VolumeSpec) -> SnapshottableVolumePlugin:
-        return _must_be(self.find_plugin_by_spec(spec), SnapshottableVolumePlugin, "able to take snapshots")
+        return _must_be(self._maker(spec), SnapshottableVolumePlugin, "able to take snapshots")
 
     def find_snapshottable_plugin_by_name(self, name: str) -> SnapshottableVolumePlugin:
         return _must_be(self.find_plugin_by_name(name), SnapshottableVolumePlugin, "able to take snapshots")
@@ -152,9 +162,14 @@ class PluginManager:
             return attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
         return pod_volume_name(plugin.get_plugin_name(), pod_uid, spec.name)
 
-    def _register(self, plugin: VolumePlugin, host: VolumeHost) -> None:
+    def _maker(self, spec: VolumeSpec) -> VolumePlugin:
+        """Who makes, grows and copies the volume."""
+        plugin = self.find_plugin_by_spec(spec)
+        return self._plugins.get(plugin.get_driver_name(spec), plugin)
+
+    def _register(self, plugin: VolumePlugin, host: VolumeHost, *, is_driver: bool = False) -> None:
         name = plugin.get_plugin_name()
-        problem = qualified_name_problem(name) or _reserved(name, plugin)
+        problem = None if is_driver else qualified_name_problem(name) or _reserved(name, plugin)
         if problem is None and name in self._plugins:
             problem = "it was registered more than once"
         if problem is not None:
@@ -166,6 +181,8 @@ class PluginManager:
             self._leave_out(_caused_by(error, InvalidPlugin(name, f"its init failed: {error}")))
         else:
             self._plugins[name] = plugin
+            for driver in plugin.drivers():
+                self._register(driver, host, is_driver=True)
 
     def _leave_out(self, error: InvalidPlugin) -> None:
         self.errors.append(error)

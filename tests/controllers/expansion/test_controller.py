@@ -11,7 +11,7 @@ import pytest
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.interfaces import ExpandableVolumePlugin
+from mooring.volumes.interfaces import ExpandableVolumePlugin, Expansion
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.hostpath import HostPathPlugin
 from mooring.volumes.spec import VolumeSpec
@@ -29,14 +29,11 @@ class Elastic(HostPathPlugin, ExpandableVolumePlugin):
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
         self.asked.append(new_size)
         if self.failure is not None:
             raise self.failure
-        return -(-new_size // (100 * MIB)) * 100 * MIB
-
-    def requires_fs_resize(self) -> bool:
-        return self.on_node
+        return Expansion(-(-new_size // (100 * MIB)) * 100 * MIB, self.on_node)
 
 
 class Bench:

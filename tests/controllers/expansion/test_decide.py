@@ -52,12 +52,15 @@ CASES = [
     (claim("3Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Step.EXPAND),
     (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, False, Step.FINISH),
     (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, False, Step.SETTLED),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, None, Step.EXPAND),
+    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, None, Step.SETTLED),
+    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, None, Step.SETTLED),
 ]
 
 
 @pytest.mark.parametrize(("asks", "pv", "of", "on_node", "step"), CASES)
 def test_the_next_step(
-    asks: PersistentVolumeClaim, pv: PersistentVolume | None, of: StorageClass | None, on_node: bool, step: Step
+    asks: PersistentVolumeClaim, pv: PersistentVolume | None, of: StorageClass | None, on_node: bool | None, step: Step
 ):
     assert decide(asks, pv, of, on_node)[0] is step
 

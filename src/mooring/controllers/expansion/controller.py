@@ -2,7 +2,7 @@
 
 Keys are claims. Every step is written before the next: the claim's condition Resizing, the storage, the
 PersistentVolume's capacity, the condition FileSystemResizePending (which the node agent takes up), the claim's
-capacity.
+capacity. Whether a node has a part in it, the storage says when it is asked; who was not there to hear it asks again.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import PluginError
 from mooring.volumes.interfaces import ExpandableVolumePlugin
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, requested, reserved_for
+from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, capacity, requested, reserved_for
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 
 class ExpansionController(Controller):
-    """Calls `expand_volume_device` of plugins; volumes of others (CSI) are their resizers' matter."""
+    """Calls `expand_volume_device` of plugins and CSI drivers; other drivers' volumes are their resizers' matter."""
 
     name = "mooring-resizer"
 
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
+        self._on_node: dict[str, bool] = {}  # by PersistentVolume's uid, while its claim is smaller than it
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
         self._volumes = self.watch(PersistentVolume, _claim_of)
         self._classes = self.watch(StorageClass, self._claims_of_class)
@@ -45,29 +46,35 @@ class ExpansionController(Controller):
         return [claim.key for claim in self._claims.items() if claim.spec.storage_class_name == name]
 
     async def reconcile(self, key: str) -> None:
-        """Takes one claim a step further; each step's write brings it back."""
+        """Takes one claim as far as it goes now."""
+        while await self._step(key):
+            pass
+
+    async def _step(self, key: str) -> bool:
+        """One step; whether there may be another one at once: a write that changes something brings the claim back."""
         claim = self._claims.get(key)
         pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
         if claim is None or pv is None or not reserved_for(pv, claim):
-            return
+            return False
         plugin = self._plugin(pv)
         if plugin is None:
-            return
-        on_node = plugin.requires_fs_resize() and pv.spec.volume_mode == "Filesystem"
-        step, reason = decide(claim, pv, self._classes.get(claim.spec.storage_class_name or ""), on_node)
+            return False
+        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        step, reason = decide(claim, pv, storage_class, self._on_node.get(pv.uid))
         match step:
             case Step.SETTLED:
-                return
+                self._on_node.pop(pv.uid, None)
             case Step.REFUSE:
                 self.recorder.once(claim, "Warning", reason)
             case Step.EXPAND:
-                await self._expand(claim, pv, plugin, reason)
+                return await self._expand(claim, pv, plugin, reason)
             case Step.ASK_NODE:
                 await self._condition(claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted")
                 self.recorder.event(claim, "Normal", *reason)
             case Step.FINISH:
                 await self._status(claim, with_condition(claim, None, "", ""), dict(pv.spec.capacity))
                 self.recorder.event(claim, "Normal", *reason)
+        return False
 
     def _plugin(self, pv: PersistentVolume) -> ExpandableVolumePlugin | None:
         try:
@@ -77,20 +84,25 @@ class ExpansionController(Controller):
 
     async def _expand(
         self, claim: PersistentVolumeClaim, pv: PersistentVolume, plugin: ExpandableVolumePlugin, reason: Reason
-    ) -> None:
+    ) -> bool:
+        """Whether the volume was as large already."""
         if not has_condition(claim, RESIZING):
             claim = await self._condition(claim, RESIZING, "")
             self.recorder.event(claim, "Normal", *reason)
         try:
-            size = await plugin.expand_volume_device(VolumeSpec.of_persistent_volume(pv), requested(claim))
+            grown = await plugin.expand_volume_device(VolumeSpec.of_persistent_volume(pv), requested(claim))
         except KubeError:
             raise
         except Exception as error:
             self.recorder.once(claim, "Warning", Reason("VolumeResizeFailed", f"the volume could not grow: {error}"))
             raise
-        patch = {"spec": {"capacity": {"storage": format_bytes(size)}}}
+        self._on_node[pv.uid] = grown.on_node and pv.spec.volume_mode == "Filesystem"
+        if grown.size <= capacity(pv):
+            return True
+        patch = {"spec": {"capacity": {"storage": format_bytes(grown.size)}}}
         self._volumes.accept(await self.client.revise(pv, patch))
-        self.log.info("Expanded", claim=claim.key, volume=pv.name, size=size)
+        self.log.info("Expanded", claim=claim.key, volume=pv.name, size=grown.size)
+        return False
 
     async def _condition(self, claim: PersistentVolumeClaim, type_: str, message: str) -> PersistentVolumeClaim:
         return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())))

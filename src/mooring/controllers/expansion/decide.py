@@ -26,9 +26,10 @@ class Step(Enum):
 
 
 def decide(
-    claim: PersistentVolumeClaim, pv: PersistentVolume | None, storage_class: StorageClass | None, on_node: bool
+    claim: PersistentVolumeClaim, pv: PersistentVolume | None, storage_class: StorageClass | None, on_node: bool | None
 ) -> tuple[Step, Reason]:
-    """The next step, and why. `pv` is the claim's own; `on_node`: a file system must grow after the device."""
+    """The next step, and why. `pv` is the claim's own; `on_node`: a file system must grow after the device; None: the
+    storage was not asked by this process, and is asked (again)."""
     if pv is None or claim.status.phase != "Bound" or claim.deleting or pv.deleting:
         return Step.SETTLED, Reason("NotBound", "it is not bound to a volume")
     wanted, has = requested(claim), parse_bytes(claim.status.capacity.get("storage", 0))
@@ -42,10 +43,12 @@ def decide(
         return Step.EXPAND, Reason("Resizing", f"the volume has {capacity(pv)} bytes, {wanted} are requested")
     if has >= min(wanted, capacity(pv)) and not has_condition(claim, RESIZING):
         return Step.SETTLED, Reason("LargeEnough", "the volume is as large as requested")
-    if not on_node:
-        return Step.FINISH, Reason("VolumeResizeSuccessful", "Resize volume succeeded")
     if has_condition(claim, FILE_SYSTEM_RESIZE_PENDING):
         return Step.SETTLED, Reason(FILE_SYSTEM_RESIZE_PENDING, "a node has to grow the file system")
+    if on_node is None:
+        return Step.EXPAND, Reason("Resizing", f"the volume has {capacity(pv)} bytes; who grows its file system?")
+    if not on_node:
+        return Step.FINISH, Reason("VolumeResizeSuccessful", "Resize volume succeeded")
     return Step.ASK_NODE, Reason("FileSystemResizeRequired", "Require file system resize of volume on node")
 
 

@@ -13,6 +13,9 @@ from mooring.controllers.snapshots.decide import (
     content_body,
     content_name,
     decide,
+    deletion_secret,
+    secret_of,
+    storage_parameters,
 )
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -23,15 +26,17 @@ from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import VolumeError
-from mooring.volumes.interfaces import SnapshottableVolumePlugin
+from mooring.volumes.interfaces import SnapshotOptions, SnapshottableVolumePlugin
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 CONTENT = "content:"
+NOT_READY_S = 1.0
+"""How often a storage is asked whether a snapshot that it has taken can be used."""
 
 
 class SnapshotController(Controller):
-    """The CSI community's snapshot controller and its sidecar in one, for plugins."""
+    """The CSI community's snapshot controller and its sidecar in one, for plugins and CSI drivers."""
 
     name = "snapshot-controller"
 
@@ -120,10 +125,12 @@ class SnapshotController(Controller):
     async def _take_snapshot(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
         plugin = self._plugins.find_snapshottable_plugin_by_name(content.spec.driver)
         try:
+            options = self._options(content, snapshot)
             if content.spec.source.snapshot_handle:
-                taken = await plugin.get_snapshot(content.spec.source.snapshot_handle)
+                taken = await plugin.get_snapshot(content.spec.source.snapshot_handle, options)
             else:
-                taken = await plugin.create_snapshot(content.spec.source.volume_handle or "", content.name)
+                volume = content.spec.source.volume_handle or ""
+                taken = await plugin.create_snapshot(volume, content.name, options)
         except VolumeError as error:
             reason = Reason("SnapshotCreationFailed", f"Failed to create snapshot: {error}")
             self.recorder.once(snapshot, "Warning", reason)
@@ -132,11 +139,18 @@ class SnapshotController(Controller):
             "snapshotHandle": taken.handle,
             "creationTime": int(taken.created.timestamp() * 1e9),
             "restoreSize": taken.size,
-            "readyToUse": True,
+            "readyToUse": taken.ready,
         }
         answer = await self.client.revise(content, {"status": status}, subresource="status", any_version=True)
         self._contents.accept(answer)
-        return True
+        if not taken.ready:
+            self.queue.add_after(snapshot.key, NOT_READY_S)
+        return taken.ready
+
+    def _options(self, content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> SnapshotOptions:
+        of_class = self._classes.get(content.spec.volume_snapshot_class_name or "")
+        parameters = of_class.parameters if of_class is not None else {}
+        return SnapshotOptions(storage_parameters(parameters), secret_of(parameters, content, snapshot))
 
     async def _tell(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
         created = datetime.fromtimestamp((content.status.creation_time or 0) / 1e9, UTC)
@@ -163,7 +177,8 @@ class SnapshotController(Controller):
             content = await self.client.get(VolumeSnapshotContent, content.name)
         handle = content.status.snapshot_handle or content.name
         if content.spec.deletion_policy == "Delete":
-            await self._plugins.find_snapshottable_plugin_by_name(content.spec.driver).delete_snapshot(handle)
+            plugin = self._plugins.find_snapshottable_plugin_by_name(content.spec.driver)
+            await plugin.delete_snapshot(handle, SnapshotOptions(secret=deletion_secret(content)))
         finalizers = [each for each in content.metadata.finalizers if each != CONTENT_FINALIZER]
         await self.client.revise(content, {"metadata": {"finalizers": finalizers or None}})
         self.log.info("Deleted", content=content.name, handle=handle)

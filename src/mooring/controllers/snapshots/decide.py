@@ -6,16 +6,19 @@ asked, and goes only after the storage has deleted the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from mooring.kube.objects import PersistentVolumeClaim
+from mooring.kube.objects import PersistentVolumeClaim, SecretReference
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.reason import Reason
+from mooring.volumes.secrets import PREFIX, secret_reference
 
 SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
 CONTENT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
+DELETION_SECRET_NAME = "snapshot.storage.kubernetes.io/deletion-secret-name"
+DELETION_SECRET_NAMESPACE = "snapshot.storage.kubernetes.io/deletion-secret-namespace"
 DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
 
 
@@ -104,6 +107,34 @@ def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | N
     return Step(Act.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
 
 
+def storage_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """A class's parameters without those that are for the snapshotter."""
+    return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
+
+
+def secret_of(
+    parameters: Mapping[str, str], content: VolumeSnapshotContent, snapshot: VolumeSnapshot
+) -> SecretReference | None:
+    """The Secret that the class names for taking a snapshot. Raises InvalidSpec."""
+    return _secret(parameters, content.name, snapshot)
+
+
+def _secret(parameters: Mapping[str, str], content: str, snapshot: VolumeSnapshot) -> SecretReference | None:
+    values = {
+        "volumesnapshotcontent.name": content,
+        "volumesnapshot.namespace": snapshot.namespace,
+        "volumesnapshot.name": snapshot.name,
+    }
+    return secret_reference(parameters, "snapshotter", values)
+
+
+def deletion_secret(content: VolumeSnapshotContent) -> SecretReference | None:
+    """The Secret with which the snapshot is to be deleted."""
+    annotations = content.metadata.annotations
+    name = annotations.get(DELETION_SECRET_NAME)
+    return SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None
+
+
 def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
     reference = content.spec.volume_snapshot_ref
     named = (reference.namespace, reference.name) == (snapshot.namespace, snapshot.name)
@@ -111,9 +142,13 @@ def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
 
 
 def content_body(snapshot: VolumeSnapshot, of_class: VolumeSnapshotClass, volume_handle: str) -> dict[str, Any]:
-    """The content object of a snapshot that is to be taken."""
+    """The content object of a snapshot that is to be taken. What its deletion will need is written on it: by then the
+    class may be gone."""
+    name = content_name(snapshot)
+    secret = _secret(of_class.parameters, name, snapshot)
+    annotations = {DELETION_SECRET_NAME: secret.name, DELETION_SECRET_NAMESPACE: secret.namespace} if secret else {}
     return {
-        "metadata": {"name": content_name(snapshot), "finalizers": [CONTENT_FINALIZER]},
+        "metadata": {"name": name, "finalizers": [CONTENT_FINALIZER], "annotations": annotations},
         "spec": {
             "deletionPolicy": of_class.deletion_policy,
             "driver": of_class.driver,

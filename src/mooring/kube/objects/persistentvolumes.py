@@ -27,6 +27,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     volume_mode: str = "Filesystem"
     mount_options: tuple[str, ...] = ()
     node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str | None = None
     flex_volume: FlexVolumeSource | None = None
     csi: CSIPersistentVolumeSource | None = None
     host_path: HostPathVolumeSource | None = None
@@ -58,6 +59,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     volume_name: str = ""
     selector: LabelSelector | None = None
     data_source: dict[str, Any] | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaimStatus(Struct, frozen=True):
@@ -65,6 +67,7 @@ class PersistentVolumeClaimStatus(Struct, frozen=True):
     access_modes: tuple[str, ...] = ()
     capacity: dict[str, str | int] = {}
     conditions: tuple[Condition, ...] = ()
+    current_volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaim(Object, frozen=True):

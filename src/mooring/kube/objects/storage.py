@@ -60,8 +60,18 @@ class VolumeAttachment(Object, frozen=True):
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()
 
 
+class TokenRequest(Struct, frozen=True):
+    audience: str = ""
+    expiration_seconds: int | None = None
+
+
 class CSIDriverSpec(Struct, frozen=True):
     attach_required: bool = True
+    pod_info_on_mount: bool = False
+    fs_group_policy: str = "ReadWriteOnceWithFSType"
+    volume_lifecycle_modes: tuple[str, ...] = ()
+    requires_republish: bool = False
+    token_requests: tuple[TokenRequest, ...] = ()
 
 
 class CSIDriver(Object, frozen=True):

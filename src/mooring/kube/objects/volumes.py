@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.kube.objects.meta import Struct
+from mooring.kube.objects.meta import LocalObjectReference, Struct
 
 
 class KeyToPath(Struct, frozen=True):
@@ -51,12 +51,32 @@ class FlexVolumeSource(Struct, frozen=True):
     options: dict[str, str] = {}
 
 
+class SecretReference(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
 class CSIPersistentVolumeSource(Struct, frozen=True):
     driver: str = ""
     volume_handle: str = ""
     fs_type: str = ""
     read_only: bool = False
     volume_attributes: dict[str, str] = {}
+    controller_publish_secret_ref: SecretReference | None = None
+    controller_expand_secret_ref: SecretReference | None = None
+    node_stage_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
+    node_expand_secret_ref: SecretReference | None = None
+
+
+class CSIVolumeSource(Struct, frozen=True):
+    """A volume of a CSI driver that lives as long as its pod."""
+
+    driver: str = ""
+    fs_type: str | None = None
+    read_only: bool = False
+    volume_attributes: dict[str, str] = {}
+    node_publish_secret_ref: LocalObjectReference | None = None
 
 
 class LocalVolumeSource(Struct, frozen=True):
@@ -132,6 +152,7 @@ class Volume(Struct, frozen=True):
     host_path: HostPathVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     flex_volume: FlexVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")

@@ -59,15 +59,13 @@ class Operations:
 
     def grows(self, spec: VolumeSpec) -> bool:
         """Whether this node has a part in it when the volume grows."""
-        plugin = self._plugins.find_expandable_plugin_by_spec(spec)
-        return (
-            spec.persistent_volume is not None and not spec.block and plugin is not None and plugin.requires_fs_resize()
-        )
+        plugin = self._plugins.find_node_expandable_plugin_by_spec(spec)
+        return spec.persistent_volume is not None and not spec.block and plugin is not None
 
     async def grow(self, client: Client, volume: WantedVolume) -> str | None:
         """Grows the mounted file system if the claim asks for it; the new size if it has grown."""
         spec = next((want.spec for want in volume.wants.values()), None)
-        plugin = self._plugins.find_expandable_plugin_by_spec(spec) if spec is not None else None
+        plugin = self._plugins.find_node_expandable_plugin_by_spec(spec) if spec is not None else None
         if spec is None or plugin is None or volume.record.device is None:
             return None
         return await grow_file_system(client, plugin, spec, volume.record.device.mount_path)

@@ -12,7 +12,7 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
-from mooring.volumes.interfaces import ExpandableVolumePlugin
+from mooring.volumes.interfaces import NodeExpandableVolumePlugin
 from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, reserved_for
 from mooring.volumes.spec import VolumeSpec
 
@@ -20,7 +20,7 @@ log = structlog.get_logger("node-agent")
 
 
 async def grow_file_system(
-    client: Client, plugin: ExpandableVolumePlugin, spec: VolumeSpec, device_mount_path: str
+    client: Client, plugin: NodeExpandableVolumePlugin, spec: VolumeSpec, device_mount_path: str
 ) -> str | None:
     """The new size if the file system was to grow and has; None if nobody asks for it."""
     pv = await client.find(PersistentVolume, spec.name)

@@ -22,9 +22,12 @@ from mooring.volumes.interfaces import (
     BlockVolumePlugin,
     DeletableVolumePlugin,
     ExpandableVolumePlugin,
+    Expansion,
+    NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     Snapshot,
+    SnapshotOptions,
     SnapshottableVolumePlugin,
     VolumeOptions,
 )
@@ -46,6 +49,7 @@ class DiskPlugin(
     ProvisionableVolumePlugin,
     DeletableVolumePlugin,
     ExpandableVolumePlugin,
+    NodeExpandableVolumePlugin,
     SnapshottableVolumePlugin,
     BlockVolumePlugin,
 ):
@@ -121,24 +125,23 @@ class DiskPlugin(
     def new_deleter(self, spec: VolumeSpec) -> DiskDeleter:
         return DiskDeleter(self._array, disk_source(spec))
 
-    async def create_snapshot(self, volume_name: str, name: str) -> Snapshot:
+    async def create_snapshot(self, volume_name: str, name: str, options: SnapshotOptions) -> Snapshot:
         return await blocking(self._snapshots.create, volume_name, name)
 
-    async def get_snapshot(self, handle: str) -> Snapshot:
+    async def get_snapshot(self, handle: str, options: SnapshotOptions) -> Snapshot:
         return await blocking(self._snapshots.get, handle)
 
-    async def delete_snapshot(self, handle: str) -> None:
+    async def delete_snapshot(self, handle: str, options: SnapshotOptions) -> None:
         await blocking(self._snapshots.delete, handle)
 
-    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> int:
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
         disk = disk_source(spec).disk
         await meet_trouble(self._array, disk, "expand")
-        return (await blocking(self._array.expand, disk, new_size)).size
-
-    def requires_fs_resize(self) -> bool:
-        return self._formats
+        return Expansion((await blocking(self._array.expand, disk, new_size)).size, on_node=self._formats)
 
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        if not self._formats:
+            return
         device = self._array.device(disk_source(spec).disk, self._host.node_name)
         if device is None:
             raise VolumeError(f"volume {spec.name} has no device on node {self._host.node_name}")

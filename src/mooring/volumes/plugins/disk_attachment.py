@@ -14,7 +14,7 @@ from pathlib import Path
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceNotAttached, InvalidSpec, VolumeNotFound, WrongDevice
 from mooring.volumes.host import VolumeHost
-from mooring.volumes.interfaces import Attacher, BulkVolumeVerifier, Detacher
+from mooring.volumes.interfaces import DEVICE_PATH, Attacher, Attachment, BulkVolumeVerifier, Detacher
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source
 from mooring.volumes.plugins.disk_trouble import meet_trouble
@@ -32,7 +32,7 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
 
     # --- on a controller
 
-    async def attach(self, spec: VolumeSpec, node_name: str) -> str:
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         source = disk_source(spec)
         disk = await blocking(self._array.check_attach, source.disk, node_name)
         if disk.exclusive != source.exclusive:
@@ -45,7 +45,7 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
         await asyncio.sleep(disk.delays.attach if new else 0)
         path = await blocking(self._array.attach, source.disk, node_name)
         await asyncio.sleep(disk.delays.attach_reply if new else 0)
-        return path
+        return {DEVICE_PATH: path}
 
     async def detach(self, volume_name: str, node_name: str) -> None:
         try:
@@ -72,7 +72,7 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
 
     # --- on a node
 
-    async def wait_for_attach(self, spec: VolumeSpec, device_path: str, timeout_s: float) -> str:
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
         disk, node = disk_source(spec).disk, self._host.node_name
         deadline = asyncio.get_running_loop().time() + timeout_s
         while self._array.device(disk, node) is None:
