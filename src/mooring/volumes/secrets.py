@@ -1,0 +1,46 @@
+"""Which Secret a class's parameters name for an operation of a CSI driver. Pure.
+
+Parameters `csi.storage.k8s.io/<operation>-secret-name` and `-namespace` may contain `${...}`, which the object that is
+worked on fills in; what stands for anything else is refused, so that nobody reads a Secret by the name of a claim.
+Rules: the CSI community's "secrets and credentials" pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mooring.kube.objects import SecretReference
+from mooring.volumes.errors import InvalidSpec
+
+PREFIX = "csi.storage.k8s.io/"
+"""Of the parameters that are for the controllers, and that no driver sees."""
+
+_HOLE = re.compile(r"\$\{([^}]*)\}")
+
+
+def secret_reference(
+    parameters: Mapping[str, str], operation: str, values: Mapping[str, str], *, only_in_name: tuple[str, ...] = ()
+) -> SecretReference | None:
+    """The Secret for `operation` (provisioner, controller-publish, node-stage, ...), or None if none is named.
+
+    `values` fill the holes; those whose names begin with one of `only_in_name` may stand in the name, and not in the
+    namespace. Raises InvalidSpec if one of name and namespace is missing, or a hole is unknown."""
+    keys = [f"{PREFIX}{operation}-secret-{part}" for part in ("name", "namespace")]
+    name, namespace = (parameters.get(key, "") for key in keys)
+    if not (name or namespace):
+        return None
+    if not (name and namespace):
+        raise InvalidSpec(f"the class has one of the parameters {keys[0]} and {keys[1]}: it needs both, or none")
+    in_namespace = {hole: value for hole, value in values.items() if not hole.startswith(only_in_name or ("\0",))}
+    return SecretReference(name=_filled(keys[0], name, values), namespace=_filled(keys[1], namespace, in_namespace))
+
+
+def _filled(key: str, template: str, values: Mapping[str, str]) -> str:
+    def fill(hole: re.Match[str]) -> str:
+        if hole[1] not in values:
+            known = ", ".join(sorted(values))
+            raise InvalidSpec(f"parameter {key}: ${{{hole[1]}}} is not known there; what can stand there: {known}")
+        return values[hole[1]]
+
+    return _HOLE.sub(fill, template)
