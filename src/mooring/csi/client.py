@@ -1,0 +1,128 @@
+"""A client of one CSI driver.
+
+    client = Client("unix:///csi/csi.sock")
+    info = await client.identity.get_plugin_info(csi.GetPluginInfoRequest(), timeout_s=5)
+
+Guarantees: every call has a deadline and ends with a reply or a CsiError, whose `outcome` says whether it may have
+happened; nothing is ever tried again here. A driver may come and go: the next call finds it. Observers see every call,
+without its secrets. What carries the calls is a `Channel`: gRPC for an address; a simulation gives its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.rpc import (
+    Caller,
+    Controller,
+    GroupController,
+    Identity,
+    Node,
+    Registration,
+    Reply,
+    Request,
+    Rpc,
+)
+from mooring.csi.secrets import stripped
+
+
+class Channel(Caller, Protocol):
+    """The way to a driver. Knows nothing of what is called."""
+
+    async def close(self) -> None:
+        """Ends calls that are under way."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A call that has ended, as observers see it. `started` is the loop's time, in seconds like `duration_s`."""
+
+    method: str
+    """ControllerPublishVolume."""
+    path: str
+    """/csi.v1.Controller/ControllerPublishVolume."""
+    started: float
+    duration_s: float
+    code: Code
+    message: str
+    """The driver's words; empty for OK."""
+    _request: Message
+    _reply: Message | None
+
+    def request(self) -> dict[str, object]:
+        """What was asked, without secrets."""
+        return stripped(self._request)
+
+    def reply(self) -> dict[str, object]:
+        """What was answered, without secrets; empty if it failed."""
+        return {} if self._reply is None else stripped(self._reply)
+
+
+Observer = Callable[[Exchange], None]
+"""Is told of each call after its end, also of those that were cancelled (CANCELLED). Must not raise, and not wait."""
+
+
+class Client:
+    """Calls one driver, by its address or through a channel of the caller's. Has the services as attributes."""
+
+    def __init__(self, driver: str | Channel, observers: Sequence[Observer] = ()) -> None:
+        """Nothing is connected yet. Raises EndpointError for an address that is none."""
+        self._channel = _grpc_channel(driver) if isinstance(driver, str) else driver
+        self._observers = tuple(observers)
+        self.identity = Identity(self)
+        self.controller = Controller(self)
+        self.group_controller = GroupController(self)
+        self.node = Node(self)
+        self.registration = Registration(self)
+
+    async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
+        """Any method. Raises CsiError."""
+        started = asyncio.get_running_loop().time()
+        try:
+            reply = await self._channel.call(rpc, request, timeout_s)
+        except CsiError as error:
+            self._tell(rpc, started, request, None, error.code, error.message)
+            raise
+        except asyncio.CancelledError:
+            self._tell(rpc, started, request, None, Code.CANCELLED, "the caller went away")
+            raise
+        self._tell(rpc, started, request, reply, Code.OK, "")
+        return reply
+
+    def _tell(
+        self,
+        rpc: Rpc[Request, Reply],
+        started: float,
+        request: Message,
+        reply: Message | None,
+        code: Code,
+        message: str,
+    ) -> None:
+        if self._observers:
+            duration_s = asyncio.get_running_loop().time() - started
+            exchange = Exchange(rpc.name, rpc.path, started, duration_s, code, message, request, reply)
+            for observer in self._observers:
+                observer(exchange)
+
+    async def close(self) -> None:
+        """Ends calls that are under way, as CANCELLED."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _grpc_channel(address: str) -> Channel:
+    from mooring.csi.grpc_channel import GrpcChannel
+
+    return GrpcChannel(address)

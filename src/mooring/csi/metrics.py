@@ -1,0 +1,43 @@
+"""Counts calls for Prometheus, under upstream's names and with upstream's labels. Label values are few and bounded."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Histogram
+
+from mooring.csi.client import Exchange, Observer
+
+BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
+"""Seconds."""
+
+_LABELS = ("driver_name", "method_name", "grpc_status_code")
+
+
+class CallMetrics:
+    """How long calls of drivers took, by how they ended: one histogram in a registry, an observer for each driver."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, **constant: str) -> None:
+        """`constant` are labels with always the same value."""
+        labels = [*_LABELS, *constant]
+        self._constant = tuple(constant.values())
+        self._seconds = Histogram(
+            name, "Seconds that calls of CSI drivers took.", labels, buckets=BUCKETS, registry=registry
+        )
+
+    def observer(self, driver_name: str) -> Observer:
+        """For the clients of this driver."""
+
+        def observe(exchange: Exchange) -> None:
+            values = (driver_name, exchange.path, str(exchange.code), *self._constant)
+            self._seconds.labels(*values).observe(exchange.duration_s)
+
+        return observe
+
+
+def sidecar_metrics(registry: CollectorRegistry) -> CallMetrics:
+    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). Once for a registry."""
+    return CallMetrics(registry, "csi_sidecar_operations_seconds")
+
+
+def node_metrics(registry: CollectorRegistry) -> CallMetrics:
+    """`csi_operations_seconds`, as the kubelet has it. Once for a registry."""
+    return CallMetrics(registry, "csi_operations_seconds", migrated="false")
