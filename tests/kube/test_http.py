@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,15 @@ async def test_the_client_certificate_of_the_moment_is_shown(certificates: Certi
         await transport.close()
 
 
+def sockets_to(address: tuple[str, int]) -> int:
+    """How many sockets of this process are connected to it."""
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as held:
+            found += held.getpeername() == address
+    return found
+
+
 async def test_no_socket_is_left_after_close_though_the_server_never_says_goodbye(certificates: Certificates):
     """A request is cancelled, and the server does not answer TLS's close: as a busy one does for a while."""
     reached, done = threading.Event(), threading.Event()
@@ -234,11 +244,122 @@ async def test_no_socket_is_left_after_close_though_the_server_never_says_goodby
         transport = HttpTransport(url, trust=Trust(certificates.authority.read_bytes()))
         request = asyncio.create_task(transport.send(Request("GET", "/")))
         assert await asyncio.to_thread(reached.wait, 20)
-        (held,) = transport._sockets
+        assert sockets_to(listener.getsockname()) == 1
         request.cancel()
         await asyncio.wait([request])
-        assert held.fileno() >= 0, "else there is nothing to clean up"
         await transport.close()
-        assert held.fileno() == -1
+        assert sockets_to(listener.getsockname()) == 0
         done.set()
         await server_side
+
+
+class Counting:
+    """A server of raw answers: each connection gets the next list of answers, one for each request, and is closed."""
+
+    def __init__(self, *connections: list[bytes]) -> None:
+        self._connections = list(connections)
+        self.asked: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in self._connections.pop(0):
+            self.asked.append((await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0])
+            writer.write(answer)
+        writer.close()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[str, None]:
+        async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as listener:
+            yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+async def test_a_read_whose_kept_connection_the_server_closed_is_sent_again_and_a_write_never():
+    for method, again in (("GET", True), ("POST", False)):
+        closing = Counting([OK, b""], [OK])
+        async with closing.listening() as url:
+            transport = HttpTransport(url)
+            await transport.send(Request("GET", "/first"))
+            if again:
+                assert (await transport.send(Request(method, "/x"))).body == b"ok"
+            else:
+                with pytest.raises(Unreachable, match="the connection was closed"):
+                    await transport.send(Request(method, "/x"))
+            await transport.close()
+        assert [line.split()[0] for line in closing.asked[1:]] == [method.encode()] * (2 if again else 1)
+
+
+async def test_a_peer_that_speaks_something_else_is_unreachable():
+    async with Counting([b"220 mail.example ESMTP\r\n\r\n"]).listening() as url:
+        transport = HttpTransport(url)
+        with pytest.raises(Unreachable, match="220 mail"):
+            await transport.send(Request("GET", "/x"))
+        await transport.close()
+
+
+class Tunnel:
+    """An HTTP proxy, for tunnels and for plain requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.asked.append(head)
+        method, target, _ = head.split(b" ", 2)
+        if method != b"CONNECT":
+            writer.write(OK)
+            return
+        host, _, port = target.decode().partition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(self.copy(reader, far_writer), self.copy(far_reader, writer))
+
+    async def copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+
+async def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls_and_passes_other_requests_on(
+    certificates: Certificates,
+):
+    tunnel = Tunnel()
+    async with await asyncio.start_server(tunnel.serve, "127.0.0.1", 0) as listener:
+        proxy = f"http://me:p%40ss@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        trust = Trust(certificates.authority.read_bytes())
+        assert await over_tls(certificates, trust, certificates.context(), proxy=proxy) == 204
+        transport = HttpTransport("http://api.example:8080", proxy=proxy)
+        assert (await transport.send(Request("GET", "/x"))).body == b"ok"
+        await transport.close()
+    for asked, begins in zip(
+        tunnel.asked, (b"CONNECT 127.0.0.1:", b"GET http://api.example:8080/x HTTP/1.1"), strict=True
+    ):
+        assert asked.startswith(begins)
+        assert b"Proxy-Authorization: Basic bWU6cEBzcw==\r\n" in asked
+
+
+async def test_a_stream_that_nobody_reads_is_not_received_without_end():
+    sent = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(1):
+                while sent < 100_000_000:
+                    await answer.write(b"x" * 100_000)
+                    sent += 100_000
+        return answer
+
+    async with server(handler) as url:
+        transport = HttpTransport(url)
+        answer = await transport.send(Request("GET", "/x", stream=True))
+        assert answer.stream is not None
+        await asyncio.sleep(1.2)
+        assert 0 < sent < 50_000_000
+        assert sum([len(piece) async for piece in answer.stream]) >= sent
+        await transport.close()

@@ -1,30 +1,28 @@
-"""The aiohttp transport: keep-alive connections, credentials, TLS and proxy as the kubeconfig says.
+"""The transport over TCP: keep-alive connections, credentials, TLS and proxy as the kubeconfig says.
 
 Guarantees: a request whose credential the server did not accept (401: nothing was done) is sent once more if there is
-a newer credential. When the client certificate changes, the connections made with the old one are closed, as client-go
-does: watches break and are resumed. After `close` no socket is left, also where the server answers no TLS goodbye.
+a newer credential; so is a read whose connection had been kept and turned out to be closed. When the client
+certificate changes, the connections made with the old one are closed, as client-go does: watches break and are
+resumed. After `close` no socket is left, also where the server answers no TLS goodbye.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import suppress
-from typing import Any
-from weakref import WeakSet
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
-from yarl import URL
-
+from mooring.kube.connections import Connection, Connections, authorization
 from mooring.kube.credentials import Credential, Credentials, Given
 from mooring.kube.errors import CredentialError, Unreachable
+from mooring.kube.http1 import Malformed
 from mooring.kube.metrics import count_request
 from mooring.kube.tls import Trust
 from mooring.kube.transport import Request, Response
 
 USER_AGENT = "mooring"  # also the manager of the fields that it writes, as API servers name it
+FAILURES = (OSError, Malformed)  # a TimeoutError is an OSError
 
 
 class HttpTransport:
@@ -40,13 +38,21 @@ class HttpTransport:
         proxy: str = "",
     ) -> None:
         self._server = server.rstrip("/")
-        self._host = URL(server).authority
+        self._url = urlsplit(self._server)
+        self._host = self._url.netloc.rpartition("@")[2]
         self._credentials = credentials or Given(Credential(token))
         self._trust = trust
-        self._proxy = proxy or None
-        self._session: aiohttp.ClientSession | None = None
-        self._shown = Credential()  # the certificate of the session
-        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._proxy = proxy
+        self._connections: Connections | None = None
+        self._shown = Credential()  # the certificate of the connections
+        self._target, self._said = self._prefix()
+
+    def _prefix(self) -> tuple[str, str]:
+        """What comes before a path, and the headers of every request."""
+        said = f"Host: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
+        if self._proxy and self._url.scheme == "http":
+            return self._server, said + authorization(urlsplit(self._proxy))
+        return self._url.path, said
 
     async def send(self, request: Request) -> Response:
         credential = await self._credentials.current()
@@ -69,81 +75,78 @@ class HttpTransport:
             count_request(request.method, self._host, code, loop.time() - began)
 
     async def _send(self, request: Request, credential: Credential) -> Response:
-        timeout = aiohttp.ClientTimeout(
-            total=None if request.stream else request.timeout, sock_connect=5, sock_read=request.timeout
-        )
-        headers = {"User-Agent": USER_AGENT, **request.headers}
-        if credential.token:
-            headers["Authorization"] = f"Bearer {credential.token}"
-        session = await self._open(credential)
+        message = self._message(request, credential.token)
         try:
-            answer = await session.request(
-                request.method,
-                URL(self._server + request.path, encoded=True).with_query(list(request.query)),
-                headers=headers,
-                data=request.body or None,
-                timeout=timeout,
-                proxy=self._proxy,
-                server_hostname=self._trust.server_name or None,
-            )
-            if request.stream and answer.status < 300:
-                return Response(answer.status, answer.headers, b"", _pieces(answer))
-            body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            connections = await self._for(credential)
+            connection = await connections.take()
+            try:
+                return await self._exchange(connections, connection, request, message)
+            except ConnectionError:
+                if request.method != "GET" or not connection.used or connection.answered:
+                    raise
+            return await self._exchange(connections, await connections.fresh(), request, message)
+        except FAILURES as error:
             raise self._unreachable(request, error) from error
+
+    async def _exchange(
+        self, connections: Connections, connection: Connection, request: Request, message: bytes
+    ) -> Response:
+        answer, body = await connection.exchange(message, timeout=request.timeout, stream=request.stream)
+        if request.stream:
+            pieces = _pieces(connections, connection, request.path)
+            if answer.status < 300:
+                return Response(answer.status, answer.headers, b"", pieces)
+            body = b"".join([piece async for piece in pieces])
+        else:
+            connections.give_back(connection)
         return Response(answer.status, answer.headers, body)
 
-    async def _open(self, credential: Credential) -> aiohttp.ClientSession:
-        """The session whose connections show the credential's certificate."""
-        certificate = credential._replace(token="")
-        if self._session is not None and not self._session.closed:
-            if certificate == self._shown:
-                return self._session
-            await self._session.close()
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls(certificate), socket_factory=self._socket)
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
-        self._shown = certificate
-        return self._session
+    def _message(self, request: Request, token: str) -> bytes:
+        query = "?" + urlencode(request.query, safe="(),/=") if request.query else ""
+        lines = [f"{request.method} {self._target}{request.path}{query} HTTP/1.1\r\n{self._said}"]
+        lines += [f"{name}: {value}\r\n" for name, value in request.headers.items()]
+        if token:
+            lines.append(f"Authorization: Bearer {token}\r\n")
+        if request.body or request.method != "GET":
+            lines.append(f"Content-Length: {len(request.body)}\r\n")
+        lines.append("\r\n")
+        return "".join(lines).encode() + request.body
 
-    def _tls(self, certificate: Credential) -> ssl.SSLContext | bool:
-        if not self._server.startswith("https:"):
-            return True
+    async def _for(self, credential: Credential) -> Connections:
+        """Those that show the credential's certificate."""
+        if self._connections is not None:
+            if (credential.certificate, credential.key) == (self._shown.certificate, self._shown.key):
+                return self._connections
+            await self._connections.close()
+        tls = self._tls(credential)
+        self._connections = Connections(self._url, tls, name=self._trust.server_name, proxy=self._proxy)
+        self._shown = credential
+        return self._connections
+
+    def _tls(self, credential: Credential) -> ssl.SSLContext | None:
+        if self._url.scheme != "https":
+            return None
         try:
-            return self._trust.context(certificate.certificate, certificate.key)
+            return self._trust.context(credential.certificate, credential.key)
         except (OSError, ValueError) as error:
             raise CredentialError(f"the client certificate for {self._server} cannot be used: {error}") from None
 
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable:
         return Unreachable(f"{request.method} {request.path} at {self._server}: {error or type(error).__name__}")
 
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        made = socket.socket(*address[:3])
-        self._sockets.add(made)
-        return made
-
     async def close(self) -> None:
-        """Closes idle and open connections; watches end.
-
-        aiohttp waits for the connections that it still counts, not for those of requests cancelled a moment ago: these
-        linger until the server answers their TLS goodbye, so they are cut.
-        """
-        if self._session is not None:
-            await self._session.close()
-        for _ in range(100):
-            if not (lingering := [each for each in self._sockets if each.fileno() >= 0]):
-                return
-            for each in lingering:
-                with suppress(OSError):  # not connected any more
-                    each.shutdown(socket.SHUT_RDWR)
-            await asyncio.sleep(0.001)
+        """Closes idle and open connections; watches end. What is sent later opens new ones."""
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
 
 
-async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """The body as it arrives. Not by lines: aiohttp limits a line's length, an object has no such limit."""
+async def _pieces(connections: Connections, connection: Connection, path: str) -> AsyncGenerator[bytes, None]:
+    """The body as it arrives. Not by lines: an object may be of any length."""
     try:
-        async for piece in answer.content.iter_any():
+        async for piece in connection.pieces():
             yield piece
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Unreachable(f"stream of {answer.url.path} broke: {error or type(error).__name__}") from error
+    except FAILURES as error:
+        raise Unreachable(f"stream of {path} broke: {error or type(error).__name__}") from error
     finally:
-        answer.close()
+        connections.give_back(connection)

@@ -1,0 +1,247 @@
+"""Connections to one HTTP server that are kept and used again: over TLS or not, directly or through a proxy.
+
+Guarantees: one exchange at a time on a connection. One that was cancelled, broke, or took too long is cut and never
+used again. A stream that is not read fast enough is not received either. After `close` no socket is left, also where
+the server answers no TLS goodbye. Errors are OSError, TimeoutError and Malformed.
+
+Not aiohttp's client: of a controller's work most is requests, and one of that costs twice as much CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import cast
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from mooring.kube.http1 import Answer, Malformed
+
+CONNECT_S = 10.0
+IDLE_S = 15.0
+"""A connection that was idle for longer is not used again: something on the way may have forgotten it."""
+ENOUGH = 1024 * 1024
+"""Bytes of a stream that may wait for their reader."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection. `ended` is told of it when it is closed."""
+
+    def __init__(self, ended: Callable[[Connection], None]) -> None:
+        self._ended = ended
+        self._transport: asyncio.Transport | None = None
+        self._answer = Answer()
+        self._pieces: list[bytes] = []
+        self._held = 0  # bytes in them
+        self._streams = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._deadline = 0.0
+        self._timeout = 0.0
+        self.used = False
+        """Whether it has carried an exchange."""
+        self.idle_since = 0.0
+
+    # --- what the loop tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # another loop's need not be a subclass
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._pieces += self._answer.feed(data)
+        except Malformed as error:
+            self._fail(error)
+            return
+        if self._streams and self._answer.status:
+            self._held += len(data)
+            if self._held > ENOUGH and self._transport is not None:
+                self._transport.pause_reading()
+            self._wake()
+        elif self._answer.complete:
+            self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if exc is None and not self._answer.complete:
+            try:
+                self._answer.end()
+            except Malformed as error:
+                exc = ConnectionResetError(str(error))
+        self._fail(exc or ConnectionResetError("the connection was closed"))
+        self._ended(self)
+
+    # --- what users ask
+
+    @property
+    def open(self) -> bool:
+        return self._transport is not None and self._error is None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether another exchange can follow."""
+        return self.open and self._answer.complete and self._answer.lasting
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything of an answer has come."""
+        return self._answer.status != 0
+
+    async def exchange(
+        self, message: bytes, *, timeout: float, stream: bool = False, bodiless: bool = False
+    ) -> tuple[Answer, bytes]:
+        """Sends a request; its answer with the body, or, of a `stream`, as soon as the head has come.
+
+        `timeout`: seconds until the answer is complete, or in a stream between its pieces."""
+        if self._transport is None:
+            raise self._error or ConnectionResetError("the connection was closed")
+        loop = asyncio.get_running_loop()
+        self._answer, self._pieces, self._streams = Answer(bodiless=bodiless), [], stream
+        self._timeout, self._deadline = timeout, loop.time() + timeout
+        timer = loop.call_at(self._deadline, self._expire)
+        self._transport.write(message)
+        try:
+            while not (self._answer.complete or (stream and self._answer.status)):
+                await self._news()
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            timer.cancel()
+        self.used = True
+        return self._answer, b"" if stream else self._whole()
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body of a stream as it comes."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._pieces:
+                yield self._whole()
+            elif self._answer.complete:
+                return
+            else:
+                self._deadline = loop.time() + self._timeout
+                timer = loop.call_at(self._deadline, self._expire)
+                try:
+                    await self._news()
+                finally:
+                    timer.cancel()
+
+    def abort(self) -> None:
+        """Cuts it."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._fail(ConnectionResetError("the connection was cut"))
+
+    def _whole(self) -> bytes:
+        taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = []
+        if self._held > ENOUGH and self._transport is not None:
+            self._transport.resume_reading()
+        self._held = 0
+        return taken
+
+    async def _news(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+            self._wake()
+
+    def _expire(self) -> None:
+        self._fail(TimeoutError(f"no answer for {self._timeout:g} s"))
+
+
+class Connections:
+    """Connections to the server at `url`, as many at once as there are exchanges. `tls` is None for http; `name` is
+    the name that the server's certificate must have, if not that of the URL. `proxy` is a URL, or empty."""
+
+    def __init__(self, url: SplitResult, tls: ssl.SSLContext | None, *, name: str = "", proxy: str = "") -> None:
+        self._host, self._port = url.hostname or "", url.port or (443 if tls else 80)
+        self._tls = tls
+        self._name = name or self._host
+        self._proxy = urlsplit(proxy) if proxy else None
+        self._idle: deque[Connection] = deque()
+        self._open: set[Connection] = set()
+
+    async def take(self) -> Connection:
+        """One that is free, else a new one."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.open and now - connection.idle_since < IDLE_S:
+                return connection
+            connection.abort()
+        return await self.fresh()
+
+    async def fresh(self) -> Connection:
+        """A new one."""
+        connection = Connection(self._ended)
+        async with asyncio.timeout(CONNECT_S):
+            await (self._direct(connection) if self._proxy is None else self._through(self._proxy, connection))
+        self._open.add(connection)
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """An exchange is over."""
+        if connection.lasting and connection in self._open:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    async def close(self) -> None:
+        """Cuts all connections; streams end."""
+        self._idle.clear()
+        held, self._open = self._open, set()
+        for connection in held:
+            connection.abort()
+        if held:
+            await asyncio.sleep(0)  # the loop closes their sockets now
+            await asyncio.sleep(0)
+
+    def _ended(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    async def _direct(self, connection: Connection) -> None:
+        name = self._name if self._tls else None
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: connection, self._host, self._port, ssl=self._tls, server_hostname=name)
+
+    async def _through(self, proxy: SplitResult, connection: Connection) -> None:
+        """A proxy passes requests for http on; for https it is asked for a tunnel."""
+        loop, secure = asyncio.get_running_loop(), proxy.scheme == "https"
+        near = Connection(self._ended) if self._tls else connection
+        port = proxy.port or (443 if secure else 80)
+        transport, _ = await loop.create_connection(lambda: near, proxy.hostname or "", port, ssl=secure or None)
+        if self._tls is None:
+            return
+        where = f"{self._host}:{self._port}"
+        asked = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{authorization(proxy)}\r\n".encode()
+        answer, _ = await near.exchange(asked, timeout=CONNECT_S, bodiless=True)
+        if answer.status != 200:
+            near.abort()
+            raise ConnectionRefusedError(f"proxy {proxy.hostname}:{port} answers {answer.status} to CONNECT {where}")
+        over = await loop.start_tls(transport, connection, self._tls, server_hostname=self._name)
+        assert over is not None
+        connection.connection_made(over)
+
+
+def authorization(proxy: SplitResult) -> str:
+    """The header line for the user and password that a proxy's URL has, if any."""
+    if proxy.username is None:
+        return ""
+    said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return f"Proxy-Authorization: Basic {base64.b64encode(said).decode()}\r\n"
