@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -253,6 +253,25 @@ async def test_no_socket_is_left_after_close_though_the_server_never_says_goodby
         await server_side
 
 
+@asynccontextmanager
+async def raw_server(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]) -> AsyncGenerator[str, None]:
+    """Its address; what it has begun is over when the block ends."""
+    serving: list[asyncio.Task[Any] | None] = []
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async with await asyncio.start_server(one, "127.0.0.1", 0) as listener:
+        yield f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*(each for each in serving if each))
+
+
 class Counting:
     """A server of raw answers: each connection gets the next list of answers, one for each request, and is closed."""
 
@@ -264,12 +283,6 @@ class Counting:
         for answer in self._connections.pop(0):
             self.asked.append((await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0])
             writer.write(answer)
-        writer.close()
-
-    @asynccontextmanager
-    async def listening(self) -> AsyncGenerator[str, None]:
-        async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as listener:
-            yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -278,8 +291,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 async def test_a_read_whose_kept_connection_the_server_closed_is_sent_again_and_a_write_never():
     for method, again in (("GET", True), ("POST", False)):
         closing = Counting([OK, b""], [OK])
-        async with closing.listening() as url:
-            transport = HttpTransport(url)
+        async with raw_server(closing.serve) as address:
+            transport = HttpTransport(f"http://{address}")
             await transport.send(Request("GET", "/first"))
             if again:
                 assert (await transport.send(Request(method, "/x"))).body == b"ok"
@@ -291,8 +304,8 @@ async def test_a_read_whose_kept_connection_the_server_closed_is_sent_again_and_
 
 
 async def test_a_peer_that_speaks_something_else_is_unreachable():
-    async with Counting([b"220 mail.example ESMTP\r\n\r\n"]).listening() as url:
-        transport = HttpTransport(url)
+    async with raw_server(Counting([b"220 mail.example ESMTP\r\n\r\n"]).serve) as address:
+        transport = HttpTransport(f"http://{address}")
         with pytest.raises(Unreachable, match="220 mail"):
             await transport.send(Request("GET", "/x"))
         await transport.close()
@@ -321,14 +334,16 @@ class Tunnel:
             while data := await reader.read(65536):
                 writer.write(data)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls_and_passes_other_requests_on(
     certificates: Certificates,
 ):
     tunnel = Tunnel()
-    async with await asyncio.start_server(tunnel.serve, "127.0.0.1", 0) as listener:
-        proxy = f"http://me:p%40ss@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    async with raw_server(tunnel.serve) as address:
+        proxy = f"http://me:p%40ss@{address}"
         trust = Trust(certificates.authority.read_bytes())
         assert await over_tls(certificates, trust, certificates.context(), proxy=proxy) == 204
         transport = HttpTransport("http://api.example:8080", proxy=proxy)
