@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -53,8 +53,8 @@ class Exchange:
     code: Code
     message: str
     """The driver's words; empty for OK."""
-    _request: Message
-    _reply: Message | None
+    _request: Message = field(repr=False)
+    _reply: Message | None = field(repr=False)
 
     def request(self) -> dict[str, object]:
         """What was asked, without secrets."""

@@ -1,0 +1,130 @@
+"""From a request to a driver's answer, without gRPC: validation, one operation at a time, deadlines, errors, observers.
+
+Guarantees: a driver sees only requests that the specification allows, with paths that it may act on, and never two
+operations on one object at once. A caller whose deadline passes, or who goes away, ends its call, not the operation:
+that goes on to its end, and until then other calls for the object are ABORTED. Whatever a driver raises is answered
+with a code: a CsiError's own, or what `Driver.codes` says. Observers see every call, without its secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from google.protobuf.message import Message
+
+from mooring.csi.client import Exchange, Observer
+from mooring.csi.driver.in_flight import InFlight, Key
+from mooring.csi.driver.paths import check_paths
+from mooring.csi.driver.rules import IN_FLIGHT
+from mooring.csi.driver.services import Driver
+from mooring.csi.driver.validation import validate
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.rpc import Identity, Reply, Request, Rpc
+
+_log = structlog.get_logger(__name__)
+_IDENTITY = frozenset(Identity.methods())
+
+
+class Dispatcher:
+    """Calls one driver. Belongs to one event loop."""
+
+    def __init__(self, driver: Driver, allowed: Sequence[Path], observers: Sequence[Observer] = ()) -> None:
+        """`allowed` are the directories below which the node service may mount."""
+        self.driver = driver
+        self._allowed = tuple(allowed)
+        self._observers = tuple(observers)
+        self._in_flight = InFlight()
+        self._operations: set[asyncio.Task[Any]] = set()
+
+    async def call(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
+        """The driver's reply. Raises CsiError."""
+        started = asyncio.get_running_loop().time()
+        reply: Reply | None = None
+        code, message = Code.CANCELLED, "the caller went away, or its deadline has passed"
+        try:
+            reply = await self._answer(rpc, request)
+            code, message = Code.OK, ""
+            return reply
+        except CsiError as error:
+            code, message = error.code, error.message
+            raise CsiError(code, message, rpc.name) from error
+        finally:
+            duration_s = asyncio.get_running_loop().time() - started
+            exchange = Exchange(rpc.name, rpc.path, started, duration_s, code, message, request, reply)
+            for observer in self._observers:
+                observer(exchange)
+
+    async def finish(self) -> None:
+        """Waits until all operations have ended."""
+        while self._operations:
+            await asyncio.wait(self._operations)
+
+    async def _answer(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
+        handler = self._handler(rpc)
+        validate(request, self.driver.access_modes)
+        check_paths(request, self._allowed)
+        key = _key(rpc, request)
+        if key is None:
+            return await _run(self.driver, rpc, handler, request)
+        return await self._operation(rpc, handler, request, key)
+
+    def _handler(self, rpc: Rpc[Request, Reply]) -> Callable[[Request], Awaitable[Reply]]:
+        service = self.driver if rpc in _IDENTITY else self.driver.service_of(rpc)
+        if service is None:
+            raise CsiError(Code.UNIMPLEMENTED, f"driver {self.driver.name} does not have this method")
+        return getattr(service, rpc.attribute)
+
+    async def _operation(
+        self, rpc: Rpc[Request, Reply], handler: Callable[[Request], Awaitable[Reply]], request: Request, key: Key
+    ) -> Reply:
+        """Runs the handler in a task of its own, which outlives this call."""
+
+        async def operation() -> Reply:
+            with self._in_flight.claim(key, rpc.name):
+                return await _run(self.driver, rpc, handler, request)
+
+        task = asyncio.ensure_future(operation())
+        self._operations.add(task)
+        task.add_done_callback(self._operations.discard)
+        return await asyncio.shield(task)
+
+
+async def _run(
+    driver: Driver, rpc: Rpc[Request, Reply], handler: Callable[[Request], Awaitable[Reply]], request: Request
+) -> Reply:
+    try:
+        return await handler(request)
+    except CsiError:
+        raise
+    except Exception as error:
+        code = driver.code_of(error)
+        if code is Code.INTERNAL:
+            _log.exception("a method of the driver failed", driver=driver.name, method=rpc.name)
+        raise CsiError(code, str(error) or type(error).__name__) from error
+
+
+def _key(rpc: Rpc[Any, Any], request: Message) -> Key | None:
+    fields = IN_FLIGHT.get(rpc.name)
+    return None if fields is None else (rpc.service, *(getattr(request, name) for name in fields))
+
+
+class LocalChannel:
+    """The `Channel` of a client whose driver is in this process: no sockets, and the event loop's own time."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
+        copy = rpc.request.FromString(request.SerializeToString())  # nothing is shared, as over a wire
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._dispatcher.call(rpc, copy)
+        except TimeoutError:
+            raise CsiError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout_s:g} s", rpc.name) from None
+
+    async def close(self) -> None:
+        return

@@ -1,0 +1,174 @@
+"""From a request to an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mooring.csi.client import Client, Exchange
+from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
+from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+
+from ..conftest import NotThere, PlayController, PlayNode
+
+
+@pytest.fixture
+def seen() -> list[Exchange]:
+    return []
+
+
+@pytest.fixture
+def dispatcher(driver: Driver, seen: list[Exchange]) -> Dispatcher:
+    return Dispatcher(driver, [Path("/pods")], [seen.append])
+
+
+@pytest.fixture
+def client(dispatcher: Dispatcher) -> Client:
+    return Client(LocalChannel(dispatcher))
+
+
+async def code_of(call: asyncio.Future[object] | object) -> Code:
+    with pytest.raises(CsiError) as caught:
+        await call  # type: ignore[misc]
+    return caught.value.code
+
+
+async def test_a_request_reaches_the_driver_and_its_answer_comes_back(
+    client: Client, create: csi.CreateVolumeRequest
+) -> None:
+    reply = await client.controller.create_volume(create, timeout_s=5)
+    assert reply.volume.volume_id == "v1"
+
+
+async def test_the_base_answers_for_name_and_capabilities(client: Client) -> None:
+    info = await client.identity.get_plugin_info(csi.GetPluginInfoRequest(), timeout_s=5)
+    found = await client.controller.controller_get_capabilities(csi.ControllerGetCapabilitiesRequest(), timeout_s=5)
+    probe = await client.identity.probe(csi.ProbeRequest(), timeout_s=5)
+    assert (info.name, info.vendor_version, probe.ready.value) == ("play.example.com", "1.2.3", True)
+    assert [capability.rpc.type for capability in found.capabilities] == list(PlayController.capabilities)
+
+
+async def test_what_no_capability_promises_is_not_implemented(client: Client) -> None:
+    request = csi.ListVolumesRequest()
+    assert await code_of(client.controller.list_volumes(request, timeout_s=5)) is Code.UNIMPLEMENTED
+
+
+def test_a_promise_without_its_methods_is_refused_at_the_start() -> None:
+    class Boaster(ControllerService):
+        capabilities = (ControllerCapability.LIST_VOLUMES,)
+
+    with pytest.raises(TypeError, match="ListVolumes"):
+        Driver(name="boaster.example.com", version="1", controller=Boaster())
+
+
+async def test_an_invalid_request_does_not_reach_the_driver(client: Client, controller: PlayController) -> None:
+    call = client.controller.create_volume(csi.CreateVolumeRequest(), timeout_s=5)
+    assert await code_of(call) is Code.INVALID_ARGUMENT
+    assert controller.asked == []
+
+
+async def test_a_path_elsewhere_does_not_reach_the_driver(client: Client, node: PlayNode) -> None:
+    request = csi.NodeUnpublishVolumeRequest(volume_id="v1", target_path="/etc")
+    assert await code_of(client.node.node_unpublish_volume(request, timeout_s=5)) is Code.INVALID_ARGUMENT
+
+
+async def test_the_drivers_own_exceptions_have_codes_and_others_are_internal(
+    client: Client, controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    codes: list[Code] = []
+    for controller.failure in (NotThere("no"), CsiError(Code.OUT_OF_RANGE, "too large"), ValueError("bug")):
+        codes.append(await code_of(client.controller.create_volume(create, timeout_s=5)))
+    assert codes == [Code.NOT_FOUND, Code.OUT_OF_RANGE, Code.INTERNAL]
+
+
+async def test_a_second_operation_on_the_same_object_is_aborted_and_one_on_another_goes_on(
+    client: Client, controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    controller.gate.clear()
+    first = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=5))
+    await asyncio.sleep(0)
+    assert await code_of(client.controller.create_volume(create, timeout_s=5)) is Code.ABORTED
+    other = csi.CreateVolumeRequest()
+    other.CopyFrom(create)
+    other.name = "v2"
+    second = asyncio.ensure_future(client.controller.create_volume(other, timeout_s=5))
+    controller.gate.set()
+    await asyncio.gather(first, second)
+    assert controller.done == ["v1", "v2"]
+
+
+async def test_a_volume_is_published_at_two_paths_at_once_but_not_while_it_is_staged(
+    client: Client, node: PlayNode, capability: csi.VolumeCapability
+) -> None:
+    def publish(path: str) -> asyncio.Future[object]:
+        request = csi.NodePublishVolumeRequest(volume_id="v1", target_path=path, volume_capability=capability)
+        return asyncio.ensure_future(client.node.node_publish_volume(request, timeout_s=5))
+
+    node.gate.clear()
+    stage = csi.NodeStageVolumeRequest(volume_id="v1", staging_target_path="/pods/s", volume_capability=capability)
+    staging = asyncio.ensure_future(client.node.node_stage_volume(stage, timeout_s=5))
+    await asyncio.sleep(0)
+    assert await code_of(publish("/pods/a")) is Code.ABORTED
+    node.gate.set()
+    await staging
+    node.gate.clear()
+    both = [publish("/pods/a"), publish("/pods/b")]
+    await asyncio.sleep(0)
+    assert await code_of(publish("/pods/a")) is Code.ABORTED
+    assert await code_of(client.node.node_stage_volume(stage, timeout_s=5)) is Code.ABORTED
+    node.gate.set()
+    await asyncio.gather(*both)
+    assert node.published == ["/pods/a", "/pods/b"]
+
+
+async def test_a_deadline_ends_the_call_and_not_the_operation(
+    client: Client, dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    controller.gate.clear()
+    assert await code_of(client.controller.create_volume(create, timeout_s=0.01)) is Code.DEADLINE_EXCEEDED
+    assert await code_of(client.controller.create_volume(create, timeout_s=5)) is Code.ABORTED
+    controller.gate.set()
+    await dispatcher.finish()
+    assert controller.done == ["v1"]
+    await client.controller.create_volume(create, timeout_s=5)
+    assert controller.asked == ["v1", "v1"]
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("bug")])
+async def test_a_caller_may_go_away_at_every_step_and_the_object_is_free_again(
+    client: Client,
+    dispatcher: Dispatcher,
+    controller: PlayController,
+    create: csi.CreateVolumeRequest,
+    failure: Exception | None,
+) -> None:
+    controller.failure = failure
+    for steps in range(8):
+        call = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=5))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        await dispatcher.finish()
+    controller.failure = None
+    await client.controller.create_volume(create, timeout_s=5)
+
+
+async def test_observers_see_every_call_without_secrets(
+    client: Client, seen: list[Exchange], controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    await client.controller.create_volume(create, timeout_s=5)
+    controller.failure = NotThere("gone")
+    await code_of(client.controller.create_volume(create, timeout_s=5))
+    assert [(exchange.method, exchange.code) for exchange in seen] == [
+        ("CreateVolume", Code.OK),
+        ("CreateVolume", Code.NOT_FOUND),
+    ]
+    assert "hunter2" not in repr([exchange.request() for exchange in seen])
+    assert "hunter2" not in repr(seen)
+    assert seen[1].message == "gone"
+    assert seen[0].reply() == {"volume": {"volume_id": "v1"}}
