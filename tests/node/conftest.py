@@ -31,8 +31,8 @@ from mooring.volumes.interfaces import (
     Attachment,
     Attributes,
     Detacher,
-    NodeExpandableVolumePlugin,
     Mounter,
+    NodeExpandableVolumePlugin,
     Unmounter,
     VolumePlugin,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mooring.mounts.interface import Mount
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord, scan
+from mooring.volumes.names import volume_name_by_place
 
 RECORD = VolumeRecord(
     "example.com/disk/d1",
@@ -15,6 +16,10 @@ RECORD = VolumeRecord(
     device=DeviceRecord("/root/plugins/example.com~disk/mounts/d1", "va", "node"),
     pods={"u1": PodRecord("data", "/root/pods/u1/volumes/example.com~disk/data")},
 )
+
+
+def by_place(plugin: str, path: str) -> str | None:
+    return volume_name_by_place(path)
 
 
 def mount(point: str) -> Mount:
@@ -45,7 +50,7 @@ def test_a_damaged_record_does_not_keep_the_agent_from_starting(tmp_path: Path) 
 
 def test_a_mounted_device_without_a_record_is_found(tmp_path: Path) -> None:
     point = f"{tmp_path}/plugins/example.com~disk/mounts/d9"
-    (found,) = scan(tmp_path, [], [mount(point), mount("/elsewhere")])
+    (found,) = scan(tmp_path, [], [mount(point), mount("/elsewhere")], by_place)
     assert found == VolumeRecord(
         "example.com/disk/d9", "example.com/disk", attachable=True, has_device=True, device=DeviceRecord(point)
     )
@@ -56,7 +61,7 @@ def test_a_device_of_a_known_volume_completes_its_record(tmp_path: Path) -> None
         "example.com/disk/d9", "example.com/disk", attachable=True, pods={"u": PodRecord("data", "/p")}
     )
     point = f"{tmp_path}/plugins/example.com~disk/mounts/d9"
-    (found,) = scan(tmp_path, [known], [mount(point)])
+    (found,) = scan(tmp_path, [known], [mount(point)], by_place)
     assert found.pods == known.pods
     assert found.device == DeviceRecord(point)
 
@@ -64,7 +69,7 @@ def test_a_device_of_a_known_volume_completes_its_record(tmp_path: Path) -> None
 def test_a_pods_volume_directory_without_a_record_is_found(tmp_path: Path) -> None:
     directory = tmp_path / "pods" / "u7" / "volumes" / "example.com~local" / "scratch"
     directory.mkdir(parents=True)
-    (found,) = scan(tmp_path, [], [])
+    (found,) = scan(tmp_path, [], [], by_place)
     assert found.plugin == "example.com/local"
     assert found.pods == {"u7": PodRecord("scratch", str(directory))}
 
@@ -79,4 +84,4 @@ def test_what_is_recorded_is_not_found_twice(tmp_path: Path) -> None:
         device=DeviceRecord(point),
         pods={"u1": PodRecord("data", str(directory))},
     )
-    assert scan(tmp_path, [known], [mount(point)]) == []
+    assert scan(tmp_path, [known], [mount(point)], by_place) == []

@@ -13,12 +13,16 @@
     │   ├── DeviceStillInUse          a detach was refused, because the node still uses the device
     │   ├── VolumeNotFound            the storage has no such volume
     │   ├── SnapshotNotFound          nor such a snapshot
-    │   └── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
-    ├── LockNotHeld                   the volume is locked for another node, or for a later attachment
+    │   ├── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
+    │   └── StorageFull               it has no room for the volume where it is wanted
+    ├── NotAsked                      nothing was asked of the storage: so nothing has happened
+    │   └── LockNotHeld               the volume is locked for another node, or for a later attachment
+    ├── OutcomeUnknown                the storage did not answer, or not clearly: it may have happened
     ├── DeviceNotAttached             the device did not appear on this node in time
     └── WrongDevice                   the device is there, but it is not this volume's
 
-**Any other exception of an attach or detach leaves its outcome unknown**, and unknown counts as attached.
+**Any other exception of an attach or detach than StorageRefused, NotAsked and InvalidSpec leaves its outcome unknown**,
+and unknown counts as attached.
 """
 
 from __future__ import annotations
@@ -125,8 +129,20 @@ class DeletedVolumeInUse(StorageRefused):
         )
 
 
-class LockNotHeld(VolumeError):
-    """The lock of the volume was granted since to another attachment: the storage was not asked."""
+class StorageFull(StorageRefused):
+    """There is no room for the volume where it is wanted; elsewhere there may be."""
+
+
+class NotAsked(VolumeError):
+    """The storage was not asked, for the reason that is given: nothing has happened."""
+
+
+class LockNotHeld(NotAsked):
+    """The lock of the volume was granted since to another attachment."""
+
+
+class OutcomeUnknown(VolumeError):
+    """The storage did not answer, or not so that one knows: what was asked may have happened, or may still happen."""
 
 
 class DeviceNotAttached(VolumeError):

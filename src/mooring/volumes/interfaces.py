@@ -5,7 +5,7 @@ is a coroutine here. A plugin derives from `VolumePlugin` and from the extended 
 look for an ability through `PluginManager`. No plugin, controller or node agent is known here.
 
 Every operation is idempotent: it may be called again after a crash, at any point. **An attach or detach that raises
-anything but `StorageRefused` or `InvalidSpec` (`mooring.volumes.errors`) has an unknown outcome.**
+anything but `StorageRefused`, `NotAsked` or `InvalidSpec` (`mooring.volumes.errors`) has an unknown outcome.**
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mooring.kube.objects import (
 )
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
+from mooring.volumes.names import ATTACHER_FINALIZER, volume_name_by_place
 from mooring.volumes.spec import VolumeSpec
 
 # --- what plugins make ---------------------------------------------------------------------------------------------
@@ -376,6 +377,11 @@ class DeviceMountableVolumePlugin(VolumePlugin):
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
         """Mount points that still show the device mounted at `device_mount_path`, other than that one."""
 
+    def get_volume_name_at(self, device_mount_path: str) -> str | None:
+        """The name of the volume whose device is mounted there, from what is on disk; None if it is none of the
+        plugin's. Asked for mounts below its directory of which nothing is recorded."""
+        return volume_name_by_place(device_mount_path)
+
 
 @dataclass(frozen=True)
 class AttachCapabilities:
@@ -406,11 +412,24 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         """Pure: from the spec alone."""
 
+    def finalizer(self) -> str:
+        """Of its VolumeAttachments, as long as the volume may be attached."""
+        return ATTACHER_FINALIZER
+
+    async def attach_notes(self, spec: VolumeSpec, node_name: str) -> Mapping[str, str]:
+        """What a detach will need even if volume and node are gone: annotations of the VolumeAttachment, stored before
+        the attach. Raises NotAsked if it is not known yet."""
+        return {}
+
     @abstractmethod
     def new_attacher(self) -> Attacher: ...
 
     @abstractmethod
     def new_detacher(self) -> Detacher: ...
+
+    def detacher_of(self, notes: Mapping[str, str]) -> Detacher:
+        """The detacher of an attachment with these annotations."""
+        return self.new_detacher()
 
     def new_device_mounter(self) -> DeviceMounter:
         return self.new_attacher()
@@ -426,6 +445,10 @@ class BlockVolumePlugin(VolumePlugin):
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
         """The block device of the volume on this node, links resolved; `device_path` is where it was attached, "" for a
         volume that is not. Before any pod gets it. Raises `InvalidSpec` if the volume has no block device."""
+
+    async def tear_down_device(self, device_path: str) -> None:
+        """Undoes it, when no pod has the device any more. `device_path` is what `set_up_device` gave."""
+        return
 
     @abstractmethod
     def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> BlockVolumeMapper: ...

@@ -7,8 +7,11 @@ other; for plugin volumes upstream has no VolumeAttachment, so their names are o
 from __future__ import annotations
 
 import hashlib
+import re
 
 from mooring.kube.objects import VolumeAttachment
+
+_PLACE = re.compile(r"/plugins/[^/]+/mounts/(.+)")
 
 CSI_PLUGIN = "kubernetes.io/csi"
 
@@ -114,6 +117,12 @@ def inline_persistent_volume_name(unique_name: str) -> str:
     """The `persistentVolumeName` in the VolumeAttachment of a volume that has no PersistentVolume. No PV has this
     name: hashes in PV names are not made, and the API server does not look."""
     return "inline-" + _sha256(unique_name)
+
+
+def volume_name_by_place(device_mount_path: str) -> str | None:
+    """The volume whose device is mounted at `<root>/plugins/<plugin>/mounts/<volume name>`; None elsewhere."""
+    found = _PLACE.search(device_mount_path)
+    return found[1] if found else None
 
 
 def escape_plugin_name(plugin: str) -> str:

@@ -68,6 +68,7 @@ class PluginManager:
         self, plugins: Iterable[VolumePlugin], host: VolumeHost, not_loaded: Iterable[InvalidPlugin] = ()
     ) -> None:
         self._plugins: dict[str, VolumePlugin] = {}
+        self._drivers: dict[str, VolumePlugin] = {}  # they stand behind one of the plugins
         self.errors: list[InvalidPlugin] = []
         for error in not_loaded:
             self._leave_out(error)
@@ -76,7 +77,8 @@ class PluginManager:
 
     @property
     def plugins(self) -> tuple[VolumePlugin, ...]:
-        return tuple(self._plugins.values())
+        """All, with the drivers behind them."""
+        return *self._plugins.values(), *self._drivers.values()
 
     def find_plugin_by_spec(self, spec: VolumeSpec) -> VolumePlugin:
         """The one plugin that supports `spec`. Raises NoPluginMatched, MultiplePluginsMatched."""
@@ -89,9 +91,10 @@ class PluginManager:
 
     def find_plugin_by_name(self, name: str) -> VolumePlugin:
         """Raises NoPluginMatched."""
-        if name not in self._plugins:
+        found = self._plugins.get(name) or self._drivers.get(name)
+        if found is None:
             raise NoPluginMatched(f"no volume plugin matched name {name!r}{self._left_out()}")
-        return self._plugins[name]
+        return found
 
     def find_attachable_plugin_by_spec(self, spec: VolumeSpec) -> AttachableVolumePlugin | None:
         """The plugin if this volume is to be attached, else None. Raises as `find_plugin_by_spec`."""
@@ -165,11 +168,11 @@ class PluginManager:
     def _maker(self, spec: VolumeSpec) -> VolumePlugin:
         """Who makes, grows and copies the volume."""
         plugin = self.find_plugin_by_spec(spec)
-        return self._plugins.get(plugin.get_driver_name(spec), plugin)
+        return self._drivers.get(plugin.get_driver_name(spec), plugin)
 
-    def _register(self, plugin: VolumePlugin, host: VolumeHost, *, is_driver: bool = False) -> None:
+    def _register(self, plugin: VolumePlugin, host: VolumeHost) -> None:
         name = plugin.get_plugin_name()
-        problem = None if is_driver else qualified_name_problem(name) or _reserved(name, plugin)
+        problem = qualified_name_problem(name) or _reserved(name, plugin)
         if problem is None and name in self._plugins:
             problem = "it was registered more than once"
         if problem is not None:
@@ -177,12 +180,14 @@ class PluginManager:
             return
         try:
             plugin.init(host)
+            drivers = {driver.get_plugin_name(): driver for driver in plugin.drivers()}
+            for driver in drivers.values():
+                driver.init(host)
         except Exception as error:
             self._leave_out(_caused_by(error, InvalidPlugin(name, f"its init failed: {error}")))
         else:
             self._plugins[name] = plugin
-            for driver in plugin.drivers():
-                self._register(driver, host, is_driver=True)
+            self._drivers |= drivers
 
     def _leave_out(self, error: InvalidPlugin) -> None:
         self.errors.append(error)

@@ -120,7 +120,9 @@ class Operations:
     async def unmount_device(self, volume: WantedVolume, node_name: str) -> None:
         """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it."""
         device = volume.record.device
-        if device is not None and not volume.record.block:
+        if device is not None and volume.record.block:
+            await self._block_plugin(volume).tear_down_device(device.mount_path)
+        elif device is not None:
             await self._unmount_device(volume, device)
         self._save(volume, device=None)
         if volume.record.attached_here:

@@ -8,6 +8,7 @@ taken down like anything that nobody wants.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import structlog
 from mooring.mounts.interface import Mount
 from mooring.node.volumes.records import VolumeRecord, scan
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.names import volume_name_by_place
 from mooring.volumes.plugin_manager import PluginManager
 
 log = structlog.get_logger("node-agent")
@@ -26,10 +28,19 @@ async def reconstruct(
 ) -> dict[str, VolumeRecord]:
     """All volumes of this node by unique name. Nothing is changed by it."""
     found = {record.unique_name: record for record in known}
-    for record in scan(root, tuple(found.values()), tuple(table)):
+    for record in scan(root, tuple(found.values()), tuple(table), partial(_volume_at, plugins)):
         named = await _named(record, plugins) if record.pods and not record.block else record
         found[named.unique_name] = _attachable(_joined(found.get(named.unique_name), named), plugins)
     return found
+
+
+def _volume_at(plugins: PluginManager, plugin_name: str, mount_point: str) -> str | None:
+    """What a plugin that is gone has mounted is told by where it is, as plugins do unless they say otherwise."""
+    try:
+        plugin = plugins.find_device_mountable_plugin_by_name(plugin_name)
+    except VolumeError:
+        return volume_name_by_place(mount_point)
+    return plugin.get_volume_name_at(mount_point) if plugin is not None else None
 
 
 async def _named(record: VolumeRecord, plugins: PluginManager) -> VolumeRecord:

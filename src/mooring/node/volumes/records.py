@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -90,14 +90,21 @@ def _read(path: Path) -> VolumeRecord | None:
         return None
 
 
-def scan(root: Path, records: Iterable[VolumeRecord], table: Iterable[Mount]) -> list[VolumeRecord]:
+VolumeAt = Callable[[str, str], str | None]
+"""Takes a plugin's name and a mount point below its directory; gives the name of the volume that is mounted there."""
+
+
+def scan(
+    root: Path, records: Iterable[VolumeRecord], table: Iterable[Mount], volume_at: VolumeAt
+) -> list[VolumeRecord]:
     """Records for what is there without one: pods' volume directories, and devices mounted below `<root>/plugins`.
     A device that belongs to a known record comes as that record, completed."""
     known = list(records)
     by_name = {record.unique_name: record for record in known}
     paths = {record.device.mount_path for record in known if record.device}
     pods = {(uid, escape_plugin_name(record.plugin), p.spec_name) for record in known for uid, p in record.pods.items()}
-    found = [_unknown_device(root, mount.mount_point) for mount in table if mount.mount_point not in paths]
+    unknown = [mount.mount_point for mount in table if mount.mount_point not in paths]
+    found = [_unknown_device(root, mount_point, volume_at) for mount_point in unknown]
     for kind in ("volumes", "volumeDevices"):
         paths_of_pods = sorted(root.glob(f"pods/*/{kind}/*/*"))
         found += [_unknown_pod_volume(path) for path in paths_of_pods if _pod_key(path) not in pods]
@@ -112,16 +119,16 @@ def _pod_key(path: Path) -> tuple[str, str, str]:
     return path.parents[2].name, path.parent.name, path.name
 
 
-def _unknown_device(root: Path, mount_point: str) -> VolumeRecord | None:
-    """Layout: `<root>/plugins/<plugin>/mounts/<volume name>` (`mooring.volumes.host`)."""
+def _unknown_device(root: Path, mount_point: str, volume_at: VolumeAt) -> VolumeRecord | None:
     path = Path(mount_point)
     if not path.is_relative_to(root / "plugins"):
         return None
     parts = path.relative_to(root / "plugins").parts
-    if len(parts) < 3 or parts[1] != "mounts":
+    plugin = unescape_plugin_name(parts[0]) if parts else ""
+    volume = volume_at(plugin, mount_point)
+    if not volume:
         return None
-    plugin = unescape_plugin_name(parts[0])
-    name = attachable_volume_name(plugin, "/".join(parts[2:]))
+    name = attachable_volume_name(plugin, volume)
     return VolumeRecord(name, plugin, attachable=True, has_device=True, device=DeviceRecord(mount_point))
 
 

@@ -1,0 +1,145 @@
+"""The CSI drivers that this process can call, by name; and what the outcome of a call means for volumes.
+
+Guarantees: a call that failed raises `StorageRefused` if it has certainly not happened, `NotAsked` if it was not even
+sent, and `OutcomeUnknown` otherwise. A driver's capabilities are asked for once, and again after it was away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from mooring.csi.client import Client
+from mooring.csi.errors import Code, CsiError, NotConnected, Outcome
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import Controller, Identity, Node, Rpc
+from mooring.volumes.errors import (
+    InvalidSpec,
+    NotAsked,
+    OutcomeUnknown,
+    StorageFull,
+    StorageRefused,
+    VolumeError,
+)
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+Connect = Callable[[str], Client]
+"""Takes a driver's address."""
+
+CONTROLLER_TIMEOUT_S = 15.0
+"""As upstream's attacher."""
+NODE_TIMEOUT_S = 120.0
+"""As the kubelet."""
+TIMEOUT = "timeout"
+"""The setting that is no driver's name: seconds that a call may take."""
+
+ControllerAbility = csi.ControllerServiceCapability.RPC
+NodeAbility = csi.NodeServiceCapability.RPC
+PluginAbility = csi.PluginCapability.Service
+
+
+class Driver:
+    """One driver. `timeout_s` is what a call may take."""
+
+    def __init__(self, name: str, client: Client, timeout_s: float) -> None:
+        self.name = name
+        self.client = client
+        self._timeout_s = timeout_s
+        self._able: dict[str, frozenset[int]] = {}
+
+    async def call(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
+        """Raises StorageRefused, NotAsked, OutcomeUnknown."""
+        try:
+            return await self.client.call(rpc, request, self._timeout_s)
+        except CsiError as error:
+            if isinstance(error, NotConnected):
+                self._able.clear()
+            raise volume_error(self.name, error) from error
+
+    async def controller_can(self, ability: ControllerAbility.Type) -> bool:
+        """Whether its controller service has the ability; False for all if it has no such service."""
+        return ability in await self._abilities("controller", self._of_controller)
+
+    async def node_can(self, ability: NodeAbility.Type) -> bool:
+        return ability in await self._abilities("node", self._of_node)
+
+    async def has_service(self, service: PluginAbility.Type) -> bool:
+        return service in await self._abilities("plugin", self._of_plugin)
+
+    async def _abilities(self, what: str, ask: Callable[[], Any]) -> frozenset[int]:
+        if what not in self._able:
+            self._able[what] = await ask()
+        return self._able[what]
+
+    async def _of_plugin(self) -> frozenset[int]:
+        reply = await self.call(Identity.get_plugin_capabilities, csi.GetPluginCapabilitiesRequest())
+        return frozenset(each.service.type for each in reply.capabilities)
+
+    async def _of_controller(self) -> frozenset[int]:
+        if not await self.has_service(PluginAbility.CONTROLLER_SERVICE):
+            return frozenset()
+        reply = await self.call(Controller.controller_get_capabilities, csi.ControllerGetCapabilitiesRequest())
+        return frozenset(each.rpc.type for each in reply.capabilities)
+
+    async def _of_node(self) -> frozenset[int]:
+        reply = await self.call(Node.node_get_capabilities, csi.NodeGetCapabilitiesRequest())
+        return frozenset(each.rpc.type for each in reply.capabilities)
+
+
+class Drivers:
+    """All drivers of this process. What comes and goes is added and removed; a driver may also be replaced."""
+
+    def __init__(self, connect: Connect, timeout_s: float) -> None:
+        self._connect = connect
+        self._timeout_s = timeout_s
+        self._drivers: dict[str, Driver] = {}
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, str], connect: Connect, timeout_s: float) -> Drivers:
+        """Settings `<driver name>: <address>`. Raises EndpointError, ValueError."""
+        made = cls(connect, float(settings.get(TIMEOUT, timeout_s)))
+        for name, address in settings.items():
+            if name != TIMEOUT:
+                made.add(name, address)
+        return made
+
+    def __iter__(self) -> Iterator[Driver]:
+        return iter(tuple(self._drivers.values()))
+
+    def add(self, name: str, address: str) -> Driver:
+        """The driver of this name is at `address` from now on. Raises EndpointError."""
+        driver = self._drivers[name] = Driver(name, self._connect(address), self._timeout_s)
+        return driver
+
+    def remove(self, name: str) -> None:
+        self._drivers.pop(name, None)
+
+    def find(self, name: str) -> Driver:
+        """Raises NotAsked if there is none: it may come."""
+        if name not in self._drivers:
+            known = ", ".join(sorted(self._drivers)) or "none"
+            raise NotAsked(f"CSI driver {name} is not registered here (drivers: {known}): start it on this node")
+        return self._drivers[name]
+
+
+def volume_error(driver: str, error: CsiError) -> VolumeError:
+    """What a failed call of a driver means."""
+    if isinstance(error, NotConnected):
+        return NotAsked(f"CSI driver {driver}: {error}")
+    kind: Callable[[str], VolumeError] = OutcomeUnknown
+    if error.outcome is Outcome.FINAL:
+        full = error.method == "CreateVolume" and error.code is Code.RESOURCE_EXHAUSTED
+        kind = StorageFull if full else StorageRefused
+    return kind(f"CSI driver {driver}: {error}")
+
+
+def cannot(driver: Driver, what: str) -> InvalidSpec:
+    """The driver lacks an ability that is needed."""
+    return InvalidSpec(f"CSI driver {driver.name} does not {what}")
+
+
+default_connect: Connect = partial(Client)

@@ -1,0 +1,58 @@
+"""Snapshots of a CSI driver's volumes: CreateSnapshot, DeleteSnapshot, and finding one that is there already."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import Controller
+from mooring.volumes.errors import SnapshotNotFound
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.interfaces import Snapshot, SnapshotOptions
+from mooring.volumes.plugins.csi.drivers import ControllerAbility, Driver, cannot
+from mooring.volumes.plugins.csi.source import read_secret
+
+
+class CSISnapshots:
+    """The snapshots of one driver."""
+
+    def __init__(self, driver: Driver, host: VolumeHost) -> None:
+        self._driver = driver
+        self._host = host
+
+    async def create(self, handle: str, name: str, options: SnapshotOptions) -> Snapshot:
+        """Raises InvalidSpec if the driver takes no snapshots."""
+        if not await self._driver.controller_can(ControllerAbility.CREATE_DELETE_SNAPSHOT):
+            raise cannot(self._driver, "take snapshots: it lacks CREATE_DELETE_SNAPSHOT")
+        request = csi.CreateSnapshotRequest(
+            source_volume_id=handle,
+            name=name,
+            secrets=await read_secret(self._host.objects, options.secret),
+            parameters=options.parameters,
+        )
+        return _snapshot((await self._driver.call(Controller.create_snapshot, request)).snapshot)
+
+    async def get(self, handle: str, options: SnapshotOptions) -> Snapshot:
+        """A driver that cannot tell is believed to have it: whoever named the handle answers for that. Raises
+        SnapshotNotFound."""
+        secrets = await read_secret(self._host.objects, options.secret)
+        if await self._driver.controller_can(ControllerAbility.GET_SNAPSHOT):
+            asked = csi.GetSnapshotRequest(snapshot_id=handle, secrets=secrets)
+            return _snapshot((await self._driver.call(Controller.get_snapshot, asked)).snapshot)
+        if not await self._driver.controller_can(ControllerAbility.LIST_SNAPSHOTS):
+            return Snapshot(handle, 0, self._host.now())
+        listed = csi.ListSnapshotsRequest(snapshot_id=handle, secrets=secrets)
+        for entry in (await self._driver.call(Controller.list_snapshots, listed)).entries:
+            if entry.snapshot.snapshot_id == handle:
+                return _snapshot(entry.snapshot)
+        raise SnapshotNotFound(f"CSI driver {self._driver.name} has no snapshot {handle}: check the name")
+
+    async def delete(self, handle: str, options: SnapshotOptions) -> None:
+        secrets = await read_secret(self._host.objects, options.secret)
+        request = csi.DeleteSnapshotRequest(snapshot_id=handle, secrets=secrets)
+        await self._driver.call(Controller.delete_snapshot, request)
+
+
+def _snapshot(made: csi.Snapshot) -> Snapshot:
+    created = made.creation_time.ToDatetime(UTC)
+    return Snapshot(made.snapshot_id, made.size_bytes, created, ready=made.ready_to_use)

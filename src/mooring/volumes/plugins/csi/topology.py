@@ -1,0 +1,101 @@
+"""Where a CSI volume may be: what a driver is asked for, and what its answer means for nodes. Pure.
+
+A driver tells of each node its segments, whose keys are in the CSINode and whose values are the Node's labels. Rules:
+the CSI community's provisioner ("topology support"): with a selected node that node's segments come first; without
+one, those of all nodes, in an order that differs from claim to claim, so that volumes spread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.kube.objects import (
+    CSINode,
+    LabelSelectorRequirement,
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    TopologySelectorTerm,
+    VolumeNodeAffinity,
+)
+from mooring.volumes.errors import InvalidSpec, NotAsked
+
+Segments = Mapping[str, str]
+
+
+def segments_of(driver: str, node: Node, csi_node: CSINode | None) -> Segments | None:
+    """The node's segments; None if the driver has not said any there."""
+    for each in csi_node.spec.drivers if csi_node is not None else ():
+        if each.name == driver and each.topology_keys:
+            labels = node.metadata.labels
+            if all(key in labels for key in each.topology_keys):
+                return {key: labels[key] for key in each.topology_keys}
+    return None
+
+
+def requirement(
+    driver: str,
+    nodes: Iterable[tuple[Node, CSINode | None]],
+    *,
+    selected: Node | None,
+    allowed: Sequence[TopologySelectorTerm],
+    claim_uid: str,
+) -> csi.TopologyRequirement | None:
+    """What is asked for; None if no node has segments. Raises InvalidSpec if no allowed place has a node, NotAsked if
+    the driver has said nothing of the selected node yet."""
+    there = {node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None}
+    if selected is not None:
+        if selected.name not in there:
+            raise NotAsked(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
+        here = there[selected.name]
+        if allowed and not any(_holds(term, here) for term in allowed):
+            raise InvalidSpec(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
+        preferred = [here, *(each for each in _spread(_allowed(there.values(), allowed), claim_uid) if each != here)]
+    else:
+        preferred = _spread(_allowed(there.values(), allowed), claim_uid)
+        if not preferred and (allowed or not there):
+            if not there and not allowed:
+                return None
+            raise InvalidSpec("no node is where the class allows volumes: check allowedTopologies")
+    topologies = [csi.Topology(segments=each) for each in preferred]
+    return csi.TopologyRequirement(requisite=topologies, preferred=topologies)
+
+
+def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm]) -> list[Segments]:
+    found: list[Segments] = []
+    for each in there:
+        if each not in found and (not allowed or any(_holds(term, each) for term in allowed)):
+            found.append(each)
+    return found
+
+
+def _holds(term: TopologySelectorTerm, segments: Segments) -> bool:
+    return all(segments.get(each.get("key", "")) in each.get("values", ()) for each in term.match_label_expressions)
+
+
+def _spread(found: list[Segments], claim_uid: str) -> list[Segments]:
+    """In one order for everybody, begun at a place that the claim's uid chooses."""
+    ordered = sorted(found, key=_said)
+    if not ordered:
+        return []
+    first = int(hashlib.sha256(claim_uid.encode()).hexdigest(), 16) % len(ordered)
+    return ordered[first:] + ordered[:first]
+
+
+def _said(segments: Segments) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(segments.items()))
+
+
+def node_affinity(accessible: Iterable[csi.Topology]) -> VolumeNodeAffinity | None:
+    """Where a volume with this answer can be used; None: everywhere."""
+    terms = tuple(_term(each.segments) for each in accessible if each.segments)
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
+
+
+def _term(segments: Segments) -> NodeSelectorTerm:
+    expressions = (
+        LabelSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in sorted(segments.items())
+    )
+    return NodeSelectorTerm(match_expressions=tuple(expressions))
