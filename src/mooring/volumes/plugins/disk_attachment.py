@@ -34,29 +34,16 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
 
     async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         source = disk_source(spec)
-        disk = await blocking(self._array.check_attach, source.disk, node_name)
+        disk = await blocking(self._array.get, source.disk)
         if disk.exclusive != source.exclusive:
             raise InvalidSpec(
                 f"volume {spec.name} says exclusive: {str(source.exclusive).lower()}, but its disk {source.disk} has "
                 f"exclusive: {str(disk.exclusive).lower()}. Correct the option in flexVolume.options"
             )
-        await meet_trouble(self._array, source.disk, "attach")
-        new = node_name not in disk.nodes
-        await asyncio.sleep(disk.delays.attach if new else 0)
-        path = await blocking(self._array.attach, source.disk, node_name)
-        await asyncio.sleep(disk.delays.attach_reply if new else 0)
-        return {DEVICE_PATH: path}
+        return {DEVICE_PATH: await attach_disk(self._array, source.disk, node_name)}
 
     async def detach(self, volume_name: str, node_name: str) -> None:
-        try:
-            disk = await blocking(self._array.get, volume_name)
-        except VolumeNotFound:
-            return
-        if node_name in disk.nodes:
-            await meet_trouble(self._array, volume_name, "detach")
-            await asyncio.sleep(disk.delays.detach)
-            await blocking(self._array.detach, volume_name, node_name)
-            await asyncio.sleep(disk.delays.detach_reply)
+        await detach_disk(self._array, volume_name, node_name)
 
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
         return (await self.bulk_verify_volumes({node_name: specs}))[node_name]
@@ -107,6 +94,31 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
 
     async def unmount_device(self, device_mount_path: str) -> None:
         await self._host.mounts.remove_mount_point(device_mount_path)
+
+
+async def attach_disk(array: DiskArray, disk: str, node: str) -> str:
+    """Attaches the disk, which takes as long as its record says, and returns its device's path on the node. Idempotent.
+    Raises VolumeNotFound, VolumeInUse, DiskTrouble."""
+    record = await blocking(array.check_attach, disk, node)
+    await meet_trouble(array, disk, "attach")
+    new = node not in record.nodes
+    await asyncio.sleep(record.delays.attach if new else 0)
+    path = await blocking(array.attach, disk, node)
+    await asyncio.sleep(record.delays.attach_reply if new else 0)
+    return path
+
+
+async def detach_disk(array: DiskArray, disk: str, node: str) -> None:
+    """Detaches the disk, likewise; one that does not exist is detached. Raises DeviceStillInUse, DiskTrouble."""
+    try:
+        record = await blocking(array.get, disk)
+    except VolumeNotFound:
+        return
+    if node in record.nodes:
+        await meet_trouble(array, disk, "detach")
+        await asyncio.sleep(record.delays.detach)
+        await blocking(array.detach, disk, node)
+        await asyncio.sleep(record.delays.detach_reply)
 
 
 def device_mount_directory(host: VolumeHost) -> Path:

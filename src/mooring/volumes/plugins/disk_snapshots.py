@@ -1,6 +1,6 @@
 """Snapshots of the array's disks: copies of media as they were at one moment.
 
-    <root>/snapshots/<name>/snapshot.json    size of the disk and when it was taken
+    <root>/snapshots/<name>/snapshot.json    of which disk, of what size, and when it was taken
     <root>/snapshots/<name>/medium           the copy
 
 A snapshot is there when its directory has its name: it is made beside, and renamed when it is whole. The disk's file
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,9 +26,12 @@ from mooring.volumes.plugins.disk_copies import copy_medium
 from mooring.volumes.plugins.disk_files import sync_directory, write_durably
 
 
-class _Record(msgspec.Struct, frozen=True):
+class SnapshotRecord(msgspec.Struct, frozen=True):
+    """What is kept of a snapshot: the size of the disk in bytes, when it was taken, and of which disk."""
+
     size: int
     created: datetime
+    disk: str = ""
 
 
 class DiskSnapshots:
@@ -46,7 +50,7 @@ class DiskSnapshots:
             shutil.rmtree(half, ignore_errors=True)
             half.mkdir(parents=True)
             with self._array.still(disk) as medium:
-                record = _Record(self._array.get(disk).size, self._now().astimezone(UTC))
+                record = SnapshotRecord(self._array.get(disk).size, self._now().astimezone(UTC), disk)
                 copy_medium(medium, half / "medium")
             write_durably(half / "snapshot.json", msgspec.json.encode(record))
             os.rename(half, where)
@@ -55,12 +59,25 @@ class DiskSnapshots:
 
     def get(self, name: str) -> Snapshot:
         """Raises SnapshotNotFound."""
+        record = self.record(name)
+        return Snapshot(name, record.size, record.created)
+
+    def list(self) -> dict[str, SnapshotRecord]:
+        """All snapshots by name."""
+        found: dict[str, SnapshotRecord] = {}
+        for name in sorted(os.listdir(self._directory)) if self._directory.is_dir() else []:
+            if not name.startswith("."):
+                with suppress(SnapshotNotFound):  # deleted meanwhile
+                    found[name] = self.record(name)
+        return found
+
+    def record(self, name: str) -> SnapshotRecord:
+        """Raises SnapshotNotFound."""
         try:
             content = (self._where(name) / "snapshot.json").read_bytes()
         except FileNotFoundError:
             raise SnapshotNotFound(f"the storage has no snapshot {name}: check the name") from None
-        record = msgspec.json.decode(content, type=_Record)
-        return Snapshot(name, record.size, record.created)
+        return msgspec.json.decode(content, type=SnapshotRecord)
 
     def delete(self, name: str) -> None:
         """Idempotent."""
