@@ -427,8 +427,8 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
     @abstractmethod
     def new_detacher(self) -> Detacher: ...
 
-    def detacher_of(self, notes: Mapping[str, str]) -> Detacher:
-        """The detacher of an attachment with these annotations."""
+    def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> Detacher:
+        """The detacher of an attachment with these annotations; `spec`: None if nothing defines the volume any more."""
         return self.new_detacher()
 
     def new_device_mounter(self) -> DeviceMounter:

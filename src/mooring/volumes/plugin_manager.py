@@ -29,7 +29,13 @@ from mooring.volumes.interfaces import (
     SnapshottableVolumePlugin,
     VolumePlugin,
 )
-from mooring.volumes.names import attachable_volume_name, pod_volume_name
+from mooring.volumes.names import (
+    ATTACHER,
+    ATTACHER_FINALIZER,
+    CSI_PLUGIN,
+    attachable_volume_name,
+    pod_volume_name,
+)
 from mooring.volumes.spec import VolumeSpec
 
 ENTRY_POINTS = "mooring.volume_plugins"
@@ -150,6 +156,14 @@ class PluginManager:
 
     def find_snapshottable_plugin_by_name(self, name: str) -> SnapshottableVolumePlugin:
         return _must_be(self.find_plugin_by_name(name), SnapshottableVolumePlugin, "able to take snapshots")
+
+    def attachers(self) -> dict[str, str]:
+        """Whose VolumeAttachments this process can carry out, and the finalizer of each: `plugins.mooring.dev` for all
+        plugins together, and CSI drivers by their names."""
+        attach = {name: each for name, each in self._plugins.items() if isinstance(each, AttachableVolumePlugin)}
+        ours = {ATTACHER: ATTACHER_FINALIZER} if attach.keys() - {CSI_PLUGIN} else {}
+        drivers = {name: each for name, each in self._drivers.items() if isinstance(each, AttachableVolumePlugin)}
+        return ours | {name: each.finalizer() for name, each in drivers.items()}
 
     def volume_limits(self) -> dict[str, int]:
         """How many volumes of each plugin this node takes, of those that know a limit."""

@@ -1,4 +1,4 @@
-"""The attacher: makes VolumeAttachments of plugin volumes true.
+"""The attacher: makes VolumeAttachments true, those of plugin volumes and those of the CSI drivers that it can call.
 
 One worker for a VolumeAttachment at a time, a cap on how many are worked on at once (and on those of one driver),
 backoff for each. Before a request to the storage: finalizer and request time are stored, and the lock is checked. After
@@ -9,43 +9,39 @@ idempotent.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import msgspec
-
 from mooring.controllers.attacher import metrics, requests
 from mooring.controllers.attacher.decide import Step, decide
+from mooring.controllers.attacher.definitions import Definitions, plugin_name
 from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.verification import denied, is_verified
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, KubeError, NotFound
-from mooring.kube.objects import PersistentVolume, Volume, VolumeAttachment
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now, format_time, parse_time
 from mooring.volumes.attachment_lock import is_current
-from mooring.volumes.errors import LockNotHeld, StorageRefused, VolumeError
+from mooring.volumes.errors import LockNotHeld, NotAsked, StorageRefused, VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     ATTACH_REQUESTED_AT,
-    ATTACHER_FINALIZER,
+    ATTACHER,
     DETACH_REQUESTED_AT,
-    INLINE_VOLUME,
-    PLUGIN,
-    VOLUME_NAME,
 )
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 VERIFY = "*"
 """The key under which everything that is attached is verified."""
+VOLUME = "volume:"
+"""Before the name of a PersistentVolume: the keys of those that are going and are kept for our sake."""
 VERIFY_S = 60.0
 """As upstream's reconciler sync."""
-UNDEFINED_VALIDITY_S = 600.0
-"""How long requests count as outstanding where nothing defines the volume any more."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,23 @@ class AttacherController(Controller):
         self._options = options
         self.workers = options.workers
         self._slots = Slots(options.concurrency, self.queue.add)
+        self._ours = plugins.attachers()
+        drivers = self._ours.keys() - {ATTACHER}
+        self._volumes = self.watch(PersistentVolume, self._left_behind) if drivers else None
+        self._definitions = Definitions(client, plugins, self._volumes)
         # What this controller notes of its own errors does not matter: it would end their backoff.
-        self._records = self.watch(VolumeAttachment, lambda record: [record.name], matters=_what_matters)
+        self._records = self.watch(VolumeAttachment, self._touched, matters=_what_matters)
+
+    def _touched(self, record: VolumeAttachment) -> list[str]:
+        pv = self._volumes.get(record.spec.source.persistent_volume_name or "") if self._volumes else None
+        return [record.name, *(self._left_behind(pv) if pv is not None else ())]
+
+    def _left_behind(self, pv: PersistentVolume) -> list[str]:
+        """A volume that is going, and that upstream's attacher keeps for as long as it is attached."""
+        return [f"{VOLUME}{pv.name}"] if pv.deleting and self._theirs(pv) else []
+
+    def _theirs(self, pv: PersistentVolume) -> set[str]:
+        return set(self._ours.values()).intersection(pv.metadata.finalizers)
 
     async def started(self) -> None:
         if self._options.verify_period_s:
@@ -91,12 +102,15 @@ class AttacherController(Controller):
             self.queue.add_after(VERIFY, self._options.verify_period_s)
             await self._verify()
             return
+        if key.startswith(VOLUME):
+            await self._let_volume_go(key.removeprefix(VOLUME))
+            return
         record, stored = self._records.get(key), False
         while record is not None:
-            step, reason = decide(record, stored=stored)
+            step, reason = decide(record, stored=stored, ours=self._ours)
             if step in (Step.IGNORE, Step.SETTLED):
                 return
-            driver = record.metadata.annotations.get(PLUGIN, "")
+            driver = plugin_name(record)
             if not self._slots.take(driver, key):
                 return
             try:
@@ -105,11 +119,23 @@ class AttacherController(Controller):
             finally:
                 self._slots.free(driver)
 
+    async def _let_volume_go(self, name: str) -> None:
+        """What upstream's attacher has put on the volume is taken off when the volume is attached nowhere."""
+        pv = await self.client.find(PersistentVolume, name)
+        if pv is None or not self._left_behind(pv):
+            return
+        records = (await self.client.list(VolumeAttachment)).items
+        if not any(record.spec.source.persistent_volume_name == name for record in records):
+            rest = [each for each in pv.metadata.finalizers if each not in self._theirs(pv)]
+            await self.client.revise(pv, {"metadata": {"finalizers": rest or None}})
+
     async def _verify(self) -> None:
         recorded: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = defaultdict(list)
-        for record in filter(is_verified, self._records.items()):
+        for record in self._records.items():
+            if not is_verified(record, self._ours):
+                continue
             try:
-                recorded[self._plugin(record)].append((record, await self._spec(record)))
+                recorded[self._definitions.plugin(record)].append((record, await self._definitions.spec(record)))
             except VolumeError as error:  # nobody can be asked about it
                 self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
         for plugin, ours in recorded.items():
@@ -125,12 +151,14 @@ class AttacherController(Controller):
             return
 
     async def _take(self, step: Step, record: VolumeAttachment) -> VolumeAttachment | None:
-        if step is Step.STORE_INTENT:
-            return await self._store_intent(record)
-        field = "attachError" if step is Step.ATTACH else "detachError"
-        act = self._attach if step is Step.ATTACH else self._detach
+        acts: dict[Step, Callable[[VolumeAttachment], Awaitable[VolumeAttachment | None]]] = {
+            Step.STORE_INTENT: self._store_intent,
+            Step.ATTACH: self._attach,
+            Step.DETACH: self._detach,
+        }
+        field = "detachError" if step is Step.DETACH else "attachError"
         try:
-            return await act(record)
+            return await acts[step](record)
         except KubeError:
             raise
         except Exception as error:
@@ -140,20 +168,22 @@ class AttacherController(Controller):
     # --- attach
 
     async def _store_intent(self, record: VolumeAttachment) -> VolumeAttachment:
-        finalizers = [*(f for f in record.metadata.finalizers if f != ATTACHER_FINALIZER), ATTACHER_FINALIZER]
+        ours = self._ours[record.spec.attacher]
+        finalizers = [*(f for f in record.metadata.finalizers if f != ours), ours]
         sent = requests.times(record, ATTACH_REQUESTED_AT)
-        stamp = requests.begun(sent, self.now(), await self._validity_s(record) if sent else 0.0)
-        patch = {"metadata": {"finalizers": finalizers, "annotations": {ATTACH_REQUESTED_AT: stamp}}}
+        stamp = requests.begun(sent, self.now(), await self._definitions.validity_s(record) if sent else 0.0)
+        notes = {**await self._definitions.notes(record), ATTACH_REQUESTED_AT: stamp}
+        patch = {"metadata": {"finalizers": finalizers, "annotations": notes}}
         return self._accept(await self.client.revise(record, patch))
 
     async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
-        plugin = self._plugin(record)
+        plugin = self._definitions.plugin(record)
         try:
-            spec = await self._spec(record)
+            spec = await self._definitions.spec(record)
             _check_lock(record, spec.persistent_volume)
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.new_attacher().attach(spec, record.spec.node_name)
-        except (StorageRefused, LockNotHeld):  # certainly not done: this request is not outstanding
+        except (StorageRefused, NotAsked):  # certainly not done: this request is not outstanding
             await self._withdraw(record, ATTACH_REQUESTED_AT)
             raise
         status = {"attached": True, "attachmentMetadata": dict(attachment), "attachError": None}
@@ -163,8 +193,8 @@ class AttacherController(Controller):
     # --- detach
 
     async def _detach(self, record: VolumeAttachment) -> None:
-        plugin = self._plugin(record)
-        validity_s = await self._validity_s(record)
+        plugin = self._definitions.plugin(record)
+        validity_s = await self._definitions.validity_s(record)
         before = requests.times(record, DETACH_REQUESTED_AT)
         if validity_s:
             stamp = {DETACH_REQUESTED_AT: requests.begun(before, self.now(), validity_s)}
@@ -172,9 +202,10 @@ class AttacherController(Controller):
                 stamp[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self.now()))
             record = self._accept(await self.client.revise(record, {"metadata": {"annotations": stamp}}))
         try:
+            volume, detacher = await self._definitions.detacher(record)
             with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
-                await plugin.new_detacher().detach(record.metadata.annotations[VOLUME_NAME], record.spec.node_name)
-        except StorageRefused:
+                await detacher.detach(volume, record.spec.node_name)
+        except (StorageRefused, NotAsked):
             if validity_s:
                 await self._withdraw(record, DETACH_REQUESTED_AT)
             raise
@@ -189,36 +220,11 @@ class AttacherController(Controller):
 
     async def _let_go(self, record: VolumeAttachment) -> None:
         """The storage has said that it is detached, and it was asked by nobody else: the record may go."""
-        finalizers = [each for each in record.metadata.finalizers if each != ATTACHER_FINALIZER]
+        ours = self._ours[record.spec.attacher]
+        finalizers = [each for each in record.metadata.finalizers if each != ours]
         if finalizers:  # somebody else keeps the record: then it must say what is true
             record = await self._store_status(record, {"attached": False, "detachError": None})
         await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
-
-    # --- what is known
-
-    def _plugin(self, record: VolumeAttachment) -> AttachableVolumePlugin:
-        name = record.metadata.annotations.get(PLUGIN, "")
-        plugin = self._plugins.find_attachable_plugin_by_name(name)
-        if plugin is None:
-            raise VolumeError(f"plugin {name} cannot attach volumes")
-        return plugin
-
-    async def _spec(self, record: VolumeAttachment) -> VolumeSpec:
-        inline = record.metadata.annotations.get(INLINE_VOLUME)
-        if inline:
-            return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
-        name = record.spec.source.persistent_volume_name or ""
-        found = await self.client.find(PersistentVolume, name)
-        if found is None:
-            raise VolumeError(f"PersistentVolume {name} does not exist (any more)")
-        return VolumeSpec.of_persistent_volume(found)
-
-    async def _validity_s(self, record: VolumeAttachment) -> float:
-        """How long a request about the volume may be outstanding, in seconds."""
-        try:
-            return self._plugin(record).capabilities(await self._spec(record)).request_validity_s
-        except VolumeError:
-            return UNDEFINED_VALIDITY_S if len(requests.times(record, ATTACH_REQUESTED_AT)) > 1 else 0.0
 
     # --- writing
 

@@ -7,11 +7,15 @@ and nothing that was not answered can have an effect any more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER, ATTACHER_FINALIZER
+
+PLUGINS: Mapping[str, str] = {ATTACHER: ATTACHER_FINALIZER}
+"""Whose VolumeAttachments are carried out, with the finalizer of each: those of plugins."""
 
 
 class Step(Enum):
@@ -24,11 +28,13 @@ class Step(Enum):
     SETTLED = "Settled"
 
 
-def decide(record: VolumeAttachment, *, stored: bool = False) -> tuple[Step, Reason]:
-    """The next step, and why. `stored`: the intent has just been stored, for this request."""
-    if record.spec.attacher != ATTACHER:
+def decide(record: VolumeAttachment, *, stored: bool = False, ours: Mapping[str, str] = PLUGINS) -> tuple[Step, Reason]:
+    """The next step, and why. `stored`: the intent has just been stored, for this request. `ours`: the attachers' names
+    that are carried out here, and their finalizers."""
+    finalizer = ours.get(record.spec.attacher)
+    if finalizer is None:
         return Step.IGNORE, Reason("OtherAttacher", f"is {record.spec.attacher}'s")
-    held = ATTACHER_FINALIZER in record.metadata.finalizers
+    held = finalizer in record.metadata.finalizers
     if record.deleting:
         if not held:
             return Step.IGNORE, Reason("NeverRequested", "is being deleted, and no attach was requested")

@@ -7,22 +7,22 @@ attached again; the VolumeAttachment stays, and goes on blocking the volume ever
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from mooring.kube.objects import VolumeAttachment
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, BulkVolumeVerifier
-from mooring.volumes.names import ATTACHER, DETACHING
+from mooring.volumes.names import DETACHING
 from mooring.volumes.spec import VolumeSpec
 
 Recorded = Sequence[tuple[VolumeAttachment, VolumeSpec]]
 
 
-def is_verified(record: VolumeAttachment) -> bool:
+def is_verified(record: VolumeAttachment, ours: Container[str]) -> bool:
     """Whether the record is one to ask about: ours, attached, and nobody is detaching it. Pure."""
-    ours = record.spec.attacher == ATTACHER and not record.deleting
-    return ours and record.status.attached and DETACHING not in record.metadata.annotations
+    stays = record.spec.attacher in ours and not record.deleting
+    return stays and record.status.attached and DETACHING not in record.metadata.annotations
 
 
 async def denied(plugin: AttachableVolumePlugin, recorded: Recorded, log: Any) -> list[VolumeAttachment]:

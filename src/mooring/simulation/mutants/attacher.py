@@ -37,7 +37,7 @@ def _ask_first(original: Any) -> Any:
 
 def _needs_its_volume(original: Any) -> Any:
     async def detach(self: Any, record: VolumeAttachment) -> None:
-        await self._spec(record)
+        await self._definitions.spec(record)
         await original(self, record)
 
     return detach

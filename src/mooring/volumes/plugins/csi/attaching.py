@@ -126,10 +126,10 @@ def not_on_a_controller() -> InvalidSpec:
     return InvalidSpec("volumes are mounted by node agents, not by controllers")
 
 
-def notes(spec: VolumeSpec, node_id: str) -> dict[str, str]:
-    """What a detach will need."""
+def notes_of(spec: VolumeSpec) -> dict[str, str]:
+    """What a detach will need of the volume."""
     source = persistent(spec)
-    noted = {NODE_ID: node_id, VOLUME_NAME: csi_volume_name(source.driver, source.volume_handle)}
+    noted = {VOLUME_NAME: csi_volume_name(source.driver, source.volume_handle)}
     secret = source.controller_publish_secret_ref
     return noted | ({SECRET: f"{secret.namespace}/{secret.name}"} if secret else {})
 

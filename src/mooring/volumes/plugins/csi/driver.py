@@ -26,7 +26,7 @@ from mooring.volumes.interfaces import (
     SnapshottableVolumePlugin,
     VolumeOptions,
 )
-from mooring.volumes.plugins.csi.attaching import CSIAttacher, not_on_a_controller, notes
+from mooring.volumes.plugins.csi.attaching import NODE_ID, CSIAttacher, not_on_a_controller, notes_of
 from mooring.volumes.plugins.csi.drivers import ControllerAbility, Driver, cannot
 from mooring.volumes.plugins.csi.provisioning import CSIDeleter, CSIProvisioner
 from mooring.volumes.plugins.csi.snapshots import CSISnapshots
@@ -85,7 +85,7 @@ class CSIDriverPlugin(
     async def attach_notes(self, spec: VolumeSpec, node_name: str) -> Mapping[str, str]:
         if not await self._driver.controller_can(ControllerAbility.PUBLISH_UNPUBLISH_VOLUME):
             return {}
-        return notes(spec, await self.new_attacher().node_id(node_name))
+        return notes_of(spec) | {NODE_ID: await self.new_attacher().node_id(node_name)}
 
     def new_attacher(self) -> CSIAttacher:
         return CSIAttacher(self._driver, self._host, {})
@@ -93,8 +93,9 @@ class CSIDriverPlugin(
     def new_detacher(self) -> CSIAttacher:
         return CSIAttacher(self._driver, self._host, {})
 
-    def detacher_of(self, notes: Mapping[str, str]) -> CSIAttacher:
-        return CSIAttacher(self._driver, self._host, notes)
+    def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> CSIAttacher:
+        """What upstream's attacher has attached has fewer notes: the rest is the volume's to say."""
+        return CSIAttacher(self._driver, self._host, (notes_of(spec) if spec else {}) | dict(notes))
 
     # --- make and delete
 

@@ -1,0 +1,104 @@
+"""What a VolumeAttachment is about: its plugin or CSI driver, its volume, and what a detach needs.
+
+CSI volumes come from a cache: there may be thousands, and the record's own name tells whether it is the one. What was
+deleted and created again under its name has another handle, and so another record. Everything else is read live, and so
+is each volume with a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mooring.controllers.attacher import requests
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import PersistentVolume, Volume, VolumeAttachment
+from mooring.volumes.attachment_lock import ATTACHED_TO
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.interfaces import AttachableVolumePlugin, Detacher
+from mooring.volumes.names import (
+    ATTACH_EPOCH,
+    ATTACH_REQUESTED_AT,
+    ATTACHER,
+    CSI_PLUGIN,
+    INLINE_VOLUME,
+    PLUGIN,
+    VOLUME_NAME,
+    csi_volume_name,
+    volume_attachment_name,
+)
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+UNDEFINED_VALIDITY_S = 600.0
+"""How long requests count as outstanding where nothing defines the volume any more."""
+
+
+def plugin_name(record: VolumeAttachment) -> str:
+    """Whose VolumeAttachment it is, by the name among plugins."""
+    by_plugin = record.spec.attacher == ATTACHER
+    return record.metadata.annotations.get(PLUGIN, "") if by_plugin else record.spec.attacher
+
+
+class Definitions:
+    """Looks up what records are about. `cache`: None where no CSI driver is served."""
+
+    def __init__(self, client: Client, plugins: PluginManager, cache: Informer[PersistentVolume] | None) -> None:
+        self._client = client
+        self._plugins = plugins
+        self._cache = cache
+
+    def plugin(self, record: VolumeAttachment) -> AttachableVolumePlugin:
+        """Raises VolumeError if nothing of that name attaches volumes."""
+        name = plugin_name(record)
+        plugin = self._plugins.find_attachable_plugin_by_name(name)
+        if plugin is None:
+            raise VolumeError(f"plugin {name} cannot attach volumes")
+        return plugin
+
+    async def spec(self, record: VolumeAttachment) -> VolumeSpec:
+        """Raises VolumeError if the volume is not defined any more."""
+        inline = record.metadata.annotations.get(INLINE_VOLUME)
+        if inline:
+            return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
+        name = record.spec.source.persistent_volume_name or ""
+        cached = self._cache.get(name) if self._cache is not None else None
+        if cached is not None and _is_of(record, cached):
+            return VolumeSpec.of_persistent_volume(cached)
+        found = await self._client.find(PersistentVolume, name)
+        if found is None:
+            raise VolumeError(f"PersistentVolume {name} does not exist (any more)")
+        return VolumeSpec.of_persistent_volume(found)
+
+    async def validity_s(self, record: VolumeAttachment) -> float:
+        """How long a request about the volume may be outstanding, in seconds."""
+        try:
+            return self.plugin(record).capabilities(await self.spec(record)).request_validity_s
+        except VolumeError:
+            return UNDEFINED_VALIDITY_S if len(requests.times(record, ATTACH_REQUESTED_AT)) > 1 else 0.0
+
+    async def notes(self, record: VolumeAttachment) -> Mapping[str, str]:
+        """What a detach will need. Of plugins' volumes the attach/detach controller has noted it."""
+        if record.spec.attacher == ATTACHER:
+            return {}
+        return await self.plugin(record).attach_notes(await self.spec(record), record.spec.node_name)
+
+    async def detacher(self, record: VolumeAttachment) -> tuple[str, Detacher]:
+        """The volume's name, and who detaches it. What was attached here needs no PersistentVolume for that."""
+        plugin, notes = self.plugin(record), record.metadata.annotations
+        if ATTACH_REQUESTED_AT in notes and VOLUME_NAME in notes:
+            return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
+        spec = await self.spec(record)
+        name = notes.get(VOLUME_NAME) or csi_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
+        return name, plugin.detacher_of(notes, spec)
+
+
+def _is_of(record: VolumeAttachment, cached: PersistentVolume) -> bool:
+    """Whether a cached volume is the record's, and has no lock."""
+    source = cached.spec.csi
+    if source is None or ATTACH_EPOCH in record.metadata.annotations or ATTACHED_TO in cached.metadata.annotations:
+        return False
+    name = csi_volume_name(source.driver, source.volume_handle)
+    return record.name == volume_attachment_name(CSI_PLUGIN, name, record.spec.node_name)
