@@ -7,7 +7,7 @@ import sys
 import click
 
 from mooring import __version__
-from mooring.cli import cluster, disks, logs, nodes, parts, simulate, why
+from mooring.cli import cluster, csi_driver, disks, logs, nodes, parts, simulate, why
 from mooring.cli.output import fail
 
 
@@ -27,6 +27,7 @@ for command in (
     *logs.COMMANDS,
     *why.COMMANDS,
     *simulate.COMMANDS,
+    *csi_driver.COMMANDS,
     *parts.COMMANDS,
 ):
     cli.add_command(command)

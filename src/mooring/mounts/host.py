@@ -38,7 +38,8 @@ class HostMounts(Mounts):
         await run("mount", "-t", fs_type, *flags, "--", source, target)
 
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
-        os.makedirs(target, exist_ok=True)
+        if not os.path.lexists(target):
+            os.makedirs(target)
         await blocking(_bind, source, _resolved(target), read_only)
 
     async def unmount(self, target: str) -> None:

@@ -71,8 +71,9 @@ class Mounts(Protocol):
         ...
 
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
-        """Makes the directory `source` also visible at `target`, which is created when missing. Idempotent: a target
-        that is a mount point already is left as it is, save for being made read-only when asked."""
+        """Makes the directory `source` also visible at `target`, which is created when missing; or a file or device, if
+        `target` is a file. Idempotent: a target that is a mount point already is left as it is, save for being made
+        read-only when asked."""
         ...
 
     async def unmount(self, target: str) -> None:

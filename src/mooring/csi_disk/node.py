@@ -1,0 +1,216 @@
+"""The node service of `disk.mooring.dev`: devices of attached disks, formatted, checked and mounted.
+
+Nothing is mounted that is not proved to be the volume's: the device is looked up at the array, not taken from the
+request. No shell is used; file system types and mount options are checked before (`values`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.csi.driver.services import AccessMode, NodeCapability, NodeService
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi_disk.nodes import Nodes
+from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_use
+from mooring.mounts.blocking import blocking
+from mooring.mounts.holders import device_number
+from mooring.mounts.interface import Mount, Mounts
+from mooring.mounts.table import mount_at
+from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_source import DEFAULT_FS_TYPE
+
+_N = NodeCapability
+
+
+class DiskNode(NodeService):
+    """The volumes of the node `node_id`."""
+
+    capabilities = (
+        _N.STAGE_UNSTAGE_VOLUME,
+        _N.GET_VOLUME_STATS,
+        _N.EXPAND_VOLUME,
+        _N.SINGLE_NODE_MULTI_WRITER,
+    )
+
+    def __init__(
+        self, root: Path, array: DiskArray, mounts: Mounts, node_id: str, machine: str, max_volumes: int = 0
+    ) -> None:
+        """`max_volumes` is told to whoever schedules; 0 leaves it to them."""
+        self._array = array
+        self._mounts = mounts
+        self._nodes = Nodes(root)
+        self._node_id = node_id
+        self._machine = machine
+        self._max_volumes = max_volumes
+
+    async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
+        await blocking(self._nodes.register, self._node_id)
+        return csi.NodeGetInfoResponse(
+            node_id=self._node_id,
+            max_volumes_per_node=self._max_volumes,
+            accessible_topology=csi.Topology(segments={TOPOLOGY_KEY: self._machine}),
+        )
+
+    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
+        capability = request.volume_capability
+        await self._check_use(request.volume_id, capability)
+        device = await self._device(request.volume_id)
+        if capability.HasField("mount"):
+            fs_type = capability.mount.fs_type or request.volume_context.get(FS_TYPE) or DEFAULT_FS_TYPE
+            options = list(capability.mount.mount_flags)
+            if capability.access_mode.mode in _READING:
+                options.append("ro")
+            check_use([_mounting(fs_type, options)], exclusive=False)
+            await self._mounts.format_and_mount(device, request.staging_target_path, fs_type, options)
+        return csi.NodeStageVolumeResponse()
+
+    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+        await self._mounts.unmount(request.staging_target_path)
+        return csi.NodeUnstageVolumeResponse()
+
+    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+        await self._check_use(request.volume_id, request.volume_capability)
+        if not request.staging_target_path:
+            raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
+        device = await self._device(request.volume_id)
+        block = request.volume_capability.HasField("block")
+        source = device if block else await self._staged(request, device)
+        await self._check_target(request, device)
+        if block:
+            await blocking(_make_file, request.target_path)
+        await self._mounts.bind_mount(source, request.target_path, request.readonly)
+        return csi.NodePublishVolumeResponse()
+
+    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+        await self._mounts.unmount(request.target_path)
+        if not await blocking(_remove_file, request.target_path):
+            await self._mounts.remove_mount_point(request.target_path)
+        return csi.NodeUnpublishVolumeResponse()
+
+    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+        await self._shown(request.volume_id, request.volume_path)
+        return csi.NodeGetVolumeStatsResponse(usage=await blocking(_usage, request.volume_path))
+
+    async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
+        device = await self._shown(request.volume_id, request.volume_path)
+        size = (await blocking(self._array.get, request.volume_id)).size
+        if size < request.capacity_range.required_bytes:
+            raise CsiError(Code.OUT_OF_RANGE, f"the disk has {size} bytes: ControllerExpandVolume comes first")
+        if await blocking(os.path.isdir, request.volume_path):
+            await self._mounts.resize(device, request.volume_path)
+        return csi.NodeExpandVolumeResponse(capacity_bytes=size)
+
+    # --- what is there
+
+    async def _check_use(self, disk: str, capability: csi.VolumeCapability) -> None:
+        check_use([capability], (await blocking(self._array.get, disk)).exclusive)
+
+    async def _device(self, disk: str) -> str:
+        device = await blocking(self._array.device, disk, self._node_id)
+        if device is None:
+            raise CsiError(
+                Code.FAILED_PRECONDITION,
+                f"volume {disk} is not attached to node {self._node_id}: publish it there first",
+            )
+        return device
+
+    async def _mount_of(self, device: str, path: str) -> Mount | None:
+        """What is mounted at the path if it is the device's. A raw device is a mount of /dev that leads to it."""
+        there = mount_at(await self._mounts.mount_table(), os.path.realpath(path))
+        if there is None:
+            return None
+        raw = await blocking(_is_device, path, device)
+        return there if raw or there.device == await blocking(device_number, device) else None
+
+    async def _staged(self, request: csi.NodePublishVolumeRequest, device: str) -> str:
+        if await self._mount_of(device, request.staging_target_path) is None:
+            raise CsiError(
+                Code.FAILED_PRECONDITION, f"volume {request.volume_id} is not staged at {request.staging_target_path}"
+            )
+        return request.staging_target_path
+
+    async def _shown(self, disk: str, path: str) -> str:
+        """The volume's device. Raises CsiError, NOT_FOUND, unless the volume is at the path."""
+        await blocking(self._array.get, disk)
+        device = await blocking(self._array.device, disk, self._node_id)
+        if device is None or await self._mount_of(device, path) is None:
+            raise CsiError(Code.NOT_FOUND, f"volume {disk} is not at {path}")
+        return device
+
+    async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str) -> None:
+        """Raises CsiError if the volume is at the target in another way, or if another target has it for itself."""
+        here = await self._mount_of(device, request.target_path)
+        if here is not None and ("ro" in here.options) != request.readonly:
+            raise CsiError(
+                Code.ALREADY_EXISTS, f"{request.target_path} shows the volume, but not as it is asked for now"
+            )
+        alone = here is None and request.volume_capability.access_mode.mode in _ALONE
+        others = set(await self._published(device, request.staging_target_path)) - {
+            os.path.realpath(request.target_path)
+        }
+        if alone and others:
+            raise CsiError(
+                Code.FAILED_PRECONDITION, f"volume {request.volume_id} is published already, for one workload"
+            )
+
+    async def _published(self, device: str, staging_path: str) -> Sequence[str]:
+        refs = await self._mounts.get_device_mount_refs(device)
+        raw = [
+            mount.mount_point
+            for mount in await self._mounts.mount_table()
+            if mount.fs_type == "devtmpfs" and mount.root == "/" + Path(device).name
+        ]
+        return [path for path in [*refs, *raw] if path != os.path.realpath(staging_path)]
+
+
+_READING = (AccessMode.SINGLE_NODE_READER_ONLY, AccessMode.MULTI_NODE_READER_ONLY)
+_ALONE = (AccessMode.SINGLE_NODE_WRITER, AccessMode.SINGLE_NODE_SINGLE_WRITER, AccessMode.SINGLE_NODE_READER_ONLY)
+
+
+def _mounting(fs_type: str, options: Sequence[str]) -> csi.VolumeCapability:
+    return csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=options))
+
+
+def _make_file(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
+
+
+def _remove_file(path: str) -> bool:
+    """Removes the empty file over which a device was mounted; whether there was one."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+        os.unlink(path)
+        return True
+    return False
+
+
+def _is_device(path: str, device: str) -> bool:
+    try:
+        status = os.stat(path)
+        return stat.S_ISBLK(status.st_mode) and status.st_rdev == os.stat(device).st_rdev
+    except FileNotFoundError:
+        return False
+
+
+def _usage(path: str) -> list[csi.VolumeUsage]:
+    if not os.path.isdir(path):
+        with open(path, "rb", buffering=0) as file:
+            return [csi.VolumeUsage(total=file.seek(0, os.SEEK_END), unit=csi.VolumeUsage.Unit.BYTES)]
+    room = os.statvfs(path)
+    unit, inodes = room.f_frsize, room.f_files - room.f_ffree
+    return [
+        csi.VolumeUsage(
+            total=room.f_blocks * unit,
+            available=room.f_bavail * unit,
+            used=(room.f_blocks - room.f_bfree) * unit,
+            unit=csi.VolumeUsage.Unit.BYTES,
+        ),
+        csi.VolumeUsage(total=room.f_files, available=room.f_ffree, used=inodes, unit=csi.VolumeUsage.Unit.INODES),
+    ]
