@@ -57,7 +57,7 @@ class DiskController(ControllerService):
         self._root = root
         self._array = array
         self._snapshots = snapshots
-        self._nodes = Nodes(root)
+        self._nodes = Nodes(root, array)
         self._machine = machine
 
     # --- volumes
@@ -136,9 +136,8 @@ class DiskController(ControllerService):
         check_use([request.volume_capability], record.exclusive)
         if request.readonly:
             raise CsiError(Code.INVALID_ARGUMENT, "disks are attached for writing; NodePublishVolume can be read-only")
-        if not await blocking(self._nodes.knows, request.node_id):
-            raise CsiError(Code.NOT_FOUND, f"no node {request.node_id}: does the driver's node service run there?")
-        path = await attach_disk(self._array, request.volume_id, request.node_id)
+        async with self._nodes.room_for(request.volume_id, request.node_id):
+            path = await attach_disk(self._array, request.volume_id, request.node_id)
         return csi.ControllerPublishVolumeResponse(publish_context={"devicePath": path})
 
     async def controller_unpublish_volume(

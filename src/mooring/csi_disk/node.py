@@ -42,13 +42,13 @@ class DiskNode(NodeService):
         """`max_volumes` is told to whoever schedules; 0 leaves it to them."""
         self._array = array
         self._mounts = mounts
-        self._nodes = Nodes(root)
+        self._nodes = Nodes(root, array)
         self._node_id = node_id
         self._machine = machine
         self._max_volumes = max_volumes
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
-        await blocking(self._nodes.register, self._node_id)
+        await self._nodes.register(self._node_id, self._max_volumes)
         return csi.NodeGetInfoResponse(
             node_id=self._node_id,
             max_volumes_per_node=self._max_volumes,
