@@ -55,6 +55,7 @@ def disk_driver(
     max_volumes: int = 0,
 ) -> Driver:
     """The driver of the array in the directory `root`, whose disks `machine` can reach; `now` stamps snapshots."""
+    root.mkdir(parents=True, exist_ok=True)
     snapshots = DiskSnapshots(root, array, now)
     return Driver(
         name=DRIVER_NAME,
