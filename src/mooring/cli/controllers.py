@@ -45,9 +45,9 @@ class Settings:
     attach_detach: AttachDetachOptions = AttachDetachOptions()  # noqa: RUF009 - immutable
     attacher: AttacherOptions = AttacherOptions()  # noqa: RUF009 - immutable
 
-    def plugins(self) -> PluginManager:
-        """The volume plugins, initialised for a controller."""
-        return load_plugins(ControllerVolumeHost(self.now, self.plugin_settings))
+    def plugins(self, client: Client) -> PluginManager:
+        """The volume plugins, initialised for a controller, which may read what that one may."""
+        return load_plugins(ControllerVolumeHost(self.now, self.plugin_settings, client))
 
 
 Factory = Callable[[Client, Settings], Controller]
@@ -58,7 +58,7 @@ def _plain(kind: Callable[..., Controller]) -> Factory:
 
 
 def _with_plugins(kind: Callable[..., Controller]) -> Factory:
-    return lambda client, settings: kind(client, settings.plugins(), now=settings.now, random=settings.random)
+    return lambda client, settings: kind(client, settings.plugins(client), now=settings.now, random=settings.random)
 
 
 def _node_lifecycle(client: Client, settings: Settings) -> Controller:
@@ -69,13 +69,13 @@ def _node_lifecycle(client: Client, settings: Settings) -> Controller:
 
 def _attach_detach(client: Client, settings: Settings) -> Controller:
     return AttachDetachController(
-        client, settings.plugins(), now=settings.now, random=settings.random, options=settings.attach_detach
+        client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attach_detach
     )
 
 
 def _attacher(client: Client, settings: Settings) -> Controller:
     return AttacherController(
-        client, settings.plugins(), now=settings.now, random=settings.random, options=settings.attacher
+        client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attacher
     )
 
 

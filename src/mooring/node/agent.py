@@ -25,6 +25,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
 from mooring.kube.times import Now
 from mooring.mounts.interface import Mounts
+from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
 from mooring.node.network import NodeNetwork
@@ -39,6 +40,7 @@ from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
+from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
 COMPONENT = "mooring-agent"
 ANNOUNCE_S = 5.0
@@ -79,8 +81,10 @@ class Agent:
             fetch_secret=lambda namespace, name: client.find(Secret, name, namespace),
             plugin_settings=options.plugin_settings,
             allocatable=capacity(),
+            reader=client,
         )
         plugins = make_plugins(host)
+        self._csi = _csi_drivers(plugins, client, options, random)
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -103,6 +107,8 @@ class Agent:
             random=random,
         )
         self._registration.nodes.add_handler(self._volumes.node_changed)
+        if self._csi is not None:
+            self._registration.nodes.add_handler(self._csi.node_changed)
         self._pods = Informer(
             client,
             Pod,
@@ -190,6 +196,7 @@ class Agent:
             self._registration.run_lease(),
             self._pods.run(),
             self._work(self._mirrors.run),
+            *([self._csi.run()] if self._csi is not None else []),
         ]
 
     async def _tell_network(self) -> None:
@@ -206,6 +213,8 @@ class Agent:
         if not self._options.standalone:
             await self._registration.nodes.synced()
             await self._pods.synced()
+            if self._csi is not None:
+                await self._csi.synced()
         await part()
 
     async def _shut_down(self) -> None:
@@ -226,3 +235,10 @@ class Agent:
     async def _announce(self, message: str) -> None:
         if not self._options.standalone:
             await self._registration.shut_down(message)
+
+
+def _csi_drivers(plugins: PluginManager, client: Client, options: AgentOptions, random: Random) -> NodeDrivers | None:
+    plugin = next((each for each in plugins.plugins if isinstance(each, CSIPlugin)), None)
+    if plugin is None or options.standalone:
+        return None
+    return NodeDrivers(client, options.name, options.root_dir, plugin, random=random)

@@ -6,6 +6,7 @@ after it, under a name made from the claim's uid: whatever is interrupted is fou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
@@ -14,12 +15,13 @@ import msgspec
 from mooring.controllers.provisioning.content import content_of
 from mooring.controllers.provisioning.decide import (
     BEGUN,
-    MADE,
     Claim,
     decide_claim,
+    finalizer_of,
     is_to_be_deleted,
     is_to_be_let_go,
     is_to_be_recycled,
+    made_by,
     volume_name,
     wants_volume,
 )
@@ -27,15 +29,24 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError
-from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.kube.objects import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    VolumeAttributesClass,
+)
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import InvalidSpec, StorageRefused
+from mooring.volumes.errors import InvalidSpec, NotAsked, StorageFull, StorageRefused
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
-from mooring.volumes.matching import SELECTED_NODE, claim_reference
+from mooring.volumes.matching import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
 
 RETRY_IN_USE_S = 1.0
+CERTAIN = (StorageRefused, NotAsked, InvalidSpec)
+"""Errors after which certainly nothing was made by this try."""
 
 
 class ProvisioningController(Controller):
@@ -46,6 +57,8 @@ class ProvisioningController(Controller):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
+        self._certain: set[str] = set()
+        """Uids of claims for which nothing can have been made: begun here, and each try was refused."""
         self._ours = {p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)}
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [f"claim:{claim.key}"])
         self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
@@ -76,7 +89,7 @@ class ProvisioningController(Controller):
                 await self._reclaimer.delete(pv)
             elif is_to_be_recycled(pv):
                 await self._reclaimer.recycle(pv)
-            elif is_to_be_let_go(pv):
+            elif is_to_be_let_go(pv, self._ours):
                 await self._reclaimer.let_go(pv)
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -95,9 +108,11 @@ class ProvisioningController(Controller):
         """Before the storage is asked: from now on the claim does not go without a look at the storage."""
         if BEGUN in claim.metadata.finalizers:
             return claim
+        self._certain.add(claim.uid)
         return await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
+        self._certain.discard(claim.uid)
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(self, claim: PersistentVolumeClaim, finalizers: list[str]) -> PersistentVolumeClaim:
@@ -126,15 +141,46 @@ class ProvisioningController(Controller):
                 parameters=storage_class.parameters,
                 content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
                 selected_node=await self._selected_node(claim),
+                allowed_topologies=storage_class.allowed_topologies,
+                attributes=await self._attributes(claim, storage_class.provisioner),
             )
             return await plugin.new_provisioner(options).provision()
         except KubeError:
             raise
         except Exception as error:
-            if isinstance(error, (StorageRefused, InvalidSpec)) and not wants_volume(claim, storage_class, self._ours):
-                await self._end(claim)  # certainly nothing was made, and nobody wants it any more
+            if not isinstance(error, CERTAIN):
+                self._certain.discard(claim.uid)
+            elif isinstance(error, StorageFull) and self._can_go_elsewhere(claim, storage_class):
+                await self._choose_another_node(claim)
+            elif self._nothing_is_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
+                await self._end(claim)
             self.recorder.once(claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}"))
             raise
+
+    def _nothing_is_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
+        """After a try that was certainly without effect: the storage's own word, or no earlier try could have any."""
+        return not isinstance(error, NotAsked) or claim.uid in self._certain
+
+    def _can_go_elsewhere(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
+        delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return delayed and claim.uid in self._certain and SELECTED_NODE in claim.metadata.annotations
+
+    async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
+        """There is no room where the node is, and nothing was made: the scheduler shall look for another one."""
+        finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
+        metadata = {"finalizers": finalizers or None, "annotations": {SELECTED_NODE: None}}
+        self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))
+        self._certain.discard(claim.uid)
+
+    async def _attributes(self, claim: PersistentVolumeClaim, driver: str) -> Mapping[str, str]:
+        name = claim.spec.volume_attributes_class_name
+        if not name:
+            return {}
+        of_class = await self.client.find(VolumeAttributesClass, name)
+        if of_class is None or of_class.driver_name != driver:
+            what = "does not exist" if of_class is None else f"is of driver {of_class.driver_name}, not of {driver}"
+            raise InvalidSpec(f"VolumeAttributesClass {name} of claim {claim.key} {what}")
+        return of_class.parameters
 
     async def _selected_node(self, claim: PersistentVolumeClaim) -> Node | None:
         name = claim.metadata.annotations.get(SELECTED_NODE)
@@ -144,7 +190,7 @@ class ProvisioningController(Controller):
         body = cast("dict[str, Any]", msgspec.to_builtins(made))
         body["spec"]["claimRef"] = claim_reference(claim)
         if made.spec.persistent_volume_reclaim_policy == "Delete":
-            body["metadata"]["finalizers"] = [*body["metadata"].get("finalizers", ()), MADE]
+            body["metadata"]["finalizers"] = [*body["metadata"].get("finalizers", ()), finalizer_of(made_by(made))]
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
         except AlreadyExists:

@@ -23,6 +23,8 @@ BEGUN = "mooring.dev/provisioning"
 """Finalizer of a claim for which the storage was, or is about to be, asked to make a volume."""
 MADE = "mooring.dev/provisioned"
 """Finalizer of a PersistentVolume whose disk is to be deleted with it."""
+MADE_BY_DRIVER = "external-provisioner.volume.kubernetes.io/finalizer"
+"""The same where a CSI driver made it: upstream's name, so that either provisioner can take over from the other."""
 
 
 def wants_volume(
@@ -58,10 +60,25 @@ def decide_claim(
     return Claim.NOTHING
 
 
-def is_to_be_let_go(pv: PersistentVolume) -> bool:
+def finalizer_of(provisioner: str) -> str:
+    """Plugins have a slash in their names, CSI drivers have none."""
+    return MADE if "/" in provisioner else MADE_BY_DRIVER
+
+
+def made_by(pv: PersistentVolume) -> str:
+    """The plugin or driver that made the volume; "" if nobody did."""
+    return pv.metadata.annotations.get(PROVISIONED_BY, "")
+
+
+def is_held(pv: PersistentVolume) -> bool:
+    """The volume stays for the sake of its disk."""
+    return finalizer_of(made_by(pv)) in pv.metadata.finalizers
+
+
+def is_to_be_let_go(pv: PersistentVolume, provisioners: Container[str]) -> bool:
     """Somebody has deleted the volume, and its policy is not Delete any more: its disk stays."""
     kept = pv.spec.persistent_volume_reclaim_policy != "Delete"
-    return pv.deleting and MADE in pv.metadata.finalizers and kept
+    return pv.deleting and is_held(pv) and kept and made_by(pv) in provisioners
 
 
 def is_to_be_deleted(pv: PersistentVolume, provisioners: Container[str]) -> bool:
@@ -69,7 +86,7 @@ def is_to_be_deleted(pv: PersistentVolume, provisioners: Container[str]) -> bool
     return (
         pv.status.phase in ("Released", "Failed")
         and pv.spec.persistent_volume_reclaim_policy == "Delete"
-        and pv.metadata.annotations.get(PROVISIONED_BY, "") in provisioners
+        and made_by(pv) in provisioners
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mooring.controllers.provisioning.decide import MADE
+from mooring.controllers.provisioning.decide import finalizer_of, is_held, made_by
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.events import EventType, Recorder
@@ -17,7 +17,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.volumes.errors import DeletedVolumeInUse
-from mooring.volumes.matching import BOUND_BY_CONTROLLER, PROVISIONED_BY
+from mooring.volumes.matching import BOUND_BY_CONTROLLER
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -51,9 +51,9 @@ class Reclaimer:
 
     async def let_go(self, pv: PersistentVolume) -> PersistentVolume:
         """The PersistentVolume may go: its disk is gone, or is to stay."""
-        if MADE not in pv.metadata.finalizers:
+        if not is_held(pv):
             return pv
-        rest = [each for each in pv.metadata.finalizers if each != MADE]
+        rest = [each for each in pv.metadata.finalizers if each != finalizer_of(made_by(pv))]
         answer = await self._client.revise(pv, {"metadata": {"finalizers": rest or None}})
         if rest or not answer.deleting:
             self._volumes.accept(answer)
@@ -89,7 +89,7 @@ class Reclaimer:
         return True
 
     async def _delete_from_storage(self, pv: PersistentVolume) -> None:
-        plugin = self._plugins.find_deletable_plugin_by_name(pv.metadata.annotations[PROVISIONED_BY])
+        plugin = self._plugins.find_deletable_plugin_by_name(made_by(pv))
         await plugin.new_deleter(VolumeSpec.of_persistent_volume(pv)).delete()
 
     async def _recycle_in_storage(self, pv: PersistentVolume) -> None:

@@ -1,0 +1,102 @@
+"""The CSI drivers of this node: registers them, keeps them known, tells the plugin what the API server says of them.
+
+A driver comes from the registration folder, or from the agent's settings (an address; nobody registers it). Both are
+asked for the node's info, which goes to the CSINode; after the Node was registered anew, once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import structlog
+
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import Identity, Node
+from mooring.kube import objects
+from mooring.kube.client import Client
+from mooring.kube.errors import KubeError
+from mooring.kube.informer import Informer
+from mooring.kube.objects import CSIDriver
+from mooring.node.csi.csinode import CSINodeWriter
+from mooring.node.csi.folder import RegistrationFolder
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.plugins.csi.drivers import Driver
+from mooring.volumes.plugins.csi.plugin import CSIPlugin
+
+FOLDER = "plugins_registry"
+RETRY_S = 1.0
+
+log = structlog.get_logger("node-agent")
+
+
+class NodeDrivers:
+    """All drivers of one node agent."""
+
+    def __init__(self, client: Client, node_name: str, root: Path, plugin: CSIPlugin, *, random: Random) -> None:
+        self._drivers = plugin.drivers_here
+        self._writer = CSINodeWriter(client, node_name)
+        self._folder = RegistrationFolder(root / FOLDER, self._register, self._unregister)
+        self._known = Informer(client, CSIDriver, random=random)
+        plugin.known_drivers = self._known.get
+        self._told: set[str] = set()  # drivers that the CSINode has
+        self._again = asyncio.Event()
+
+    def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
+        """A Node that is registered anew has lost its CSINode and its labels."""
+        if new is not None and (old is None or old.uid != new.uid):
+            self._told.clear()
+            self._again.set()
+
+    async def synced(self) -> None:
+        """Returns when it is known what the API server says of drivers: whether their volumes are attached."""
+        await self._known.synced()
+
+    async def run(self) -> None:
+        """Works until cancelled, once the Node is registered."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._known.run())
+            group.create_task(self._folder.run())
+            group.create_task(self._tell_all())
+
+    async def _register(self, name: str, address: str) -> None:
+        driver = self._drivers.add(name, address)
+        try:
+            await self._tell(driver)
+        except (VolumeError, KubeError):
+            self._drivers.remove(name)
+            raise
+
+    async def _unregister(self, name: str) -> None:
+        """Its volumes stay mounted, and wait for it."""
+        self._drivers.remove(name)
+        self._told.discard(name)
+        try:
+            await self._writer.remove(name)
+        except KubeError as error:
+            log.warning("CSINode not updated", driver=name, error=str(error))
+
+    async def _tell_all(self) -> None:
+        """Drivers of the settings, and all of them again after the Node has changed."""
+        while True:
+            self._again.clear()
+            missing = [driver for driver in self._drivers if driver.name not in self._told]
+            for driver in missing:
+                try:
+                    await self._tell(driver)
+                except (VolumeError, KubeError) as error:
+                    log.warning("CSI driver not ready", driver=driver.name, error=str(error))
+            left = any(driver.name not in self._told for driver in missing)
+            try:
+                async with asyncio.timeout(RETRY_S if left else None):
+                    await self._again.wait()
+            except TimeoutError:
+                continue
+
+    async def _tell(self, driver: Driver) -> None:
+        info = await driver.call(Identity.get_plugin_info, csi.GetPluginInfoRequest())
+        if info.name != driver.name:
+            raise VolumeError(f"the driver registered as {driver.name} calls itself {info.name}: use its own name")
+        await self._writer.add(driver.name, await driver.call(Node.node_get_info, csi.NodeGetInfoRequest()))
+        self._told.add(driver.name)

@@ -1,0 +1,120 @@
+"""The folder in which drivers register: the kubelet's plugin registration, seen from the node's side.
+
+A driver (or the registrar beside it) listens on a socket in `<root>/plugins_registry` and serves `Registration`.
+Whoever appears there is asked who it is; when its socket is gone, so is the driver. Guarantee: a socket that is
+replaced, even under its name, is asked anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+from mooring.csi.client import Client
+from mooring.csi.errors import CsiError
+from mooring.csi.proto import registration_pb2 as registration
+from mooring.node.inotify import IN_CREATE, IN_DELETE, IN_MOVED_FROM, IN_MOVED_TO, Inotify
+
+CSI = "CSIPlugin"
+TIMEOUT_S = 10.0
+RETRY_S = 1.0
+CHANGES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
+
+log = structlog.get_logger("node-agent")
+
+Identity = tuple[int, int]
+"""Of a socket: its inode and when it was made, in nanoseconds."""
+Register = Callable[[str, str], Awaitable[None]]
+"""Takes a driver's name and address. Raises what keeps it from being registered; the driver is told."""
+Unregister = Callable[[str], Awaitable[None]]
+
+
+class RegistrationFolder:
+    """Watches one folder."""
+
+    def __init__(self, folder: Path, register: Register, unregister: Unregister) -> None:
+        self._folder = folder
+        self._register = register
+        self._unregister = unregister
+        self._known: dict[Path, Identity] = {}
+        self._names: dict[Path, str] = {}
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        inotify = Inotify([self._folder], CHANGES, self._changed.set)
+        try:
+            while True:
+                self._changed.clear()
+                waiting = await self._look()
+                try:
+                    async with asyncio.timeout(RETRY_S if waiting else None):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            inotify.close()
+
+    async def _look(self) -> bool:
+        """Whether a socket is to be asked again."""
+        there = sockets(self._folder)
+        for path in [path for path, identity in self._known.items() if there.get(path) != identity]:
+            await self._gone(path)
+        for path, identity in there.items():
+            if path not in self._known and await self._ask(path):
+                self._known[path] = identity
+        return there.keys() != self._known.keys()
+
+    async def _gone(self, path: Path) -> None:
+        del self._known[path]
+        name = self._names.pop(path, None)
+        if name is not None and name not in self._names.values():
+            log.info("CSI driver unregistered", driver=name, socket=str(path))
+            await self._unregister(name)
+
+    async def _ask(self, path: Path) -> bool:
+        """Whether the socket has been dealt with."""
+        async with Client(str(path)) as client:
+            try:
+                info = await client.registration.get_info(registration.InfoRequest(), timeout_s=TIMEOUT_S)
+                problem = await self._register_driver(path, info)
+                status = registration.RegistrationStatus(plugin_registered=not problem, error=problem)
+                await client.registration.notify_registration_status(status, timeout_s=TIMEOUT_S)
+            except CsiError as error:
+                log.warning("registration socket does not answer", socket=str(path), error=str(error))
+                return False
+            return not problem
+
+    async def _register_driver(self, path: Path, info: registration.PluginInfo) -> str:
+        """What keeps it from being registered; "" if nothing does."""
+        if info.type != CSI:
+            return f"plugins of type {info.type!r} are not known here: only {CSI}"
+        if not any(version.lstrip("v").split(".")[0] == "1" for version in info.supported_versions):
+            return f"driver {info.name} supports CSI {', '.join(info.supported_versions) or '(no version)'}: not 1.x"
+        try:
+            await self._register(info.name, info.endpoint or str(path))
+        except Exception as error:  # whatever it is: the driver is told, and it is tried again
+            log.warning("CSI driver not registered", driver=info.name, error=str(error))
+            return str(error)
+        self._names[path] = info.name
+        log.info("CSI driver registered", driver=info.name, endpoint=info.endpoint or str(path))
+        return ""
+
+
+def sockets(folder: Path) -> dict[Path, Identity]:
+    """The sockets in the folder; hidden ones are not looked at."""
+    found: dict[Path, Identity] = {}
+    for entry in os.scandir(folder):
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISSOCK(status.st_mode) and not entry.name.startswith("."):
+            found[Path(entry.path)] = (status.st_ino, status.st_ctime_ns)
+    return found
