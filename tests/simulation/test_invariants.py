@@ -34,6 +34,11 @@ def record(name: str = "va", **more: Any) -> tuple[str, dict[str, Any]]:
     return written(RECORDS, name, body)
 
 
+def says(attached: bool, **more: Any) -> tuple[str, dict[str, Any]]:
+    body = msgspec.json.decode(record(**more)[1]["_body"]) | {"status": {"attached": attached}}
+    return written(RECORDS, "va", body)
+
+
 def claim(uid: str, volume: str, name: str = "default/c") -> tuple[str, dict[str, Any]]:
     body = {"metadata": {"uid": uid}, "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
     return written("persistentvolumeclaims", name, body)
@@ -130,6 +135,13 @@ CASES: dict[str, tuple[Events, Events]] = {
         [record(), ("truth.deleting", {"volume": "v"})],
         [record(), gone(RECORDS, "va"), ("truth.deleting", {"volume": "v"})],
     ),
+    "S20'": (
+        [record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach", "n2"))],
+        [
+            *(record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach"))),
+            *(("truth.end", asked("attach")), ("truth.detached", ATTACHED), ("truth.begin", asked("attach", "n2"))),
+        ],
+    ),
     "S12": ([claim("a", "v"), claim("a", "w")], [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")]),
     "S13": (
         [record(), ("truth.attached", ATTACHED), gone(RECORDS, "va")],
@@ -213,6 +225,18 @@ def test_a_write_through_something_that_is_not_mounted_is_found():
 def test_a_mount_that_the_storage_has_cut_off_does_not_count_as_a_second_one():
     second = ("truth.mounted", MOUNTED | {"node": "n2"})
     assert found([("truth.mounted", MOUNTED), ("truth.revoked", THERE), second]) == []
+
+
+def test_a_record_takes_back_that_a_disk_is_attached_only_when_the_storage_has_said_so():
+    attached: Events = [record(), ("truth.attached", ATTACHED), says(True)]
+    assert found([*attached, says(False)]) == ["S13"]
+    assert found([*attached, ("truth.denied", THERE), says(False)]) == []
+    assert found([*attached, says(False, deletionTimestamp="now")]) == []
+
+
+def test_a_record_must_not_offer_a_disk_that_is_not_attached():
+    assert found([record(), says(True)]) == ["S13"]
+    assert found([record(), says(True, deletionTimestamp="now")]) == []
 
 
 def test_a_volume_stays_as_long_as_a_claim_is_bound_to_it():

@@ -66,14 +66,14 @@ def simulate(
     from mooring.simulation import search
     from mooring.simulation.ledger import Ledger, LedgerError
     from mooring.simulation.run import play
-    from mooring.simulation.scenario import Scenario
+    from mooring.simulation.scenario import DEFAULT
     from mooring.simulation.scenario_file import ScenarioError, read_scenario
     from mooring.simulation.shrink import keep
     from mooring.simulation.stored import read
     from mooring.simulation.systematic import Unfit
 
     try:
-        scenario = read_scenario(file) if file is not None else Scenario()
+        scenario = read_scenario(file) if file is not None else DEFAULT
     except ScenarioError as error:
         fail(str(error))
     if store is not None and (mutants or only):

@@ -49,7 +49,8 @@ class Acting:
             actor.halted = True
         array = world.array
         array.failure, array.unanswered = None, lambda: False
-        array.attach_s = array.attach_reply_s = array.detach_s = 0.0
+        array.take_its_time()
+        array.at_work.set()
         array.unmount_s.clear()
         array.quota = None
         array.denies.clear()
@@ -230,7 +231,13 @@ class Acting:
         array = self.world.array
         array.attach_s, array.attach_reply_s, array.detach_s = step.value, step.value * (step.how % 3), step.value
         await asyncio.sleep(60 + step.value)
-        array.attach_s = array.attach_reply_s = array.detach_s = 0.0
+        array.take_its_time()
+
+    async def _array_stalls(self, step: Step) -> None:
+        """The storage takes requests, and carries out none of them until later."""
+        self.world.array.at_work.clear()
+        await asyncio.sleep(step.value)
+        self.world.array.at_work.set()
 
     async def _array_fails(self, step: Step) -> None:
         self.world.array.failure = VolumeError("the array is out of order")

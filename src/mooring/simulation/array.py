@@ -172,7 +172,7 @@ class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableV
         )
 
     def get_access_modes(self) -> Sequence[str]:
-        return ("ReadWriteOnce",)
+        return ("ReadWriteOnce", "ReadWriteOncePod")
 
     def new_attacher(self) -> _Attacher:
         return _Attacher(self)

@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.simulation.trace import Event, Trace
 
-WISHED = ("scale", "delete-set", "delete-claim", "delete-volume")
+WISHED = ("scale", "restart-set", "delete-set", "delete-claim", "delete-volume")
 WISHED_S = 180.0
 """For so long after such a wish a pod of that set may be away."""
 

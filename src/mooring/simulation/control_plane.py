@@ -24,6 +24,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.simulation.plugins import MakePlugins
 from mooring.simulation.scenario import Scenario
+from mooring.simulation.workloads import DEPLOYMENTS
 from mooring.volumes.host import ControllerVolumeHost
 
 ATTACHING = ("attachdetach", "attacher")
@@ -46,7 +47,7 @@ BY_NAME: dict[str, type[Any]] = {
 }
 VERIFY_S = 120.0
 """How often what is attached is verified: less often than usual, as little ever comes of it."""
-ONLY_FOR = {"replicaset": "shared", "deployment": "shared", "ephemeral": "ephemeral"}
+ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": frozenset({"ephemeral"})}
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning")
 

@@ -19,6 +19,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.readiness import ready_since
 from mooring.simulation.trace import Event
+from mooring.simulation.workloads import DEPLOYMENTS
 from mooring.simulation.world import World
 from mooring.volumes.claims import claims_of
 
@@ -38,7 +39,8 @@ class Quiet:
         scenario = world.scenario
         self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
         self._from = scenario.end_s - self.calm_s
-        self._shared, self._silent = "shared" in scenario.workloads.values(), world.silent
+        self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+        self._silent = world.silent
         self.written: list[str] = []
         world.trace.listen("store.written", self._note)
         world.trace.listen("store.deleted", self._note)

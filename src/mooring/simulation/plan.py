@@ -38,6 +38,7 @@ FAULTS: dict[str, str] = {
     "slow-unmount": "node",
     "slow-stop": "node",
     "slow-array": "array",
+    "array-stalls": "array",  # it does later what it was asked for
     "array-fails": "array",
     "array-unanswered": "array",
     "array-lies": "node",  # asked what is attached there, it says: nothing
@@ -54,8 +55,9 @@ ACTIONS: dict[str, str] = {
     "delete-node": "node",
     "drain": "node",
     "uncordon": "node",
+    "restart-set": "set",  # scaled to nothing, and back
 }
-RARE: dict[str, float] = {}
+RARE: dict[str, float] = {"restart-set": 0.0}
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
@@ -111,6 +113,8 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
     on = chance.choice(_struck(scenario, FAULTS[what]))
     short = chance.choice((0.5, 3.0, 20.0))
     longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
+    if what == "array-stalls":
+        longest = _longest(scenario)
     value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
     if what == "skew":
         value = float(chance.choice((-3600, -60, 60, 3600)))

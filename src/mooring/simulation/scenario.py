@@ -14,8 +14,8 @@ evict_after_s: 30            # and its pods are evicted after so long
 force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
 node_deletion_confirms_death: false
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
-storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither)
-workloads: {web: shared}     # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
+storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
+workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
 """
 
 from __future__ import annotations
@@ -67,3 +67,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def heal_s(self) -> float:
         """From then on there are no faults."""
         return self.end_s * 2 / 3
+
+
+DEFAULT = Scenario(workloads={"web": "one-pod"})
+"""The small one: what is played where nothing else is asked for."""

@@ -9,6 +9,7 @@ to `journal`; how long it takes and what fails is set from outside. Requests are
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -27,19 +28,25 @@ from mooring.volumes.errors import (
 @dataclass(frozen=True)
 class Kind:
     """`refuses` a second attach; `revokes` the access of a node from which it detaches; `keeps` what is mounted: a
-    detach of that is refused."""
+    detach of that is refused. `validity_s`: what was asked for has no effect after so many seconds."""
 
     refuses: bool = True
     revokes: bool = False
     keeps: bool = False
+    validity_s: float = 30.0
 
 
 KINDS: dict[str, Kind] = {
     "array": Kind(refuses=True, keeps=True),  # Mooring's own disk array
+    "deferred": Kind(refuses=True, keeps=True, validity_s=7200.0),  # may do hours later what it was asked for
     "cloud": Kind(refuses=True, revokes=True),  # a cloud's disks
     "open": Kind(refuses=False, revokes=True),  # cuts the old node off, and attaches to as many as ask
     "network": Kind(refuses=False, revokes=False),  # NFS, iSCSI, FC: whoever has power can write
 }
+
+
+USUAL_S = 0.3
+"""What an attach, or a detach, takes in a simulated cluster."""
 
 
 class Unanswered(VolumeError):
@@ -80,6 +87,8 @@ class Array:
         self.attach_s = self.attach_reply_s = self.detach_s = 0.0
         self.validity_s = 0.0  # a request has no effect when it is older; 0: it is never too old
         self.unmount_s: dict[str, float] = {}  # node -> how long an unmount takes there
+        self.at_work = asyncio.Event()
+        self.at_work.set()  # or what it is asked for waits
         self.failure: Exception | None = None
         self.limit: int | None = None  # how many disks a node takes
         self.unanswered: Callable[[], bool] = lambda: False
@@ -91,6 +100,11 @@ class Array:
         self.journal: Callable[..., None] = nobody
         self.asked_by: Callable[[], str] = lambda: ""
         self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
+
+    def take_its_time(self) -> None:
+        """As long as it usually takes."""
+        self.attach_s = self.detach_s = USUAL_S
+        self.attach_reply_s = 0.0
 
     # --- attach and detach
 
@@ -113,7 +127,11 @@ class Array:
         """Its word for it, which need not be true."""
         if self.failure is not None:
             raise self.failure
-        return self.is_attached(disk, node) and node not in self.denies
+        if attached := self.is_attached(disk, node):
+            if node not in self.denies:
+                return attached
+            self.journal("array", "truth.denied", volume=disk, node=node)
+        return False
 
     async def _attach(self, disk: str, node: str, by: str) -> None:
         self.busy += 1
@@ -129,8 +147,12 @@ class Array:
 
     async def _work(self, seconds: float) -> None:
         """Takes its time; what would take longer than a request is valid is given up."""
-        await asyncio.sleep(min(seconds, self.validity_s) if self.validity_s else seconds)
-        if self.validity_s and seconds >= self.validity_s:
+        loop = asyncio.get_running_loop()
+        too_old = loop.time() + self.validity_s if self.validity_s else math.inf
+        await self.at_work.wait()
+        done = loop.time() + seconds
+        await asyncio.sleep(max(min(done, too_old) - loop.time(), 0))
+        if done >= too_old:
             raise Unanswered("the request has become too old")
 
     def _do_attach(self, disk: str, node: str) -> None:

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import (
     Deployment,
@@ -23,7 +25,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.times import format_time
 from mooring.simulation.plan import Step
-from mooring.simulation.workloads import NAMESPACE, bodies, static_disks, volume_body
+from mooring.simulation.workloads import DEPLOYMENTS, NAMESPACE, bodies, static_disks, volume_body
 from mooring.simulation.world import World
 from mooring.volumes.claims import claims_of
 from mooring.volumes.names import NODE_UID
@@ -32,6 +34,9 @@ from mooring.volumes.statements import Statement, annotation
 
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
+AS_LONG_AS_IT_TAKES = 1_000
+STOPPED_S = 8.0
+"""A user who stops a workload starts it again after one to three times so long."""
 
 
 class Users:
@@ -58,7 +63,8 @@ class Users:
         return self.world.scenario.workloads.get(name, "disk")
 
     def _owner(self, name: str) -> type[Object]:
-        return {"shared": Deployment, "once": Pod}.get(self._kind(name), StatefulSet)
+        kind = self._kind(name)
+        return Deployment if kind in DEPLOYMENTS else Pod if kind == "once" else StatefulSet
 
     async def _pod(self, step: Step) -> Pod | None:
         """One of a workload's pods."""
@@ -72,6 +78,13 @@ class Users:
         if self._kind(step.on) != "once":
             owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
             await self.world.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+
+    async def restart_set(self, step: Step) -> None:
+        """Scales it to nothing and back."""
+        replicas = float(self.world.scenario.sets[step.on])
+        for value in (0.0, replicas):
+            await self.scale(msgspec.structs.replace(step, value=value))
+            await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
 
     async def delete_pod(self, step: Step) -> None:
         async def delete() -> None:
@@ -103,19 +116,21 @@ class Users:
     # --- claims and volumes
 
     async def delete_claim(self, step: Step) -> None:
-        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made."""
+        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made, or
+        (how 2) the same again, for the same disk."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
             await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
             if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
-                await self._make_another(claim.spec.volume_name)
+                make = self._make_again if step.how == 2 else self._make_another
+                self.world.user.start(make(claim.spec.volume_name))
         if step.how % 2:
             return
         await self.delete_pod(step)
-        if self._kind(step.on) == "shared":
+        if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
-            wanted = bodies("shared", step.on, self.world.scenario.sets[step.on])
+            wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
             await self._create([each for each in wanted if each[0] is PersistentVolumeClaim])
 
     async def _make_another(self, volume: str) -> None:
@@ -125,6 +140,17 @@ class Users:
         another = f"{volume.partition('.')[0]}.{self._made}"
         self.world.array.create(another)
         await self.world.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+
+    async def _make_again(self, volume: str) -> None:
+        """A minute later, when the old one is gone: under its name, for its disk."""
+        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+        await asyncio.sleep(AGAIN_S)
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            try:
+                await self.api.create(PersistentVolume, volume_body(volume))
+                return
+            except KubeError:
+                await asyncio.sleep(2)
 
     async def delete_volume(self, step: Step) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
@@ -164,7 +190,7 @@ class Users:
     async def confirm_dead(self, node: str) -> None:
         """As a careful operator does it, while the machine is off: of a node that does not answer by the taint, of one
         that is gone by a statement on its VolumeAttachments."""
-        for _ in range(60):
+        for _ in range(AS_LONG_AS_IT_TAKES):
             if node in self.world.powered or await self._confirmed(node):
                 return
             await asyncio.sleep(10)

@@ -10,11 +10,15 @@ from typing import Any
 
 from mooring.kube.objects import Deployment, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.array import DISK
+from mooring.volumes.exclusivity import ONE_POD_MODE
 
 Body = dict[str, Any]
 NAMESPACE = "default"
 CLASS = "disk"
 STATIC_CLASS = "made-by-hand"
+ONE_NODE_MODE = "ReadWriteOnce"
+DEPLOYMENTS = frozenset({"shared", "rivals"})
+"""The kinds of workloads that are Deployments."""
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
@@ -39,7 +43,7 @@ def volume_body(name: str, claim: str | None = None) -> Body:
     """A PersistentVolume that somebody made by hand, for any claim or for that one."""
     spec: Body = {
         "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
+        "accessModes": [ONE_NODE_MODE],
         "storageClassName": STATIC_CLASS,
         "persistentVolumeReclaimPolicy": "Retain",
         "flexVolume": {"driver": DISK, "options": {"disk": name}},
@@ -56,6 +60,10 @@ def static_disks(name: str, replicas: int) -> list[str]:
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
+
+
+def _one_pod(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS}, ONE_POD_MODE), NAMESPACE)]
 
 
 def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -77,14 +85,19 @@ def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
 
 
-def _shared(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
     """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
     template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
     return [
-        (PersistentVolumeClaim, _claim(f"data-{name}", CLASS), NAMESPACE),
+        (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
         (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
     ]
+
+
+def _rivals(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Pods of a Deployment that all use one ReadWriteOncePod volume: only one of them can run."""
+    return _shared(name, replicas, ONE_POD_MODE)
 
 
 def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -100,18 +113,20 @@ def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
+    "one-pod": _one_pod,
     "plain": _plain,
     "two-disks": _two_disks,
     "scratch": _scratch,
     "static": _static,
     "shared": _shared,
+    "rivals": _rivals,
     "once": _once,
 }
 
 
-def _claim(name: str, storage_class: str) -> Body:
+def _claim(name: str, storage_class: str, mode: str = ONE_NODE_MODE) -> Body:
     spec = {
-        "accessModes": ["ReadWriteOnce"],
+        "accessModes": [mode],
         "storageClassName": storage_class,
         "resources": {"requests": {"storage": "1Gi"}},
     }
@@ -136,8 +151,8 @@ def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
     return body | ({"volumes": volumes} if volumes else {})
 
 
-def _set(name: str, replicas: int, templates: Mapping[str, str]) -> Body:
-    """A StatefulSet; `templates`: volume -> its claims' class."""
+def _set(name: str, replicas: int, templates: Mapping[str, str], mode: str = ONE_NODE_MODE) -> Body:
+    """A StatefulSet; `templates`: volume -> its claims' class; `mode`: their access mode."""
     labels = {"app": name}
     pod = _pod({})
     pod["containers"][0]["volumeMounts"] = [{"name": volume, "mountPath": f"/{volume}"} for volume in templates]
@@ -147,6 +162,6 @@ def _set(name: str, replicas: int, templates: Mapping[str, str]) -> Body:
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod},
-        "volumeClaimTemplates": [_claim(volume, storage_class) for volume, storage_class in templates.items()],
+        "volumeClaimTemplates": [_claim(volume, storage_class, mode) for volume, storage_class in templates.items()],
     }
     return {"metadata": {"name": name}, "spec": spec}

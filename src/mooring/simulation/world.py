@@ -40,8 +40,6 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
-VALIDITY_S = 30.0
-"""A request to the storage has no effect after this time."""
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
 
@@ -120,7 +118,8 @@ class World:
         self.network = Network()
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
-        self.array.short_paths, self.array.validity_s = True, VALIDITY_S
+        self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
+        self.array.take_its_time()
         self.array.asked_by = self.asker
         self.array.journal = self.trace
         self._backend = self.actor("array")
@@ -157,7 +156,7 @@ class World:
         async def run(part: Part) -> None:
             assert part.actor is not None
             controllers = make_controllers(
-                [each for each in names if ONLY_FOR.get(each) in (None, *self.scenario.workloads.values())],
+                [each for each in names if self._of_use(each)],
                 Client(part.link, watch_s=WATCH_S),
                 make_plugins=array_plugins(self.array),
                 now=part.actor.now,
@@ -171,6 +170,10 @@ class World:
                     group.create_task(each.run(), context=context)
 
         return Part(self, name, self.tokens.admin(), run)
+
+    def _of_use(self, controller: str) -> bool:
+        kinds = ONLY_FOR.get(controller)
+        return kinds is None or not kinds.isdisjoint(self.scenario.workloads.values())
 
     def _machine(self, name: str, root: Path) -> Machine:
         machine = Machine(

@@ -20,6 +20,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     storage.NoDetachUnderUse,
     storage.OneOperation,
     storage.NoLostRecord,
+    storage.DetachedFirst,
     storage.DeletedWhenFree,
     claims.BoundToEachOther,
     claims.KeptWhileClaimed,

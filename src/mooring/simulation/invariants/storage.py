@@ -123,7 +123,7 @@ class Releases:
         node, annotations = obj.spec.node_name, obj.metadata.annotations
         timed_out = FORCE_DETACH_SINCE in annotations and node in self._unknown
         if going and name not in self._forced and (node in self._dead or timed_out):
-            self._forced[name] = (annotations.get("mooring.dev/volume-name", ""), node)
+            self._forced[name] = (obj.volume_name, node)
 
 
 class NoDetachUnderUse(Checker):
@@ -183,37 +183,75 @@ class OneOperation(Checker):
 
 
 class NoLostRecord(Checker):
-    """S13: what is attached has a VolumeAttachment that says where."""
+    """S13: what is attached has a VolumeAttachment that says where, and that does not take back that it is attached
+    unless the storage has said so; and what a VolumeAttachment offers as attached, is."""
 
     name = "S13"
 
     def listen(self, trace: Trace) -> None:
         self._attached: set[Place] = set()
-        self._records: dict[str, Place] = {}  # VolumeAttachment -> place
+        self._denied: set[Place] = set()  # of which the storage has said that it is not attached there
+        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it says "attached"
         trace.listen("truth.attached", self._attach)
-        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("truth.detached", self._detach)
+        trace.listen("truth.denied", lambda event: self._denied.add(place(event)))
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def _attach(self, event: Event) -> None:
         self.guarded += 1
         self._attached.add(place(event))
-        if place(event) not in self._records.values():
+        self._denied.discard(place(event))
+        if not any(where == place(event) for where, _ in self._records.values()):
             volume, node = place(event)
             self.wrong(f"{volume} is attached to {node}, and no VolumeAttachment says so", event)
 
+    def _detach(self, event: Event) -> None:
+        self._attached.discard(place(event))
+        self._denied.discard(place(event))
+
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == ATTACHMENTS and event.fields["name"] not in self._records:
-            obj = stored(event)
-            volume = obj.metadata.annotations.get("mooring.dev/volume-name", "")
-            self._records[event.fields["name"]] = (volume, obj.spec.node_name)
+        if event.fields["resource"] != ATTACHMENTS:
+            return
+        obj, name = stored(event), event.fields["name"]
+        where = obj.volume_name, obj.spec.node_name
+        _, before = self._records.get(name, (where, False))
+        says = self._records[name] = where, obj.status.attached
+        if obj.metadata.deletion_timestamp is not None or before == says[1]:
+            return
+        if before and where in self._attached and where not in self._denied:
+            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} takes back that it is attached", event)
+        if says[1] and where not in self._attached:
+            self.wrong(f"a VolumeAttachment says that {where[0]} is attached to {where[1]}, and it is not", event)
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] != ATTACHMENTS:
             return
-        where = self._records.pop(event.fields["name"], ("", ""))
+        where, _ = self._records.pop(event.fields["name"], (("", ""), False))
         if where in self._attached:
             self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event)
+
+
+class DetachedFirst(Checker):
+    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before."""
+
+    name = "S20'"
+
+    def listen(self, trace: Trace) -> None:
+        self._attached: defaultdict[str, set[str]] = defaultdict(set)
+        trace.listen("truth.attached", lambda event: self._attached[event.fields["volume"]].add(event.fields["node"]))
+        trace.listen(
+            "truth.detached", lambda event: self._attached[event.fields["volume"]].discard(event.fields["node"])
+        )
+        trace.listen("truth.begin", self._begin)
+
+    def _begin(self, event: Event) -> None:
+        volume, node = place(event)
+        if event.fields["act"] != "attach":
+            return
+        self.guarded += 1
+        for other in sorted(self._attached[volume] - {node}):
+            self.wrong(f"{volume} is to be attached to {node}, and is attached to {other}", event)
 
 
 class DeletedWhenFree(Checker):
@@ -232,8 +270,7 @@ class DeletedWhenFree(Checker):
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:
-            volume = stored(event).metadata.annotations.get("mooring.dev/volume-name", "")
-            self._records[event.fields["name"]] = volume
+            self._records[event.fields["name"]] = stored(event).volume_name
 
     def _gone(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:

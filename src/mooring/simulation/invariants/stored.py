@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.simulation.trace import Event
+from mooring.volumes.names import VOLUME_NAME
 
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
 CLAIMS = "persistentvolumeclaims"
@@ -42,6 +43,7 @@ class Condition(msgspec.Struct):
 
 class Status(msgspec.Struct):
     phase: str = ""
+    attached: bool = False
     conditions: tuple[Condition, ...] = ()
 
 
@@ -49,6 +51,11 @@ class Stored(msgspec.Struct):
     metadata: Metadata
     spec: Spec = msgspec.field(default_factory=Spec)
     status: Status = msgspec.field(default_factory=Status)
+
+    @property
+    def volume_name(self) -> str:
+        """Of a VolumeAttachment: the volume that it is about."""
+        return self.metadata.annotations.get(VOLUME_NAME, "")
 
     @property
     def ready(self) -> str:

@@ -4,13 +4,16 @@
 # What is replaced is private to its owner and taken by name, whatever its type.
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from mooring.controllers.attachdetach import decide
 from mooring.controllers.attacher import controller
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.decide import Step
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.reason import Reason
+from mooring.node.volumes import handshake
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch
 from mooring.volumes.names import ATTACHER, ATTACHER_FINALIZER
@@ -23,6 +26,30 @@ def _give_up(original: Any) -> Any:
         return original(record, **given)
 
     return decide
+
+
+def _attached_again(original: Any) -> Any:
+    def about(found: Any, attachment: Any, demand: Any, *more: Any) -> Any:
+        failed = attachment.detach_error and demand is not None
+        again = replace(attachment, deleting=False, marked=False) if failed else attachment
+        return original(found, again, demand, *more)
+
+    return about
+
+
+def _usable_again(original: Any) -> Any:
+    def usable(self: Any) -> bool:
+        return (self.attached and bool(self.detach_error)) or original.fget(self)
+
+    return property(usable)
+
+
+def _no_problem_again(original: Any) -> Any:
+    def problem(record: VolumeAttachment, node_name: str) -> str:
+        failed = record.status.attached and record.status.detach_error is not None
+        return "" if failed else original(record, node_name)
+
+    return problem
 
 
 def _ask_first(original: Any) -> Any:
@@ -89,11 +116,16 @@ def _all_denied(original: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "B05": Mutant(
-        "a detach that was not answered is not asked for again",
+        "an attachment whose detach was not answered counts as attached again",
         "kubernetes/kubernetes#120571",
-        ("L3",),
+        ("S6", "S7"),
         grounds.STORAGE,
-        (Patch(controller, "decide", _give_up),),
+        (
+            Patch(controller, "decide", _give_up),
+            Patch(decide, "_about_attachment", _attached_again),
+            Patch(decide.Attachment, "usable", _usable_again),
+            Patch(handshake, "_problem", _no_problem_again),
+        ),
     ),
     "B07": Mutant(
         "the storage is asked to attach before the record says so",
@@ -108,6 +140,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3",),
         grounds.BY_HAND,
         (Patch(AttacherController, "_detach", _needs_its_volume),),
+        omits="the disk stays attached where its record says: the detach is never asked for",
     ),
     "B19": Mutant(
         "storage that gives no answer has nothing attached, and the record is dropped",
@@ -126,7 +159,7 @@ MUTANTS: dict[str, Mutant] = {
     "B58": Mutant(
         "a list of the storage that is behind makes everything be attached again and again",
         "kubernetes-csi/external-attacher#215, #697",
-        ("L7",),
+        ("S13",),
         grounds.VERIFIED,
         (Patch(controller, "denied", _all_denied),),
     ),

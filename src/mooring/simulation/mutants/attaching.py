@@ -19,6 +19,7 @@ from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes import out_of_service
 from mooring.volumes.attachability import Attachability
+from mooring.volumes.names import volume_of
 
 
 def _report_once(original: Any) -> Any:
@@ -110,12 +111,22 @@ def _listed(found: Any, attachment: Any) -> bool:
     return found.nodes[attachment.node].reported
 
 
-def _skip_without_volume(original: Any) -> Any:
-    async def reconcile(self: Any, key: str) -> None:
-        if self._index.persistent_volume_of(key) is not None:
-            await original(self, key)
+def _skip_at_start(original: Any) -> Any:
+    async def started(self: Any) -> None:
+        await original(self)
+        records = self._index.records.items()
+        vars(self)["_skipped"] = {r.uid for r in records if self._index.persistent_volume_of(volume_of(r)) is None}
 
-    return reconcile
+    return started
+
+
+def _without_skipped(original: Any) -> Any:
+    def seen_state(self: Any, volume: str) -> Any:
+        found, skipped = original(self, volume), vars(self).get("_skipped", ())
+        names = {record.name for record in self._index.records_of(volume) if record.uid not in skipped}
+        return replace(found, attachments=tuple(each for each in found.attachments if each.name in names))
+
+    return seen_state
 
 
 def _known_at_start(original: Any) -> Any:
@@ -174,6 +185,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L1", "L3"),
         grounds.SAME,
         (Patch(Handshake, "report", _report_once),),
+        omits="nothing is mounted or detached that should not be: a pod waits for ever",
     ),
     "B02b": Mutant(
         "whether a node uses the volume is read from a cache, not from the un-report's answer",
@@ -199,6 +211,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3",),
         grounds.AWAY,
         (Patch(AttachDetachController, "started", _start_from_pods), NO_SWEEP),
+        omits="the disk stays attached where its record says: nobody comes and takes it off",
     ),
     "B12": Mutant(
         "a detach that is still under way does not keep the volume from the next node",
@@ -220,6 +233,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L1", "L3"),
         grounds.LOST,
         (Patch(release, "_word", always(None)),),
+        omits="what is never released is never had twice: its pods wait for ever",
     ),
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",
@@ -227,6 +241,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3", "L1"),
         grounds.ENDING,
         (Patch(controller, "demands_of", _ended_pods_too),),
+        omits="the disk stays attached where its record says, for a pod that does not run any more",
     ),
     "B20": Mutant(
         "nobody keeps a volume of one node from being attached to a second one by storage that refuses nothing",
@@ -242,13 +257,13 @@ MUTANTS: dict[str, Mutant] = {
         "a VolumeAttachment is deleted whatever was written to it since it was judged",
         "kubernetes/kubernetes#124749; protocol rule R2",
         ("S7", "S6"),
-        grounds.GONE_AND_BACK,
+        grounds.STOP_AND_START,
         (Patch(Client, "delete", _unconditional),),
     ),
     "B65": Mutant(
         "after the un-report nothing is left that says where the volume is attached",
         "kubernetes/kubernetes#92145, #81097",
-        ("L3", "L1", "S8"),
+        ("S20'",),
         grounds.CRASHING,
         (Patch(AttachDetachController, "_state", _only_what_is_listed),),
     ),
@@ -267,17 +282,20 @@ MUTANTS: dict[str, Mutant] = {
         _judges(lambda node: node is None),
     ),
     "H4a": Mutant(
-        "a VolumeAttachment whose PersistentVolume is gone is skipped",
+        "a VolumeAttachment whose PersistentVolume is gone is skipped when the controller starts",
         "kube-controller-manager 1.36 (hazard); kubernetes/kubernetes#29051",
-        ("L3",),
-        grounds.BY_HAND,
-        (Patch(AttachDetachController, "reconcile", _skip_without_volume),),
+        ("S20'",),
+        grounds.REMADE,
+        (
+            Patch(AttachDetachController, "started", _skip_at_start),
+            Patch(AttachDetachController, "_state", _without_skipped),
+        ),
     ),
     "H4b": Mutant(
         "a VolumeAttachment that a dead predecessor's late request created is not looked at",
         "kube-controller-manager 1.36 (hazard)",
-        ("L3", "L1", "S8", "S13"),
-        grounds.REQUESTS,
+        ("S20'",),
+        grounds.UNHEARD,
         (
             Patch(AttachDetachController, "started", _known_at_start),
             Patch(Handshake, "attach", _note_mine),

@@ -94,7 +94,7 @@ MUTANTS: dict[str, Mutant] = {
     "B45": Mutant(
         "a volume is bound whatever was written to it since it was chosen",
         "kubernetes/kubernetes#16432, #24331",
-        ("S12", "L1", "L5"),
+        ("S12", "S15"),
         grounds.BY_HAND,
         (Patch(BindingController, "_patch_volume", _any_version),),
     ),

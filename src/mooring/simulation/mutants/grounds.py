@@ -21,6 +21,7 @@ def ground(
     workloads: dict[str, str] | None = None,
     storage: str = "array",
     minutes: float = BASE.minutes,
+    actions: int = BASE.actions,
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
     **weights: float,
@@ -38,7 +39,7 @@ def ground(
         minutes=minutes,
         on=on,
         faults=BASE.faults,
-        actions=BASE.actions,
+        actions=actions,
         weights=others | named,
     )
 
@@ -90,8 +91,33 @@ SHARED = ground(sets={"web": 3}, workloads={"web": "shared"}, delete_pod=5, drai
 """Pods of a Deployment that share an exclusive volume."""
 AWAY = ground(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
 """Controllers are away while pods go."""
-GONE_AND_BACK = ground(nodes=1, storm=14, scale=14, delete_set=4, others_weigh=0.03)
-"""Volumes go and come back to the same node, and requests are late."""
+STOP_AND_START = ground(
+    nodes=1, on=("attaching",), sets={"db": 2, "web": 1}, storm=16, restart_set=16, others_weigh=0.03
+)
+"""Volumes go and come back to the same node, and what is asked about them is late."""
+UNHEARD = ground(
+    on=("attaching",),
+    sets={"db": 2, "web": 1},
+    storm=14,
+    two_leaders=3,
+    drain=5,
+    uncordon=10,
+    restart_set=8,
+    others_weigh=0.03,
+)
+"""Volumes go to other nodes, and what is asked about them takes effect and is not answered."""
+REMADE = ground(
+    on=("attaching",),
+    sets={"db": 3},
+    workloads={"db": "static"},
+    delete_claim=14,
+    kill=12,
+    crash=12,
+    drain=6,
+    uncordon=8,
+    others_weigh=0.02,
+)
+"""Volumes that somebody made by hand are made once more while controllers restart."""
 LATE_WRITES = ground(nodes=1, sets={"db": 1}, storm=12, slow_unmount=8, delete_pod=12, others_weigh=0.05)
 """Writes arrive late, and unmounts take long."""
 UNANSWERED = ground(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
@@ -104,7 +130,16 @@ REVOKING = ground(storage="cloud", wrong_taint=10, cut=10, delete_pod=4, drain=2
 """Storage that takes a disk from a node that does not let go."""
 LEADERS = ground(two_leaders=10, watch_lag=6, storm=4, delete_claim=10, delete_pod=3, crash=3, others_weigh=0.1)
 """Two controllers are at work on claims that come and go."""
-LATE_PODS = ground(watch_lag=12, slow_stop=6, delete_claim=12, delete_pod=8, others_weigh=0.1)
+LATE_PODS = ground(
+    nodes=1,
+    sets={"db": 3},
+    actions=40,
+    on=("placing",),
+    watch_lag=14,
+    delete_claim=12,
+    force_delete_pod=8,
+    others_weigh=0.03,
+)
 """Pods that use a claim are not in a cache yet when it is deleted."""
 LATE_STATUSES = ground(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
 """What is told of pods arrives late."""
@@ -114,6 +149,8 @@ UNLOCKED = ground(
     sets={"web": 3}, workloads={"web": "shared"}, storage="network", drain=6, uncordon=4, delete_pod=6, others_weigh=0.1
 )
 """Storage that neither refuses nor revokes (whoever has power can write), and pods that share a volume."""
+RIVALS = ground(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1)
+"""Pods of a Deployment that share a ReadWriteOncePod volume."""
 YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
 SILENT = ground(nodes=3, on=("watching",), lose_machine=5, storm=3, cut_replies=10, others_weigh=0.05)

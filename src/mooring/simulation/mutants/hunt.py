@@ -1,4 +1,8 @@
-"""Hunts mutants: plays seeds with the bug in until an invariant is violated, several times over."""
+"""Hunts mutants: plays seeds with the bug in until one of its killers is violated, several times over.
+
+Of a mutant that only omits something, what was complained about at the end must be so for good: in a run that is three
+times as long it is, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import msgspec
 
 from mooring.simulation.mutants import MUTANTS
 from mooring.simulation.mutants.mutant import Mutant
-from mooring.simulation.run import play
+from mooring.simulation.run import Outcome, play
 
 ROUNDS_APART = 1_000
 """Each round begins at another thousand of seeds."""
@@ -17,8 +21,8 @@ ROUNDS_APART = 1_000
 
 class Verdict(msgspec.Struct):
     """How a mutant fared. `seeds`: how many each round needed, 0 for a round that did not find it. `invariants`: what
-    was violated in the seeds that found it. `as_foretold`: one of its killers was among them in every round.
-    `guarded`: how often what each checker looks at came to pass in all seeds played."""
+    was violated in the seeds that found it. `for_good`: what it omits was not merely late. `guarded`: how often what
+    each checker looks at came to pass in all seeds played."""
 
     name: str
     fault: str
@@ -26,7 +30,8 @@ class Verdict(msgspec.Struct):
     invariants: list[str]
     seeds: list[int]
     most: int
-    as_foretold: bool
+    omits: str
+    for_good: bool
     guarded: dict[str, int]
 
     @property
@@ -49,23 +54,36 @@ def hunt(name: str, *, first: int = 0, most: int = 20, rounds: int = 1) -> Verdi
     """Plays up to `most` seeds in each round."""
     mutant, guarded = MUTANTS[name], Counter[str]()
     found = [_round(mutant, first + number * ROUNDS_APART, most, guarded) for number in range(rounds)]
+    killed = [outcome for outcome in found if outcome is not None]
     return Verdict(
         name=name,
         fault=mutant.fault,
         killers=list(mutant.killers),
-        invariants=sorted({each for _, invariants in found for each in invariants}),
-        seeds=[seeds for seeds, _ in found],
+        invariants=sorted({each for outcome in killed for each in outcome.invariants}),
+        seeds=[
+            outcome.seed - first - number * ROUNDS_APART + 1 if outcome else 0 for number, outcome in enumerate(found)
+        ],
         most=most,
-        as_foretold=all(set(mutant.killers) & set(invariants) for seeds, invariants in found if seeds),
+        omits=mutant.omits,
+        for_good=bool(mutant.omits) and all(_for_good(mutant, outcome) for outcome in killed),
         guarded=dict(guarded),
     )
 
 
-def _round(mutant: Mutant, first: int, most: int, guarded: Counter[str]) -> tuple[int, list[str]]:
-    for number, seed in enumerate(range(first, first + most), 1):
+def _round(mutant: Mutant, first: int, most: int, guarded: Counter[str]) -> Outcome | None:
+    """The first run in which one of the mutant's killers is violated."""
+    for seed in range(first, first + most):
         with mutant.applied():
             outcome = play(seed, mutant.ground)
         guarded.update(outcome.guarded)
-        if not outcome.ok:
-            return number, outcome.invariants
-    return 0, []
+        if not set(mutant.killers).isdisjoint(outcome.invariants):
+            return outcome
+    return None
+
+
+def _for_good(mutant: Mutant, outcome: Outcome) -> bool:
+    """Whether it is still so when the world has had three times as long."""
+    longer = msgspec.structs.replace(mutant.ground, minutes=3 * mutant.ground.minutes)
+    with mutant.applied():
+        later = play(outcome.seed, longer, plan=outcome.plan)
+    return not set(mutant.killers).isdisjoint(later.invariants)

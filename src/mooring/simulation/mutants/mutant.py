@@ -31,13 +31,15 @@ class Patch:
 @dataclass(frozen=True)
 class Mutant:
     """`fault`: what is wrong. `origin`: where it was seen. `killers`: the invariants that are to find it, one at least.
-    `ground`: the scenario in which it is hunted."""
+    `ground`: the scenario in which it is hunted. `omits`: why no invariant that holds at each step can see it: what is
+    wrong is what never happens."""
 
     fault: str
     origin: str
     killers: tuple[str, ...]
     ground: Scenario
     patches: tuple[Patch, ...]
+    omits: str = ""
 
     @contextmanager
     def applied(self) -> Generator[None, None, None]:

@@ -9,19 +9,20 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.scheduling import decide as scheduling
 from mooring.kube.objects import Node, Pod, VolumeAttachment
 from mooring.node.pods import worker
 from mooring.node.pods.facts import Decision, Do
 from mooring.node.pods.worker import PodWorker
 from mooring.node.registration import Registration
-from mooring.node.volumes import handshake, manager
+from mooring.node.volumes import handshake, manager, operations
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.mutants import grounds
-from mooring.simulation.mutants.mutant import Mutant, Patch
+from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.interfaces import DEVICE_PATH
 
 
@@ -256,11 +257,12 @@ MUTANTS: dict[str, Mutant] = {
         ("L3", "L4"),
         grounds.RESTARTS,
         (Patch(WantedVolume, "drop", _not_of_the_adopted),),
+        omits="the disk stays mounted where it is attached: nobody unmounts it",
     ),
     "B31": Mutant(
         "a mount that failed is taken for none",
         "kubernetes/kubernetes#82492, #113563",
-        ("S7", "L3"),
+        ("S7",),
         grounds.MOUNTS,
         (Patch(Operations, "mount_device", _failed_means_absent),),
     ),
@@ -277,6 +279,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L1",),
         grounds.DEVICES,
         (Patch(handshake, "look", _old_path),),
+        omits="the device's identity is looked at, so the wrong one is refused again and again (B03: not even that)",
     ),
     "H3b": Mutant(
         "a Node that is registered anew says that nothing is in use",
@@ -291,6 +294,16 @@ MUTANTS: dict[str, Mutant] = {
         ("S7", "S6"),
         grounds.LATE_WRITES,
         (Patch(Registration, "_send", _any_version),),
+    ),
+    "P4": Mutant(
+        "a ReadWriteOncePod volume is for all pods of a node",
+        "KEP-2485: ReadWriteOncePod; scheduler and agent each look",
+        ("S5",),
+        grounds.RIVALS,
+        (
+            Patch(operations, "is_one_pod_only", always(False)),
+            Patch(scheduling, "_obstacle", always(None)),
+        ),
     ),
     "P2": Mutant(
         "a pod's status is written whatever was written to it meanwhile",
