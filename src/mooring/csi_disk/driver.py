@@ -11,7 +11,7 @@ from mooring.csi.errors import Code
 from mooring.csi_disk.controller import DiskController
 from mooring.csi_disk.node import DiskNode
 from mooring.csi_disk.values import DRIVER_NAME
-from mooring.mounts.errors import DeviceBusy, FilesystemCheckFailed, FilesystemMismatch, ToolMissing
+from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed
 from mooring.mounts.interface import Mounts
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
@@ -32,13 +32,12 @@ CODES: dict[type[Exception], Code] = {
     VolumeInUse: Code.FAILED_PRECONDITION,
     DeletedVolumeInUse: Code.FAILED_PRECONDITION,
     DeviceStillInUse: Code.FAILED_PRECONDITION,
-    DeviceBusy: Code.FAILED_PRECONDITION,
-    FilesystemMismatch: Code.FAILED_PRECONDITION,
-    FilesystemCheckFailed: Code.FAILED_PRECONDITION,
-    ToolMissing: Code.FAILED_PRECONDITION,
+    MountsError: Code.FAILED_PRECONDITION,
     DiskTrouble: Code.UNAVAILABLE,
+    CommandFailed: Code.INTERNAL,
+    ProbeFailed: Code.INTERNAL,
 }
-"""How what the array and the mounts raise is answered. All but DiskTrouble mean: nothing has happened."""
+"""How what the array and the mounts raise is answered. Except for the last ones, nothing has happened then."""
 
 
 def disk_driver(

@@ -15,7 +15,7 @@ from mooring.csi.driver.services import AccessMode, NodeCapability, NodeService
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi_disk.nodes import Nodes
-from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_use
+from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_use, mounting
 from mooring.mounts.blocking import blocking
 from mooring.mounts.holders import device_number
 from mooring.mounts.interface import Mount, Mounts
@@ -64,7 +64,7 @@ class DiskNode(NodeService):
             options = list(capability.mount.mount_flags)
             if capability.access_mode.mode in _READING:
                 options.append("ro")
-            check_use([_mounting(fs_type, options)], exclusive=False)
+            check_use([mounting(fs_type, options)], exclusive=False)
             await self._mounts.format_and_mount(device, request.staging_target_path, fs_type, options)
         return csi.NodeStageVolumeResponse()
 
@@ -169,10 +169,6 @@ class DiskNode(NodeService):
 
 _READING = (AccessMode.SINGLE_NODE_READER_ONLY, AccessMode.MULTI_NODE_READER_ONLY)
 _ALONE = (AccessMode.SINGLE_NODE_WRITER, AccessMode.SINGLE_NODE_SINGLE_WRITER, AccessMode.SINGLE_NODE_READER_ONLY)
-
-
-def _mounting(fs_type: str, options: Sequence[str]) -> csi.VolumeCapability:
-    return csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=options))
 
 
 def _make_file(path: str) -> None:

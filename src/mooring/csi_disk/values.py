@@ -49,8 +49,18 @@ def volume_id(name: str) -> str:
 
 
 def parameters_of(given: Mapping[str, str]) -> Parameters:
-    """The parameters of a class, without what Kubernetes' provisioners add. Raises InvalidSpec."""
-    return parameters({key: value for key, value in given.items() if not key.startswith("csi.storage.k8s.io/")})
+    """The parameters of a class, without what Kubernetes' provisioners add. Raises InvalidSpec, CsiError."""
+    found = parameters({key: value for key, value in given.items() if not key.startswith("csi.storage.k8s.io/")})
+    check_use([mounting(found.fs_type)], exclusive=False)
+    return found
+
+
+def mounting(fs_type: str, options: Sequence[str] = ()) -> csi.VolumeCapability:
+    """A use by one node, as a file system of that type."""
+    mount = csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=options)
+    return csi.VolumeCapability(
+        mount=mount, access_mode=csi.VolumeCapability.AccessMode(mode=AccessMode.SINGLE_NODE_WRITER)
+    )
 
 
 def size_of(wanted: csi.CapacityRange, least: int = 0) -> int:

@@ -9,6 +9,7 @@ with a code: a CsiError's own, or what `Driver.codes` says. Observers see every 
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,8 @@ async def _run(
     except Exception as error:
         code = driver.code_of(error)
         if code is Code.INTERNAL:
-            _log.exception("a method of the driver failed", driver=driver.name, method=rpc.name)
+            # As text: some renderers show the frames' variables, and a request has secrets.
+            _log.error("a method of the driver failed", method=rpc.name, traceback=traceback.format_exc())
         raise CsiError(code, str(error) or type(error).__name__) from error
 
 
