@@ -54,6 +54,7 @@ class PlayedCluster:
         """When the VolumeAttachment went."""
         self.node_writes = 0
         self._in_use: dict[str, set[str]] = defaultdict(set)
+        self._said: dict[str, set[str]] = {}
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._busy = asyncio.Semaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
@@ -94,13 +95,16 @@ class PlayedCluster:
     # --- what users do
 
     async def create_pod(self, number: int) -> float:
-        """A pod that is bound to its node at once. When the API server had it."""
+        """A pod that is bound to its node at once, whose kubelet wants its volume from then on, and says so. When the
+        API server had it."""
         name = _volume(number)
         container = {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         spec = {"nodeName": _node(number % self._nodes), "containers": [container], "volumes": [volume]}
         await self._client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
-        return time.perf_counter()
+        created = time.perf_counter()
+        self._do(self._use(_node(number % self._nodes), number, in_use=True))
+        return created
 
     async def delete_pod(self, number: int) -> float:
         """Its kubelet has unmounted by then. When the API server had let it go."""
@@ -153,7 +157,6 @@ class PlayedCluster:
         listed = {_number(entry.name) for entry in node.status.volumes_attached}
         for number in listed - self.reported.keys():
             self.reported[number] = now
-            self._do(self._use(node.name, number, in_use=True))
         mine = [number for number in self.reported if number % self._nodes == _node_number(node.name)]
         for number in set(mine) - listed:
             del self.reported[number]
@@ -172,8 +175,10 @@ class PlayedCluster:
         held = self._in_use[node]
         (held.add if in_use else held.discard)(name)
         async with self._locks[node]:
-            body = {"status": {"volumesInUse": sorted(held)}}
-            await self._client.patch(Node, node, body, subresource="status")
+            if self._said.get(node) != held:  # else what came meanwhile has been said together
+                self._said[node] = set(held)
+                body = {"status": {"volumesInUse": sorted(held)}}
+                await self._client.patch(Node, node, body, subresource="status")
 
     def _do(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -163,6 +163,11 @@ class Client:
             if not token:
                 return Listing(items, page.metadata.resource_version)
 
+    async def version(self, kind: type[T]) -> int:
+        """The resourceVersion at which a list of the kind is true now."""
+        answer = await self.request("GET", kind.RESOURCE.path(), query=[("limit", "1")])
+        return int(decoder(_List[kind]).decode(answer).metadata.resource_version)
+
     async def create(self, kind: type[T], body: Mapping[str, Any], namespace: str = "") -> T:
         """Creates what `body` describes (apiVersion and kind are filled in). AlreadyExists if it is there."""
         resource = kind.RESOURCE

@@ -62,7 +62,7 @@ class Informer(Generic[T]):
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
         self._handlers: list[Handler[T]] = []
         self._retry = FIRST_RETRY_S  # until the next event of a watch
-        self._version = 0  # everything up to this resourceVersion has been applied from list or watch
+        self._version = 0
         self._synced = asyncio.Event()
         self._listed = False  # the cache is what was there at _version
         self._streams = True  # until the server says otherwise
@@ -84,6 +84,11 @@ class Informer(Generic[T]):
     def by_index(self, index: str, value: str) -> list[T]:
         """The objects for which the named indexer gave `value`."""
         return [self._objects[key] for key in self._indices[index].get(value, ())]
+
+    @property
+    def version(self) -> int:
+        """Everything up to this resourceVersion has been applied from list or watch."""
+        return self._version
 
     async def synced(self) -> None:
         """Returns when the first list has arrived."""

@@ -222,11 +222,11 @@ async def c7_the_node_comes_back(stage: Any, a: Any, b: Any) -> tuple[bool, bool
     assert await stage.n0.mount()
     await stage.n0.falls_silent()
     await stage.n0.taint("2030-01-01T00:00:05Z")  # ... upon which a detach was decided
-    look = a.wire.hold(request("GET", "/nodes/n0"))
+    write = a.wire.hold(STATUS)
     detaching = asyncio.create_task(a.handshake.detach(a.record()))
-    await look.arrived.wait()
+    await write.arrived.wait()
     await stage.n0.report()  # it was not dead: the agent speaks, under the taint
-    look.release()
+    write.release()
     return (await detaching).verdict.allowed, await stage.harm()
 
 
@@ -239,7 +239,7 @@ def test_c7_does_harm_if_an_earlier_read_is_judged(play: Play, monkeypatch: Patc
     assert play(c7_the_node_comes_back) == (True, True)
 
 
-def test_c7_a_node_that_speaks_between_look_and_unreport_makes_the_unreport_fail(play: Play):
+def test_c7_a_node_that_speaks_between_look_and_unreport_is_heard(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         await stage.n0.falls_silent()
@@ -249,8 +249,7 @@ def test_c7_a_node_that_speaks_between_look_and_unreport_makes_the_unreport_fail
         await write.arrived.wait()
         await stage.n0.report(in_use=(VOLUME,))
         write.release()
-        with pytest.raises(Conflict):
-            await detaching
+        assert not (await detaching).verdict.allowed
         assert await stage.find() is not None
 
     play(schedule)

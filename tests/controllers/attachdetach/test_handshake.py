@@ -45,10 +45,66 @@ def test_report_lists_the_volume_with_its_device_path(play: Play):
     play(schedule)
 
 
+LOOK = "GET /apis/storage.k8s.io/v1/volumeattachments/"
+
+
 def test_report_of_what_is_not_usable_any_more_writes_nothing(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         record = await stage.attached(a)
         a.freeze()
+        await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
+        await stage.n0.report(in_use=("example.com/disk/other",))  # now the cache is older than the Node
+        assert not await a.handshake.report(a.record())
+        assert await stage.n0.listed() == set()
+
+    play(schedule)
+
+
+def test_a_report_reads_nothing_if_the_cache_is_as_new_as_the_node(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        before = len(a.wire.sent)
+        assert await a.handshake.report(a.record())
+        assert [each.split()[0] for each in a.wire.sent[before:]] == ["PATCH"]
+
+    play(schedule)
+
+
+def test_a_report_looks_at_the_attachment_live_if_the_cache_is_older_than_the_node(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        await stage.n0.report(in_use=("example.com/disk/other",))
+        await asyncio.sleep(0.1)
+        before = len(a.wire.sent)
+        assert await a.handshake.report(a.record())
+        assert any(each.startswith(LOOK) for each in a.wire.sent[before:])
+
+    play(schedule)
+
+
+def test_a_write_that_conflicts_waits_for_the_newer_node_to_come_by_the_watch(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a, "d1")
+        await stage.attached(a, "d2")
+        write, before = a.wire.hold(STATUS), len(a.wire.sent)
+        reporting = asyncio.create_task(a.handshake.report(a.record("d1")))
+        await write.arrived.wait()
+        await stage.n0.report(in_use=("example.com/disk/other",))
+        await stage.attached(b, "d3")  # the cache of VolumeAttachments is newer again
+        write.release()
+        assert await reporting
+        assert {each.split()[0] for each in a.wire.sent[before:]} == {"PATCH"}
+
+    play(schedule)
+
+
+def test_a_report_looks_at_the_attachment_live_where_kinds_have_clocks_of_their_own(play: Play):
+    """The cache of VolumeAttachments has the greater number, and has not seen the mark that was there before."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        record = await stage.attached(a)
+        a.freeze()
+        a.handshake.one_clock = False
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         assert not await a.handshake.report(a.record())
         assert await stage.n0.listed() == set()
@@ -123,6 +179,9 @@ def test_a_detach_that_loses_any_of_its_requests_is_finished_by_another_leader(p
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         await a.handshake.report(a.record())
+        if at == 1:  # the Node is read only where the cache is late
+            a.freeze()
+            await stage.n0.report(in_use=("example.com/disk/other",))
         steps = [request("PATCH", "/volumeattachments/"), request("GET", "/nodes/n0"), STATUS, DELETE]
         fault = getattr(a.wire, kind)(steps[at])
         with pytest.raises(Unreachable):

@@ -16,6 +16,7 @@ R = TypeVar("R")
 
 FIRST_GAP_S = 0.02
 LAST_GAP_S = 0.25
+GROWTH = 4
 
 
 @dataclass
@@ -33,7 +34,7 @@ class _Waiting(Generic[E, R]):
 
     def wrote(self, changes: int, now: float) -> None:
         """A burst goes on for as long as more than one change has gathered meanwhile."""
-        self.gap = min(max(self.gap * 2, FIRST_GAP_S), LAST_GAP_S) if changes > 1 else 0.0
+        self.gap = min(max(self.gap * GROWTH, FIRST_GAP_S), LAST_GAP_S) if changes > 1 else 0.0
         self.written = now
 
 

@@ -16,6 +16,7 @@ from random import Random
 
 from mooring.controllers.attachdetach import events, metrics
 from mooring.controllers.attachdetach.adoption import is_unknown
+from mooring.controllers.attachdetach.clock import one_clock
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.handshake import Handshake, Released
 from mooring.controllers.attachdetach.index import VolumeIndex
@@ -100,6 +101,7 @@ class AttachDetachController(Controller):
 
     async def started(self) -> None:
         self._rivals.active = not self._options.observe
+        self._handshake.one_clock = await one_clock(self.client)
         self.queue.add_after(SWEEP, SWEEP_S)
 
     async def run(self) -> None:

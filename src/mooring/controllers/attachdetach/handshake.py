@@ -4,7 +4,7 @@ Both sides publish before they look, and every write carries what it was compute
 late is dead on arrival. `reference/protocol.md` (R1–R5) has the schedule that does harm for each rule left out here:
 - the mark comes before the un-report (R1); the deletion carries the resourceVersion that the mark returned (R2);
 - a report reads the Node, *then* the VolumeAttachment, then patches with that Node's resourceVersion (R3); it adds
-  only what it has read live (C4), only for the Node that the VolumeAttachment was made for (C13), and where there is a
+  only what it has seen so (C4), only for the Node that the VolumeAttachment was made for (C13), and where there is a
   lock, only under its present epoch (C14);
 - an un-report always changes the Node, also when the volume is not listed (R4);
 - only the un-report's answer is judged (C7);
@@ -27,9 +27,9 @@ import msgspec
 from mooring.controllers.attachdetach.batches import Batches
 from mooring.controllers.attachdetach.decide import is_same_node, may_release, reported_volumes
 from mooring.controllers.attachdetach.locks import Locks
-from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, Verdict
+from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, Verdict, is_usable
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
@@ -52,6 +52,11 @@ from mooring.volumes.spec import VolumeSpec
 
 VolumeOf = Callable[[VolumeAttachment, Node | None], str]
 """The unique name of the volume that a VolumeAttachment is about, if a Node's lists can tell it."""
+
+CATCH_UP_S = 0.03
+"""How long a watch is given to bring what is newer than the cache."""
+BURST = 4
+"""From so many changes of Nodes under way at once on, more are about to come."""
 
 
 class Released(NamedTuple):
@@ -106,8 +111,11 @@ class Handshake:
         self._named = named
         self._writing = writing
         self.locks = Locks(client, named)
+        self.one_clock = False
+        """Whether resourceVersions of Nodes and VolumeAttachments can be compared (`clock`)."""
         # One writer for a node's list at a time: our own writes would only conflict with each other.
         self._batches: Batches[_Change, _Answer] = Batches(self._change)
+        self._under_way = 0  # changes that wait, or are being written
 
     # --- the VolumeAttachment
 
@@ -158,8 +166,7 @@ class Handshake:
 
     async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
         """Puts the volume into its node's volumesAttached; False if it turned out not to be usable."""
-        change = _Change(self._named(record, None), record, locked)
-        return (await self._batches.through(record.spec.node_name, change))[0]
+        return (await self._write_soon(record.spec.node_name, _Change(self._named(record, None), record, locked)))[0]
 
     async def detach(
         self,
@@ -191,19 +198,33 @@ class Handshake:
 
     async def _unreport(self, volume: str, node_name: str, token: str, record: VolumeAttachment) -> Node | None:
         """Takes the volume out of volumesAttached, changing the Node in any case; None if there is no such Node."""
-        return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
+        return (await self._write_soon(node_name, _Change(volume, record, token=token)))[1]
+
+    async def _write_soon(self, node_name: str, change: _Change) -> _Answer:
+        self._under_way += 1
+        try:
+            return await self._batches.through(node_name, change)
+        finally:
+            self._under_way -= 1
 
     async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
-        """One Node, live reads of what is to be listed, one write. For reports the Node may come from the cache: the
-        write has its resourceVersion, and they start over with a live one if that is not the newest."""
-        cached = self._nodes.get(node_name)
-        if cached is not None and not any(each.token for each in changes):
-            with contextlib.suppress(Conflict):
+        """One Node, a look at what is to be listed, one write. The Node may come from the cache: the write has its
+        resourceVersion, and nothing was written if that is not the newest. Then a newer one is often on its way to the
+        cache; else it is read live."""
+        tried: Node | None = None
+        for wait in (0.0, CATCH_UP_S):
+            await asyncio.sleep(wait)
+            cached = self._nodes.get(node_name)
+            if cached is None or cached is tried:
+                break
+            tried = cached
+            with contextlib.suppress(Conflict, NotFound):
                 return await self._change_from(cached, changes)
         live = await self._client.find(Node, node_name)
         return [(False, None)] * len(changes) if live is None else await self._change_from(live, changes)
 
     async def _change_from(self, node: Node, changes: Sequence[_Change]) -> list[_Answer]:
+        await self._catch_up(node)
         looks = await asyncio.gather(*(self._look(node, each) for each in changes if not each.token))
         seen = iter(looks)
         added = [None if each.token else next(seen) for each in changes]
@@ -217,18 +238,40 @@ class Handshake:
         return [(path is not None, answer) for path in added]
 
     async def _look(self, node: Node, change: _Change) -> str | None:
-        """The device path if the volume may be listed for that Node, by a live look at its VolumeAttachment."""
-        live = await self._client.find(VolumeAttachment, change.record.name)
+        """The device path if the volume may be listed for that Node, by a look at its VolumeAttachment."""
+        live = await self._record_after(node, change.record.name)
         if live is None:
             return None
-        self._records.accept(live)
-        if live.uid != change.record.uid or not _usable(live):
+        if live.uid != change.record.uid or not is_usable(live):
             return None
         if not is_same_node(NodeState.of(node, change.volume), Attachment.of(live)):
             return None
         if change.locked and not await self.locks.is_current(live):
             return None
         return _device_path(live)
+
+    def _is_as_new_as(self, node: Node) -> bool:
+        return self.one_clock and self._records.version >= int(node.metadata.resource_version)
+
+    async def _catch_up(self, node: Node) -> None:
+        """In a burst, the next change of a VolumeAttachment makes the cache as new as the Node: a watch costs less than
+        as many reads, and a server that is busy answers those no sooner."""
+        if self._under_way < BURST or self._is_as_new_as(node):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CATCH_UP_S):
+                await self._records.wait_for(node.metadata.resource_version)
+
+    async def _record_after(self, node: Node, name: str) -> VolumeAttachment | None:
+        """The VolumeAttachment as it was when the Node had become what it is, or later (R3): if this Node is still the
+        newest when the write arrives, then no un-report has come in between. The cache tells it once it is as new as
+        the Node and both are counted by one clock; else it is read live."""
+        if self._is_as_new_as(node):
+            return self._records.get(name)
+        live = await self._client.find(VolumeAttachment, name)
+        if live is not None:
+            self._records.accept(live)
+        return live
 
     async def _write(
         self, node: Node, volumes: list[dict[str, str]], annotations: dict[str, str] | None = None
@@ -245,19 +288,15 @@ class Handshake:
         return answer
 
     def _usable(self, node: Node) -> dict[str, str]:
-        """Of the volumes that the Node lists, those that stay. A cache may only take away: what is added was read
-        live (R3), for a cache may not know yet that a detach has begun (C4)."""
+        """Of the volumes that the Node lists, those that stay. A late cache may only take away: what is added was
+        looked at after the Node (R3), for a cache may not know yet that a detach has begun (C4)."""
         listed = {entry.name for entry in node.status.volumes_attached}
         named = ((self._named(each, node), each) for each in self._records.by_index("node", node.name))
-        return {volume: _device_path(each) for volume, each in named if volume in listed and _usable(each)}
+        return {volume: _device_path(each) for volume, each in named if volume in listed and is_usable(each)}
 
     def _ours(self, node: Node, changes: Sequence[_Change]) -> list[str]:
         listed = [entry.name for entry in node.status.volumes_attached]
         return [*(each.volume for each in changes), *(name for name in listed if self._answers_for(name))]
-
-
-def _usable(record: VolumeAttachment) -> bool:
-    return Attachment.of(record).usable
 
 
 def _device_path(record: VolumeAttachment) -> str:

@@ -109,8 +109,16 @@ class Attachment:
 
     @property
     def usable(self) -> bool:
-        """A pod may mount: attached, and not on its way out. Only such an attachment is reported to the node."""
-        return self.attached and not self.marked and not self.deleting
+        return _usable(self.attached, self.marked, self.deleting)
+
+
+def is_usable(record: VolumeAttachment) -> bool:
+    """A pod may mount: attached, and not on its way out. Only such an attachment is reported to the node."""
+    return _usable(record.status.attached, DETACHING in record.metadata.annotations, record.deleting)
+
+
+def _usable(attached: bool, marked: bool, deleting: bool) -> bool:
+    return attached and not marked and not deleting
 
 
 @dataclass(frozen=True, slots=True)
