@@ -39,6 +39,26 @@ def enter_rootless() -> None:
 @click.option(
     "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
 )
+@click.option(
+    "--csi",
+    multiple=True,
+    metavar="NAME=ADDRESS",
+    help="A CSI driver of yours, by its name, and where it listens: unix:///tmp/mine-{node}.sock, one for each node. "
+    "Start it yourself; it may come and go.",
+)
+@click.option(
+    "--csi-controller",
+    multiple=True,
+    metavar="NAME=ADDRESS",
+    help="Where its controller service listens. Default: on node-1.",
+)
+@click.option(
+    "--csi-fault",
+    multiple=True,
+    metavar="METHOD:WHAT[:SHARE]",
+    help="What happens to a share of a method's calls: UNAVAILABLE (or another code: the driver never sees the call), "
+    "after-UNAVAILABLE (it does, and its answer is lost), 2.5s (it is late). As in NodeStageVolume:UNAVAILABLE:0.1.",
+)
 def up(
     nodes: int,
     data_dir: str | None,
@@ -46,12 +66,23 @@ def up(
     kubeconfig_out: Path | None,
     node_monitor_grace_period: float,
     images: Path | None,
+    csi: tuple[str, ...],
+    csi_controller: tuple[str, ...],
+    csi_fault: tuple[str, ...],
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
     Real block devices, file systems, mounts and processes; kubectl works. All state is in the data directory, and the
     next `up` resumes there.
     """
+    from mooring.cluster.csi import parse_drivers
+
+    try:
+        drivers = parse_drivers(csi, csi_controller, csi_fault, nodes)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if drivers and os.geteuid() != 0:
+        fail("--csi needs root: a driver outside the nodes mounts volumes for them")
     enter_rootless()
     from mooring.cluster.cluster import Options
     from mooring.cluster.foreground import run
@@ -68,6 +99,7 @@ def up(
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
         images=images.absolute() if images else None,
         rootless="MOORING_ROOTLESS" in os.environ,
+        csi=drivers,
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(layout, options))

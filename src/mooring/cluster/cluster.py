@@ -15,7 +15,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import structlog
 
 from mooring.apiserver.entry import load_tokens, write_kubeconfig, write_private
 from mooring.cluster import control, manifests
+from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.node_machine import NodeMachine
 from mooring.cluster.processes import Part, Running, load, save
@@ -40,6 +41,8 @@ from mooring.volumes.plugins.disk_array import DiskArray
 log = structlog.get_logger(component="cluster")
 
 READY_S = 30.0
+NODE = "node-"
+"""Machines are called by this, and a number from 1."""
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,scheduling,statefulset,"
     "deployment,replicaset,replicationcontroller,ephemeral,snapshots,nodelifecycle,podgc,cleanup"
@@ -63,6 +66,7 @@ class Options:
     images: Path | None = None
     rootless: bool = False
     controllers: str = ALL_CONTROLLERS
+    csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable
 
 
 @dataclass
@@ -116,7 +120,13 @@ class Cluster:
         which = ["--controllers", self.options.controllers, "--kubeconfig", kubeconfig]
         grace = ["--node-monitor-grace-period", str(self.options.node_monitor_grace_period)]
         self._controllers = self._part(
-            "controllers", "controller", *which, *grace, *self._array_flags(), *RECYCLE_FLAGS
+            "controllers",
+            "controller",
+            *which,
+            *grace,
+            *self._array_flags(),
+            *RECYCLE_FLAGS,
+            *csi_flags(self.options.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
         )
         await self._controllers.start()
         await self._start_machines()
@@ -187,10 +197,12 @@ class Cluster:
 
     async def _start_machines(self) -> None:
         for number in range(1, self.options.nodes + 1):
-            name = f"node-{number}"
+            name = f"{NODE}{number}"
             self.layout.node(name).mkdir(parents=True, exist_ok=True)
             self._give_credentials(name)
-            self.machines[name] = NodeMachine(name, self.layout, self.array, self._agent_command)
+            self.machines[name] = NodeMachine(
+                name, self.layout, self.array, self._agent_command, shared=bool(self.options.csi)
+            )
         await asyncio.gather(*(machine.start() for machine in self.machines.values()))
 
     def _give_credentials(self, node: str) -> None:
@@ -207,7 +219,8 @@ class Cluster:
         flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
         if self.options.images:
             flags += ["--images", str(self.options.images)]
-        return mooring("agent", *flags, *self._array_flags())
+        csi = csi_flags(self.options.csi.settings(name, self.layout.csi_trace))
+        return mooring("agent", *flags, *self._array_flags(), *csi)
 
     async def _obey(self, command: str, node: str) -> str:
         machine = self.machines.get(node)
@@ -245,6 +258,11 @@ class Cluster:
             sweep(self.layout)
             release(self.layout, self._lock)
             self._lock = None
+
+
+def csi_flags(settings: Mapping[str, str]) -> list[str]:
+    """Settings of the CSI plugin on a part's command line."""
+    return [flag for k, v in settings.items() for flag in ("--plugin-setting", f"kubernetes.io/csi:{k}={v}")]
 
 
 def mooring(*arguments: str) -> list[str]:

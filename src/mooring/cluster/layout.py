@@ -10,6 +10,7 @@
   nodes/<name>/         a node's root directory
   run/<part>.json       pid and start time of each running part
   logs/<part>.log
+  logs/csi.jsonl        every call of a CSI driver
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class Layout:
     @property
     def logs(self) -> Path:
         return self.root / "logs"
+
+    @property
+    def csi_trace(self) -> Path:
+        return self.logs / "csi.jsonl"
 
     def node(self, name: str) -> Path:
         """The root directory of a node's agent."""

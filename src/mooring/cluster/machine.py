@@ -1,9 +1,10 @@
 """The first process of a simulated machine: pid 1 of its own PID, mount and UTS namespace.
 
-Run as `unshare --pid --fork --mount --uts --kill-child python -m mooring.cluster.machine NAME -- COMMAND…`. It mounts
-the namespace's /proc, sets the host name, keeps COMMAND (the node agent) running, and reaps what the agent leaves
-behind: pods' supervisors outlive the agent. SIGTERM is the power button: the agent is asked (SIGUSR1) to end its pods
-and unmount, and when it has exited, so does the machine. When this process is killed the kernel ends all the others.
+Run as `unshare --pid --fork --mount --uts --kill-child python -m mooring.cluster.machine NAME [SHARED] -- COMMAND…`.
+Mounts on the host appear here only below the directory SHARED, if it is given. It mounts the namespace's /proc, sets
+the host name, keeps COMMAND (the node agent) running, and reaps what the agent leaves behind: pods' supervisors outlive
+the agent. SIGTERM is the power button: the agent is asked (SIGUSR1) to end its pods and unmount, and when it has
+exited, so does the machine. When this process is killed the kernel ends all the others.
 
 Needs only the standard library, and few modules of it: it is small, and stays.
 """
@@ -18,6 +19,7 @@ import sys
 import time
 
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+MS_PRIVATE = 1 << 18
 
 
 def mount_proc() -> None:
@@ -25,6 +27,18 @@ def mount_proc() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None) != 0:
         raise OSError(ctypes.get_errno(), "cannot mount /proc in the machine's namespace")
+
+
+def keep_out(shared: str) -> None:
+    """Of all mounts, which follow the host's, only those at and below `shared` go on to do so."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/mountinfo") as table:
+        points = [line.split()[4].encode().decode("unicode_escape") for line in table]
+    for point in points:
+        inside = point == shared or point.startswith(f"{shared}/")
+        # One that is hidden below another cannot be reached, and so is nobody's way in.
+        if not inside and libc.mount(b"none", os.fsencode(point), None, MS_PRIVATE, None) != 0:
+            print(f"{point} stays as it is: {os.strerror(ctypes.get_errno())}", flush=True)
 
 
 class Machine:
@@ -65,8 +79,10 @@ class Machine:
 
 
 def main() -> None:
-    name, separator, command = sys.argv[1], sys.argv[2], sys.argv[3:]
-    assert separator == "--", f"usage: python -m {__name__} NAME -- COMMAND…"
+    end = sys.argv.index("--")
+    (name, *shared), command = sys.argv[1:end], sys.argv[end + 1 :]
+    for directory in shared:
+        keep_out(directory)
     mount_proc()
     socket.sethostname(name)
     Machine(command).run()

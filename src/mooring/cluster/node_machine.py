@@ -13,11 +13,13 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import structlog
 
 from mooring.cluster.layout import Layout
 from mooring.cluster.processes import Part, Running
+from mooring.cluster.propagation import clear, share
 from mooring.mounts.blocking import blocking
 from mooring.mounts.power import shutdown_filesystems
 from mooring.volumes.errors import DeviceStillInUse
@@ -33,7 +35,17 @@ RELEASE_S = 10.0
 class NodeMachine:
     """A node's machine. `on` says whether it has power."""
 
-    def __init__(self, name: str, layout: Layout, array: DiskArray, agent: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        array: DiskArray,
+        agent: Callable[[str], Sequence[str]],
+        *,
+        shared: bool = False,
+    ) -> None:
+        """`shared`: what others mount in the node's directory appears in the machine."""
+        self._shared = shared
         self.name = name
         self.on = False
         self._layout = layout
@@ -90,9 +102,11 @@ class NodeMachine:
         await blocking(self._array.power_on, self.name)
         boot_id = str(uuid.uuid4())
         self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
+        if self._shared:
+            await blocking(share, self._layout.node(self.name))
         self._part = Part(
             f"machine-{self.name}",
-            machine_command(self.name, self._agent(self.name)),
+            machine_command(self.name, self._agent(self.name), self._layout.node(self.name) if self._shared else None),
             run=self._layout.run,
             logs=self._layout.logs,
             environ={"MOORING_BOOT_ID": boot_id},
@@ -108,6 +122,11 @@ class NodeMachine:
             await blocking(stop_file_systems, self._array, self.name, init.pid)
         if self._part is not None:
             await self._part.kill()
+        await self._take_devices()
+
+    async def _take_devices(self) -> None:
+        if self._shared:
+            await blocking(clear, self._layout.node(self.name))
         await blocking(take_devices, self._array, self.name)
 
     async def _reboot_when_it_dies(self, part: Part) -> None:
@@ -117,7 +136,7 @@ class NodeMachine:
                 return
             log.warning("machine died: it boots again", node=self.name)
             self.on = False
-            await blocking(take_devices, self._array, self.name)
+            await self._take_devices()
             await asyncio.sleep(RESTART_S)
             await self._boot()
 
@@ -141,7 +160,9 @@ def take_devices(array: DiskArray, node: str) -> None:
             time.sleep(0.05)
 
 
-def machine_command(name: str, agent: Sequence[str]) -> list[str]:
-    """The command that makes a machine around an agent's command."""
-    namespaces = ["--pid", "--fork", "--mount", "--uts", "--kill-child", "--propagation", "private"]
-    return ["unshare", *namespaces, sys.executable, "-m", "mooring.cluster.machine", name, "--", *agent]
+def machine_command(name: str, agent: Sequence[str], shared: Path | None = None) -> list[str]:
+    """The command that makes a machine around an agent's command; in `shared` the host's mounts appear."""
+    namespaces = ["--pid", "--fork", "--mount", "--uts", "--kill-child", "--propagation"]
+    follows = ["slave"] if shared else ["private"]
+    first = [sys.executable, "-m", "mooring.cluster.machine", name, *([str(shared)] if shared else [])]
+    return ["unshare", *namespaces, *follows, *first, "--", *agent]

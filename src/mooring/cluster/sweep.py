@@ -9,6 +9,7 @@ from __future__ import annotations
 from mooring.cluster.layout import Layout
 from mooring.cluster.node_machine import take_devices
 from mooring.cluster.processes import Running, end, kill, load
+from mooring.cluster.propagation import clear
 from mooring.node.network import release
 from mooring.volumes.plugins.disk_array import DiskArray
 
@@ -24,7 +25,12 @@ def sweep(layout: Layout) -> list[str]:
             found.append(f"{record.stem} (process {running.pid})")
             _end(record.stem, running)
         record.unlink(missing_ok=True)
-    return found + _take_all_devices(layout) + _release_networks(layout)
+    return found + _clear_nodes(layout) + _take_all_devices(layout) + _release_networks(layout)
+
+
+def _clear_nodes(layout: Layout) -> list[str]:
+    """What CSI drivers have mounted for nodes, on the host."""
+    return [f"mount {path}" for root in sorted(layout.nodes.glob("*")) for path in clear(root)]
 
 
 def _release_networks(layout: Layout) -> list[str]:

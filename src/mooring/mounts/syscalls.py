@@ -12,6 +12,8 @@ MS_RDONLY = 1
 MS_NOSUID = 2
 MS_REMOUNT = 32
 MS_BIND = 4096
+MS_SHARED = 1 << 20
+MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
 
 # Per-mount flags which a remount must repeat, or it would drop them. ST_* of statvfs and MS_* are the same bits.
@@ -40,6 +42,17 @@ def remount_bind_read_only(target: str) -> None:
 def unmount(target: str) -> None:
     """umount2(2), never lazily, never through a symbolic link."""
     if _libc.umount2(os.fsencode(target), UMOUNT_NOFOLLOW) != 0:
+        raise _error(target)
+
+
+def make_shared(target: str) -> None:
+    """What is mounted below `target` from now on also appears in namespaces that are made after this, and follow."""
+    mount("none", target, None, MS_SHARED)
+
+
+def unmount_lazily(target: str) -> None:
+    """Takes it out of sight; it ends when nobody uses it any more. Only where its users have lost it anyway."""
+    if _libc.umount2(os.fsencode(target), UMOUNT_NOFOLLOW | MNT_DETACH) != 0:
         raise _error(target)
 
 

@@ -6,16 +6,19 @@ sent, and `OutcomeUnknown` otherwise. A driver's capabilities are asked for once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from mooring.csi.client import Client
+from mooring.csi.client import Channel, Client, Exchange
 from mooring.csi.errors import Code, CsiError, NotConnected, Outcome
+from mooring.csi.faults import Fault, Faulty, parse_fault
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller, Identity, Node, Rpc
+from mooring.csi.trace import tracer
 from mooring.volumes.errors import (
     InvalidSpec,
     NotAsked,
@@ -24,18 +27,23 @@ from mooring.volumes.errors import (
     StorageRefused,
     VolumeError,
 )
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.names import CSI_PLUGIN
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
-Connect = Callable[[str], Client]
-"""Takes a driver's address."""
+Connect = Callable[[str], Channel]
+"""Takes a driver's address. Raises EndpointError."""
+CallObserver = Callable[[str, Exchange], None]
+"""Is told of each call of a driver, by its name."""
 
 CONTROLLER_TIMEOUT_S = 15.0
 """As upstream's attacher."""
 NODE_TIMEOUT_S = 120.0
 """As the kubelet."""
-TIMEOUT = "timeout"
-"""The setting that is no driver's name: seconds that a call may take."""
+TIMEOUT, FAULTS, TRACE = "timeout", "faults", "trace"
+"""The settings that are no drivers' names: seconds that a call may take; faults (`mooring.csi.faults`), with blanks
+between; a file for all calls (`mooring.csi.trace`)."""
 
 ControllerAbility = csi.ControllerServiceCapability.RPC
 NodeAbility = csi.NodeServiceCapability.RPC
@@ -97,13 +105,19 @@ class Drivers:
         self._connect = connect
         self._timeout_s = timeout_s
         self._drivers: dict[str, Driver] = {}
+        self.observers: list[CallObserver] = []
+        """Are told of each call; may be added to at any time."""
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, str], connect: Connect, timeout_s: float) -> Drivers:
-        """Settings `<driver name>: <address>`. Raises EndpointError, ValueError."""
-        made = cls(connect, float(settings.get(TIMEOUT, timeout_s)))
+    def of_settings(cls, host: VolumeHost, connect: Connect, timeout_s: float) -> Drivers:
+        """Settings `<driver name>: <address>`, and those above. Raises EndpointError, ValueError."""
+        settings = host.settings(CSI_PLUGIN)
+        faults = [parse_fault(each) for each in settings.get(FAULTS, "").split()]
+        made = cls(_faulty(connect, faults) if faults else connect, float(settings.get(TIMEOUT, timeout_s)))
+        if trace := settings.get(TRACE):
+            made.observers.append(tracer(Path(trace), host.node_name or "controller", host.now))
         for name, address in settings.items():
-            if name != TIMEOUT:
+            if name not in (TIMEOUT, FAULTS, TRACE):
                 made.add(name, address)
         return made
 
@@ -112,7 +126,13 @@ class Drivers:
 
     def add(self, name: str, address: str) -> Driver:
         """The driver of this name is at `address` from now on. Raises EndpointError."""
-        driver = self._drivers[name] = Driver(name, self._connect(address), self._timeout_s)
+
+        def observe(exchange: Exchange) -> None:
+            for observer in self.observers:
+                observer(name, exchange)
+
+        client = Client(self._connect(address), [observe])
+        driver = self._drivers[name] = Driver(name, client, self._timeout_s)
         return driver
 
     def remove(self, name: str) -> None:
@@ -142,4 +162,13 @@ def cannot(driver: Driver, what: str) -> InvalidSpec:
     return InvalidSpec(f"CSI driver {driver.name} does not {what}")
 
 
-default_connect: Connect = partial(Client)
+def _faulty(connect: Connect, faults: Sequence[Fault]) -> Connect:
+    random = Random()
+    return lambda address: Faulty(connect(address), faults, random)
+
+
+def over_grpc(address: str) -> Channel:
+    """A channel to a driver in another process."""
+    from mooring.csi.grpc_channel import GrpcChannel
+
+    return GrpcChannel(address)

@@ -3,7 +3,7 @@ life.
 
 On a node, pods' volumes are staged and published by the driver's node service there; on a controller, each driver of
 the settings is a plugin of its own behind this one (`driver`). Settings: `<driver name>: <address>`, for all that this
-process calls; drivers that register with a node agent are added there. `timeout`: seconds that a call may take.
+process calls; drivers that register with a node agent are added there; and what `drivers` names besides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from mooring.volumes.plugins.csi.drivers import (
     Connect,
     Drivers,
     NodeAbility,
-    default_connect,
+    over_grpc,
 )
 from mooring.volumes.plugins.csi.publishing import (
     CSIMounter,
@@ -64,14 +64,14 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
     _host: VolumeHost
     drivers_here: Drivers
 
-    def __init__(self, connect: Connect = default_connect) -> None:
+    def __init__(self, connect: Connect = over_grpc) -> None:
         self._connect = connect
         self.known_drivers: KnownDrivers = lambda name: None
 
     def init(self, host: VolumeHost) -> None:
         self._host = host
         timeout_s = NODE_TIMEOUT_S if host.node_name else CONTROLLER_TIMEOUT_S
-        self.drivers_here = Drivers.of_settings(host.settings(CSI_PLUGIN), self._connect, timeout_s)
+        self.drivers_here = Drivers.of_settings(host, self._connect, timeout_s)
 
     def drivers(self) -> Sequence[VolumePlugin]:
         """On a controller those of the settings."""

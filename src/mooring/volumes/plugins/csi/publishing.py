@@ -7,6 +7,7 @@ driver makes the target, we make what is above it (CSI specification, NodePublis
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -231,6 +232,8 @@ class CSIPodDevice(BlockVolumeMapper, BlockVolumeUnmapper):
             await self._drivers.find(data.driver_name).call(Node.node_unpublish_volume, request)
         await self._link.unmap_pod_device()
         await vol_data.remove(str(self._directory))
+        with contextlib.suppress(OSError):  # another pod has it
+            self._directory.parent.rmdir()
 
 
 def _metrics(answer: csi.NodeGetVolumeStatsResponse) -> Metrics:

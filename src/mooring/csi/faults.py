@@ -1,0 +1,94 @@
+"""Faults put between a client and a driver, for authors of drivers: errors and delays at a call's doorstep.
+
+    NodeStageVolume:UNAVAILABLE:0.1       one call in ten fails, and the driver never sees it
+    CreateVolume:after-DEADLINE_EXCEEDED  each call is carried out, and its answer is lost
+    ControllerPublishVolume:2.5s:0.5      every other call is 2.5 seconds late
+
+Guarantee: a fault that says `after-` lets the driver finish; any other keeps the call from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from mooring.csi.client import Channel
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.rpc import METHODS, Reply, Request, Rpc
+
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_AFTER = "after-"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a share of the calls of one method."""
+
+    method: str
+    probability: float = 1.0
+    code: Code | None = None
+    after: bool = False
+    """The error comes instead of the driver's answer, not instead of the call."""
+    delay_s: float = 0.0
+
+
+def parse_fault(text: str) -> Fault:
+    """METHOD:WHAT or METHOD:WHAT:PROBABILITY. Raises ValueError, with what can be written there."""
+    method, _, rest = text.partition(":")
+    what, _, share = rest.partition(":")
+    if method not in METHODS:
+        raise ValueError(f"{text!r}: {method!r} is no method of CSI; there are {', '.join(sorted(METHODS))}")
+    try:
+        probability = float(share or "1")
+    except ValueError:
+        probability = -1.0
+    if not 0.0 <= probability <= 1.0:
+        raise ValueError(f"{text!r}: {share!r} is no probability from 0 to 1")
+    if found := _SECONDS.fullmatch(what):
+        return Fault(method, probability, delay_s=float(found[1]) * _UNITS[found[2]])
+    name = what.removeprefix(_AFTER)
+    if name not in Code.__members__ or name == "OK":
+        codes = ", ".join(code.name for code in Code if code is not Code.OK)
+        raise ValueError(f"{text!r}: {what!r} is neither a delay (2.5s, 100ms) nor one of {codes}")
+    return Fault(method, probability, code=Code[name], after=what.startswith(_AFTER))
+
+
+class Faulty:
+    """A channel with faults."""
+
+    def __init__(self, channel: Channel, faults: Sequence[Fault], random: Random) -> None:
+        self._channel = channel
+        self._faults = tuple(faults)
+        self._random = random
+
+    async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
+        faults = [each for each in self._faults if each.method == rpc.name]
+        struck = [each for each in faults if self._random.random() < each.probability]
+        started = asyncio.get_running_loop().time()
+        for fault in struck:
+            await self._delay(rpc, fault.delay_s, timeout_s)
+            if fault.code is not None and not fault.after:
+                raise _injected(fault.code, rpc, "it was not carried out")
+        left = timeout_s - (asyncio.get_running_loop().time() - started)
+        reply = await self._channel.call(rpc, request, max(left, 0.001))
+        for fault in struck:
+            if fault.code is not None and fault.after:
+                raise _injected(fault.code, rpc, "it was carried out")
+        return reply
+
+    async def _delay(self, rpc: Rpc[Request, Reply], delay_s: float, timeout_s: float) -> None:
+        if delay_s >= timeout_s:
+            await asyncio.sleep(timeout_s)
+            raise _injected(Code.DEADLINE_EXCEEDED, rpc, f"its delay of {delay_s:g} s is longer than it may take")
+        await asyncio.sleep(delay_s)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+def _injected(code: Code, rpc: Rpc[Request, Reply], effect: str) -> CsiError:
+    return CsiError(code, f"a fault that was asked for ({effect})", rpc.name)
