@@ -6,23 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mooring.csi.driver.capacity import fits
+from mooring.csi.driver.paging import page
 from mooring.csi.driver.services import ControllerCapability, ControllerService
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi_disk.nodes import Nodes
-from mooring.csi_disk.values import (
-    FS_TYPE,
-    LARGEST_BYTES,
-    MIB,
-    TOPOLOGY_KEY,
-    check_use,
-    fits,
-    page,
-    parameters_of,
-    refusal,
-    size_of,
-    volume_id,
-)
+from mooring.csi_disk.values import FS_TYPE, SIZES, TOPOLOGY_KEY, check_use, parameters_of, refusal, volume_id
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import VolumeNotFound
 from mooring.volumes.interfaces import ContentSource
@@ -88,7 +78,7 @@ class DiskController(ControllerService):
         least = self._size_of(source)
         if least and 0 < request.capacity_range.required_bytes < least:
             raise CsiError(Code.OUT_OF_RANGE, f"what the volume is to hold needs {least} bytes: ask for as many")
-        size = size_of(request.capacity_range, least)
+        size = SIZES.choose(request.capacity_range, least)
         return self._snapshots.restore(source, disk, size, make) if least else make()
 
     def _size_of(self, source: ContentSource) -> int:
@@ -106,7 +96,7 @@ class DiskController(ControllerService):
         self, request: csi.ControllerExpandVolumeRequest
     ) -> csi.ControllerExpandVolumeResponse:
         record = await blocking(self._array.get, request.volume_id)
-        size = size_of(request.capacity_range, least=record.size)
+        size = SIZES.choose(request.capacity_range, least=record.size)
         await meet_trouble(self._array, request.volume_id, "expand")
         grown = await blocking(self._array.expand, request.volume_id, size)
         return csi.ControllerExpandVolumeResponse(
@@ -152,13 +142,13 @@ class DiskController(ControllerService):
     # --- lists
 
     async def list_volumes(self, request: csi.ListVolumesRequest) -> csi.ListVolumesResponse:
-        shown, token = page(list((await blocking(self._array.list)).items()), request)
+        shown, token = page(await blocking(self._array.list), request)
         entries = [
             csi.ListVolumesResponse.Entry(
                 volume=self._volume(disk, record),
                 status=csi.ListVolumesResponse.VolumeStatus(published_node_ids=record.nodes),
             )
-            for disk, record in shown
+            for disk, record in shown.items()
         ]
         return csi.ListVolumesResponse(entries=entries, next_token=token)
 
@@ -174,8 +164,8 @@ class DiskController(ControllerService):
             return csi.GetCapacityResponse(available_capacity=0)
         room = await blocking(os.statvfs, self._root)
         reply = csi.GetCapacityResponse(available_capacity=room.f_bavail * room.f_frsize)
-        reply.maximum_volume_size.value = LARGEST_BYTES
-        reply.minimum_volume_size.value = MIB
+        reply.maximum_volume_size.value = SIZES.largest
+        reply.minimum_volume_size.value = SIZES.smallest
         return reply
 
     # --- snapshots
@@ -197,13 +187,13 @@ class DiskController(ControllerService):
         return csi.GetSnapshotResponse(snapshot=_snapshot(request.snapshot_id, record))
 
     async def list_snapshots(self, request: csi.ListSnapshotsRequest) -> csi.ListSnapshotsResponse:
-        found = [
-            (name, record)
+        found = {
+            name: record
             for name, record in (await blocking(self._snapshots.list)).items()
             if request.snapshot_id in ("", name) and request.source_volume_id in ("", record.disk)
-        ]
+        }
         shown, token = page(found, request)
-        entries = [csi.ListSnapshotsResponse.Entry(snapshot=_snapshot(name, record)) for name, record in shown]
+        entries = [csi.ListSnapshotsResponse.Entry(snapshot=_snapshot(name, record)) for name, record in shown.items()]
         return csi.ListSnapshotsResponse(entries=entries, next_token=token)
 
     # --- what is where

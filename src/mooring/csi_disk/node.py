@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.csi.driver.services import AccessMode, NodeCapability, NodeService
+from mooring.csi.driver.usage import volume_usage
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi_disk.nodes import Nodes
-from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_use, mounting
+from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_mount, check_use
 from mooring.mounts.blocking import blocking
 from mooring.mounts.holders import device_number
 from mooring.mounts.interface import Mount, Mounts
@@ -64,7 +65,7 @@ class DiskNode(NodeService):
             options = list(capability.mount.mount_flags)
             if capability.access_mode.mode in _READING:
                 options.append("ro")
-            check_use([mounting(fs_type, options)], exclusive=False)
+            check_mount(fs_type, options)
             await self._mounts.format_and_mount(device, request.staging_target_path, fs_type, options)
         return csi.NodeStageVolumeResponse()
 
@@ -93,7 +94,7 @@ class DiskNode(NodeService):
 
     async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
         await self._shown(request.volume_id, request.volume_path)
-        return csi.NodeGetVolumeStatsResponse(usage=await blocking(_usage, request.volume_path))
+        return csi.NodeGetVolumeStatsResponse(usage=await blocking(volume_usage, request.volume_path))
 
     async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
         device = await self._shown(request.volume_id, request.volume_path)
@@ -193,20 +194,3 @@ def _is_device(path: str, device: str) -> bool:
         return stat.S_ISBLK(status.st_mode) and status.st_rdev == os.stat(device).st_rdev
     except FileNotFoundError:
         return False
-
-
-def _usage(path: str) -> list[csi.VolumeUsage]:
-    if not os.path.isdir(path):
-        with open(path, "rb", buffering=0) as file:
-            return [csi.VolumeUsage(total=file.seek(0, os.SEEK_END), unit=csi.VolumeUsage.Unit.BYTES)]
-    room = os.statvfs(path)
-    unit, inodes = room.f_frsize, room.f_files - room.f_ffree
-    return [
-        csi.VolumeUsage(
-            total=room.f_blocks * unit,
-            available=room.f_bavail * unit,
-            used=(room.f_blocks - room.f_bfree) * unit,
-            unit=csi.VolumeUsage.Unit.BYTES,
-        ),
-        csi.VolumeUsage(total=room.f_files, available=room.f_ffree, used=inodes, unit=csi.VolumeUsage.Unit.INODES),
-    ]

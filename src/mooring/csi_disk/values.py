@@ -1,20 +1,17 @@
-"""What may be asked of a disk: names, sizes, ways of use, mount options, pages of lists. Pure.
-
-Raises CsiError with the code that the specification has for it.
-"""
+"""What may be asked of a disk: names, parameters, ways of use. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
+from mooring.csi.driver.capacity import Sizes
+from mooring.csi.driver.mount_options import refused_options
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.mounts.errors import MountsError
-from mooring.mounts.filesystem import filesystem_type
+from mooring.mounts.filesystem import TYPES
 from mooring.volumes.plugins.disk_source import Parameters, parameters
 
 DRIVER_NAME = "disk.mooring.dev"
@@ -24,23 +21,11 @@ TOPOLOGY_KEY = "topology.disk.mooring.dev/machine"
 FS_TYPE = "fsType"
 """Key of a volume's context: the file system that its class asks for."""
 
-MIB = 1024 * 1024
-DEFAULT_BYTES = 1024 * MIB
-LARGEST_BYTES = 16 * 1024 * 1024 * MIB
-"""The largest file that common file systems hold: 16 TiB."""
-
+SIZES = Sizes()
 SHARED_MODES = frozenset(
     {AccessMode.MULTI_NODE_READER_ONLY, AccessMode.MULTI_NODE_SINGLE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER}
 )
 _READABLE = re.compile(r"(?!sha256-)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MOUNT_OPTION = re.compile(r"[a-z][a-z0-9_]*(=[A-Za-z0-9._+:-]+)?")
-_NOT_AN_OPTION = frozenset(
-    {"bind", "rbind", "move", "remount", "loop", "offset", "sizelimit", "user", "users", "owner", "group", "helper"}
-)
-"""What mount(8) understands as another thing to do, and not as a way to mount this device."""
-
-_Item = TypeVar("_Item")
-_TOKEN = "after:"
 
 
 def volume_id(name: str) -> str:
@@ -51,33 +36,8 @@ def volume_id(name: str) -> str:
 def parameters_of(given: Mapping[str, str]) -> Parameters:
     """The parameters of a class, without what Kubernetes' provisioners add. Raises InvalidSpec, CsiError."""
     found = parameters({key: value for key, value in given.items() if not key.startswith("csi.storage.k8s.io/")})
-    check_use([mounting(found.fs_type)], exclusive=False)
+    check_mount(found.fs_type)
     return found
-
-
-def mounting(fs_type: str, options: Sequence[str] = ()) -> csi.VolumeCapability:
-    """A use by one node, as a file system of that type."""
-    mount = csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=options)
-    return csi.VolumeCapability(
-        mount=mount, access_mode=csi.VolumeCapability.AccessMode(mode=AccessMode.SINGLE_NODE_WRITER)
-    )
-
-
-def size_of(wanted: csi.CapacityRange, least: int = 0) -> int:
-    """Bytes for a new size, of what was asked and at least `least`: whole MiB if the limit lets them be."""
-    asked = max(wanted.required_bytes, least) or min(DEFAULT_BYTES, wanted.limit_bytes or DEFAULT_BYTES)
-    rounded = -(-asked // MIB) * MIB
-    size = rounded if not wanted.limit_bytes or rounded <= wanted.limit_bytes else asked
-    if size > LARGEST_BYTES or 0 < wanted.limit_bytes < size or size < MIB:
-        raise CsiError(
-            Code.OUT_OF_RANGE, f"{size} bytes: a disk has from {MIB} to {wanted.limit_bytes or LARGEST_BYTES} bytes"
-        )
-    return size
-
-
-def fits(size: int, wanted: csi.CapacityRange) -> bool:
-    """Whether a disk of that size is what was asked for."""
-    return size >= wanted.required_bytes and (not wanted.limit_bytes or size <= wanted.limit_bytes)
 
 
 def refusal(capability: csi.VolumeCapability, exclusive: bool) -> str:
@@ -88,7 +48,7 @@ def refusal(capability: csi.VolumeCapability, exclusive: bool) -> str:
     if mode in SHARED_MODES and mode != AccessMode.MULTI_NODE_READER_ONLY and capability.HasField("mount"):
         return f"{AccessMode.Name(mode)}: a file system may be mounted by one node only: ask for a block volume"
     if capability.HasField("mount"):
-        return _refused_mount(capability.mount)
+        return _refused_mount(capability.mount.fs_type, capability.mount.mount_flags)
     return ""
 
 
@@ -98,28 +58,15 @@ def check_use(capabilities: Iterable[csi.VolumeCapability], exclusive: bool) -> 
         raise CsiError(Code.INVALID_ARGUMENT, "; ".join(reasons))
 
 
-def _refused_mount(mount: csi.VolumeCapability.MountVolume) -> str:
-    if mount.fs_type:
-        try:
-            filesystem_type(mount.fs_type)
-        except MountsError as error:
-            return str(error)
-    bad = [flag for flag in mount.mount_flags if not _is_mount_option(flag)]
-    return f"{len(bad)} of the mount flags cannot be used: only options like noatime or commit=5" if bad else ""
+def check_mount(fs_type: str, options: Sequence[str] = ()) -> None:
+    """Raises CsiError unless a disk can be mounted so."""
+    if reason := _refused_mount(fs_type, options):
+        raise CsiError(Code.INVALID_ARGUMENT, reason)
 
 
-def _is_mount_option(flag: str) -> bool:
-    return bool(_MOUNT_OPTION.fullmatch(flag)) and flag.partition("=")[0] not in _NOT_AN_OPTION
-
-
-def page(
-    items: Sequence[tuple[str, _Item]], request: csi.ListVolumesRequest | csi.ListSnapshotsRequest
-) -> tuple[list[tuple[str, _Item]], str]:
-    """One page of items in the order of their names, and the token of the next. The token names the last item, so that
-    it is good whatever comes and goes meanwhile."""
-    token = request.starting_token
-    if token and not token.startswith(_TOKEN):
-        raise CsiError(Code.ABORTED, f"starting_token {token!r} is none of this driver's: start without one")
-    rest = [item for item in items if not token or item[0] > token.removeprefix(_TOKEN)]
-    shown = rest[: request.max_entries or len(rest)]
-    return shown, _TOKEN + shown[-1][0] if len(shown) < len(rest) else ""
+def _refused_mount(fs_type: str, options: Sequence[str]) -> str:
+    if fs_type and fs_type not in TYPES:
+        return f"file system type {fs_type!r} is not known: choose one of {', '.join(sorted(TYPES))}"
+    if count := refused_options(options):
+        return f"{count} of the mount flags cannot be used: give options like noatime or commit=5"
+    return ""

@@ -1,0 +1,25 @@
+"""How full a volume is: the answer of NodeGetVolumeStats. Blocking."""
+
+from __future__ import annotations
+
+import os
+
+from mooring.csi.proto import csi_pb2 as csi
+
+_UNIT = csi.VolumeUsage.Unit
+
+
+def volume_usage(path: str) -> list[csi.VolumeUsage]:
+    """Bytes and inodes of the file system at the path; of a device its bytes. Raises OSError."""
+    if not os.path.isdir(path):
+        with open(path, "rb", buffering=0) as device:
+            return [csi.VolumeUsage(total=device.seek(0, os.SEEK_END), unit=_UNIT.BYTES)]
+    room = os.statvfs(path)
+    size = csi.VolumeUsage(
+        total=room.f_blocks * room.f_frsize,
+        available=room.f_bavail * room.f_frsize,
+        used=(room.f_blocks - room.f_bfree) * room.f_frsize,
+        unit=_UNIT.BYTES,
+    )
+    used = room.f_files - room.f_ffree
+    return [size, csi.VolumeUsage(total=room.f_files, available=room.f_ffree, used=used, unit=_UNIT.INODES)]
