@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.csi.driver.services import AccessMode, NodeCapability, NodeService
@@ -79,11 +78,12 @@ class DiskNode(NodeService):
             raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
         device = await self._device(request.volume_id)
         block = request.volume_capability.HasField("block")
+        read_only = request.readonly or request.volume_capability.access_mode.mode in _READING
         source = device if block else await self._staged(request, device)
-        await self._check_target(request, device)
+        await self._check_target(request, device, read_only)
         if block:
             await blocking(_make_file, request.target_path)
-        await self._mounts.bind_mount(source, request.target_path, request.readonly)
+        await self._mounts.bind_mount(source, request.target_path, read_only)
         return csi.NodePublishVolumeResponse()
 
     async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
@@ -142,30 +142,26 @@ class DiskNode(NodeService):
             raise CsiError(Code.NOT_FOUND, f"volume {disk} is not at {path}")
         return device
 
-    async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str) -> None:
+    async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool) -> None:
         """Raises CsiError if the volume is at the target in another way, or if another target has it for itself."""
         here = await self._mount_of(device, request.target_path)
-        if here is not None and ("ro" in here.options) != request.readonly:
-            raise CsiError(
-                Code.ALREADY_EXISTS, f"{request.target_path} shows the volume, but not as it is asked for now"
-            )
-        alone = here is None and request.volume_capability.access_mode.mode in _ALONE
-        others = set(await self._published(device, request.staging_target_path)) - {
-            os.path.realpath(request.target_path)
-        }
-        if alone and others:
+        if here is not None:
+            if ("ro" in here.options) != read_only:
+                raise CsiError(Code.ALREADY_EXISTS, f"{request.target_path} shows the volume, but not as asked for now")
+        elif request.volume_capability.access_mode.mode in _ALONE and await self._targets(device, request):
             raise CsiError(
                 Code.FAILED_PRECONDITION, f"volume {request.volume_id} is published already, for one workload"
             )
 
-    async def _published(self, device: str, staging_path: str) -> Sequence[str]:
-        refs = await self._mounts.get_device_mount_refs(device)
+    async def _targets(self, device: str, request: csi.NodePublishVolumeRequest) -> set[str]:
+        """Where the volume is published now."""
+        mounted = await self._mounts.get_device_mount_refs(device)
         raw = [
             mount.mount_point
             for mount in await self._mounts.mount_table()
             if mount.fs_type == "devtmpfs" and mount.root == "/" + Path(device).name
         ]
-        return [path for path in [*refs, *raw] if path != os.path.realpath(staging_path)]
+        return {*mounted, *raw} - {os.path.realpath(request.staging_target_path)}
 
 
 _READING = (AccessMode.SINGLE_NODE_READER_ONLY, AccessMode.MULTI_NODE_READER_ONLY)

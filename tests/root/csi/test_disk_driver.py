@@ -164,6 +164,17 @@ async def test_a_read_only_publication_beside_a_writable_one(disks: Disks) -> No
     await disks.unpublish(target="reading")
 
 
+async def test_a_volume_for_readers_is_read_only_on_every_way(disks: Disks) -> None:
+    await disks.create()
+    await disks.mount()
+    await disks.unmount()
+    reading = mounted(mode=AccessMode.SINGLE_NODE_READER_ONLY)
+    path = await disks.mount(capability=reading)
+    await disks.publish(capability=reading)
+    with pytest.raises(OSError, match="Read-only"):
+        (path / "file").write_text("x")
+
+
 async def test_a_volume_for_one_workload_has_one_target(disks: Disks) -> None:
     alone = mounted(mode=AccessMode.SINGLE_NODE_SINGLE_WRITER)
     await disks.create(capability=alone)
