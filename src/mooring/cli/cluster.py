@@ -44,7 +44,8 @@ def enter_rootless() -> None:
     multiple=True,
     metavar="NAME=ADDRESS",
     help="A CSI driver of yours, by its name, and where it listens: unix:///tmp/mine-{node}.sock, one for each node. "
-    "Start it yourself; it may come and go.",
+    "Start it yourself; it may come and go. NAME=registered: it registers in nodes/NODE/plugins_registry of the data "
+    "directory, and `mooring csi attacher`, ... or their like serve it.",
 )
 @click.option(
     "--csi-controller",

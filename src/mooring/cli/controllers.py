@@ -17,6 +17,7 @@ from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.modification.controller import ModificationController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -79,19 +80,25 @@ def _attacher(client: Client, settings: Settings) -> Controller:
     )
 
 
+PLUGIN_CONTROLLERS: dict[str, Callable[..., Controller]] = {
+    "provisioning": ProvisioningController,
+    "expansion": ExpansionController,
+    "modification": ModificationController,
+    "snapshots": SnapshotController,
+}
+"""Those that need plugins, and nothing else besides."""
+
 FACTORIES: dict[str, Factory] = {
+    **{name: _with_plugins(kind) for name, kind in PLUGIN_CONTROLLERS.items()},
     "attachdetach": _attach_detach,
     "attacher": _attacher,
     "binding": _plain(BindingController),
-    "provisioning": _with_plugins(ProvisioningController),
-    "expansion": _with_plugins(ExpansionController),
     "scheduling": _plain(SchedulingController),
     "statefulset": _plain(StatefulSetController),
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),
     "ephemeral": _plain(EphemeralController),
-    "snapshots": _with_plugins(SnapshotController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from mooring import __version__
+from mooring.cli import csi_roles, csi_trace
 from mooring.cli.output import fail, log_lines
 from mooring.cli.parts import LOG_LEVEL, run_until_signalled
 from mooring.cli.tasks import answer_signal
@@ -89,5 +90,8 @@ def disk_driver(
     except EndpointError as error:
         fail(error.message)
 
+
+for command in (*csi_roles.COMMANDS, *csi_trace.COMMANDS):
+    csi.add_command(command)
 
 COMMANDS = (csi,)

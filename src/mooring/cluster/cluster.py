@@ -44,7 +44,7 @@ READY_S = 30.0
 NODE = "node-"
 """Machines are called by this, and a number from 1."""
 ALL_CONTROLLERS = (
-    "attachdetach,attacher,binding,provisioning,expansion,scheduling,statefulset,"
+    "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,"
     "deployment,replicaset,replicationcontroller,ephemeral,snapshots,nodelifecycle,podgc,cleanup"
 )
 

@@ -11,6 +11,8 @@ from mooring.csi.errors import EndpointError
 from mooring.csi.faults import parse_fault
 
 HOLE = "{node}"
+REGISTERED = "registered"
+"""Instead of an address: the driver registers with the nodes' agents, and its controllers are started by its user."""
 RESERVED = frozenset({"timeout", "faults", "trace"})
 
 
@@ -36,10 +38,11 @@ class CSIDrivers:
         return self._all(there | dict(self.controllers), trace)
 
     def _all(self, addresses: Mapping[str, str], trace: Path) -> dict[str, str]:
-        if not addresses:
+        if not self:
             return {}
+        known = {name: address for name, address in addresses.items() if address != REGISTERED}
         faults = {"faults": " ".join(self.faults)} if self.faults else {}
-        return {**addresses, **faults, "trace": str(trace)}
+        return {**known, **faults, "trace": str(trace)}
 
 
 def parse_drivers(given: Sequence[str], controllers: Sequence[str], faults: Sequence[str], nodes: int) -> CSIDrivers:
@@ -48,7 +51,7 @@ def parse_drivers(given: Sequence[str], controllers: Sequence[str], faults: Sequ
     addresses = dict(_named(each, "--csi") for each in given)
     of_controllers = dict(_named(each, "--csi-controller") for each in controllers)
     for name, address in addresses.items():
-        if HOLE not in address and nodes > 1:
+        if HOLE not in address and address != REGISTERED and nodes > 1:
             raise ValueError(
                 f"--csi {name}={address}: {nodes} nodes need a driver each: write {HOLE} into the address, as in "
                 f"unix:///tmp/{name}-{HOLE}.sock, or start the cluster with --nodes 1"
@@ -64,6 +67,8 @@ def _named(text: str, option: str) -> tuple[str, str]:
     name, equals, address = text.partition("=")
     if not (name and equals) or name in RESERVED:
         raise ValueError(f"{option} {text!r}: it has the form NAME=unix:///PATH, with the driver's name")
+    if address == REGISTERED:
+        return name, address
     try:
         parse_address(address.replace(HOLE, "node"))
     except EndpointError as error:

@@ -62,12 +62,18 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     volume_attributes_class_name: str | None = None
 
 
+class ModifyVolumeStatus(Struct, frozen=True):
+    target_volume_attributes_class_name: str = ""
+    status: str = ""
+
+
 class PersistentVolumeClaimStatus(Struct, frozen=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: dict[str, str | int] = {}
     conditions: tuple[Condition, ...] = ()
     current_volume_attributes_class_name: str | None = None
+    modify_volume_status: ModifyVolumeStatus | None = None
 
 
 class PersistentVolumeClaim(Object, frozen=True):

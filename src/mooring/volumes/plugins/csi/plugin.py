@@ -64,8 +64,10 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
     _host: VolumeHost
     drivers_here: Drivers
 
-    def __init__(self, connect: Connect = over_grpc) -> None:
+    def __init__(self, connect: Connect = over_grpc, *, extra_metadata: bool = False) -> None:
+        """`extra_metadata`: drivers are told for which claim they make a volume."""
         self._connect = connect
+        self._extra_metadata = extra_metadata
         self.known_drivers: KnownDrivers = lambda name: None
 
     def init(self, host: VolumeHost) -> None:
@@ -75,7 +77,9 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
 
     def drivers(self) -> Sequence[VolumePlugin]:
         """On a controller those of the settings."""
-        return [] if self._host.node_name else [CSIDriverPlugin(driver) for driver in self.drivers_here]
+        if self._host.node_name:
+            return []
+        return [CSIDriverPlugin(each, extra_metadata=self._extra_metadata) for each in self.drivers_here]
 
     # --- names
 

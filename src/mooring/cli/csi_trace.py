@@ -1,0 +1,69 @@
+"""`mooring csi trace`: every call of the CSI drivers of a cluster, with its answer and how long it took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.cli.nodes import DATA_DIR
+from mooring.cli.output import fail
+
+LOOK_S = 0.2
+
+
+@click.command()
+@DATA_DIR
+@click.option("--follow", "-f", is_flag=True, help="Go on with calls as they end.")
+@click.option("--driver", help="Only this driver's.")
+@click.option("--method", "methods", multiple=True, help="Only these methods: NodeStageVolume, ...")
+@click.option("--failed", is_flag=True, help="Only calls that did not end with OK.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="json: one call a line.")
+def trace(
+    data_dir: str | None, follow: bool, driver: str | None, methods: tuple[str, ...], failed: bool, output: str
+) -> None:
+    """Show the calls of CSI drivers that `mooring up --csi` has noted, without secrets."""
+    from mooring.cluster.layout import open_layout
+    from mooring.csi.trace import shown
+
+    layout = open_layout(data_dir)
+    if not layout.csi_trace.exists() and not follow:
+        fail(f"no CSI driver was called in {layout.root}: start it with `mooring up --csi NAME=ADDRESS`")
+
+    def wanted(call: dict[str, Any]) -> bool:
+        named = (not driver or call["driver"] == driver) and (not methods or call["method"] in methods)
+        return named and (not failed or call["code"] != "OK")
+
+    for call in _calls(layout.csi_trace, follow):
+        if wanted(call):
+            click.echo(json.dumps(call) if output == "json" else shown(call))
+
+
+def _calls(path: Path, follow: bool) -> Iterator[dict[str, Any]]:
+    from mooring.csi.trace import read
+
+    while follow and not path.exists():
+        time.sleep(LOOK_S)
+    with path.open() as file:
+        yield from read(_lines(file, follow))
+
+
+def _lines(file: Any, follow: bool) -> Iterator[str]:
+    rest = ""
+    while True:
+        piece: str = file.readline()
+        if piece.endswith("\n"):
+            yield rest + piece
+            rest = ""
+        elif follow:
+            rest += piece
+            time.sleep(LOOK_S)
+        else:
+            return
+
+
+COMMANDS = (trace,)

@@ -1,0 +1,1 @@
+"""Gives volumes the attributes (VolumeAttributesClass) that their claims ask for."""

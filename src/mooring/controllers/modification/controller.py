@@ -1,0 +1,112 @@
+"""The modifier: volumes get the attributes that their claims ask for, by calling their plugin or CSI driver.
+
+Keys are claims. As upstream's resizer does it: `status.modifyVolumeStatus` says what is being done (Pending: the class
+is missing; InProgress; Infeasible: the storage refuses), `status.currentVolumeAttributesClassName` what is true.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from mooring.controllers.modification.decide import Step, decide
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
+from mooring.kube.reason import Reason
+from mooring.kube.times import Now
+from mooring.volumes.errors import InvalidSpec, PluginError, StorageRefused
+from mooring.volumes.interfaces import ModifiableVolumePlugin
+from mooring.volumes.matching import reserved_for
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+
+class ModificationController(Controller):
+    """Calls `modify_volume`; other drivers' volumes are their resizers' matter."""
+
+    name = "mooring-modifier"
+
+    def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._plugins = plugins
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
+        self._volumes = self.watch(PersistentVolume, _claim_of)
+        self._classes = self.watch(VolumeAttributesClass, self._claims_of_class)
+
+    def _claims_of_class(self, of_class: VolumeAttributesClass) -> list[str]:
+        claims = self._claims.items()
+        return [claim.key for claim in claims if claim.spec.volume_attributes_class_name == of_class.name]
+
+    async def reconcile(self, key: str) -> None:
+        """Takes one claim a step further; each step's write brings it back."""
+        claim = self._claims.get(key)
+        pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
+        if claim is None or pv is None or not reserved_for(pv, claim):
+            return
+        plugin = self._plugin(pv)
+        if plugin is None:
+            return
+        wanted = self._classes.get(claim.spec.volume_attributes_class_name or "")
+        step, reason = decide(claim, pv, wanted, plugin.get_plugin_name())
+        match step:
+            case Step.SETTLED:
+                return
+            case Step.WAIT:
+                self.recorder.once(claim, "Warning", reason)
+                await self._under_way(claim, "Pending")
+            case Step.BEGIN:
+                await self._under_way(claim, "InProgress")
+                self.recorder.event(claim, "Normal", *reason)
+            case Step.MODIFY if wanted is not None:
+                await self._modify(claim, pv, plugin, wanted)
+            case _:
+                await self._finish(claim)
+                self.recorder.event(claim, "Normal", *reason)
+
+    def _plugin(self, pv: PersistentVolume) -> ModifiableVolumePlugin | None:
+        try:
+            return self._plugins.find_modifiable_plugin_by_spec(VolumeSpec.of_persistent_volume(pv))
+        except PluginError:  # another's volume
+            return None
+
+    async def _modify(
+        self,
+        claim: PersistentVolumeClaim,
+        pv: PersistentVolume,
+        plugin: ModifiableVolumePlugin,
+        wanted: VolumeAttributesClass,
+    ) -> None:
+        try:
+            await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
+        except KubeError:
+            raise
+        except Exception as error:
+            self.recorder.once(claim, "Warning", Reason("VolumeModifyFailed", f"the volume was not changed: {error}"))
+            if isinstance(error, (InvalidSpec, StorageRefused)):
+                await self._under_way(claim, "Infeasible")
+            raise
+        patch = {"spec": {"volumeAttributesClassName": wanted.name}}
+        self._volumes.accept(await self.client.revise(pv, patch))
+        self.log.info("Modified", claim=claim.key, volume=pv.name, attributes=wanted.name)
+        self.queue.add(claim.key)
+
+    async def _under_way(self, claim: PersistentVolumeClaim, status: str) -> None:
+        target = claim.spec.volume_attributes_class_name
+        wanted = {"targetVolumeAttributesClassName": target, "status": status}
+        held = claim.status.modify_volume_status
+        if held is None or (held.target_volume_attributes_class_name, held.status) != (target, status):
+            await self._status(claim, {"modifyVolumeStatus": wanted})
+
+    async def _finish(self, claim: PersistentVolumeClaim) -> None:
+        current = claim.spec.volume_attributes_class_name
+        await self._status(claim, {"currentVolumeAttributesClassName": current, "modifyVolumeStatus": None})
+
+    async def _status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
+        self._claims.accept(await self.client.revise(claim, {"status": status}, subresource="status"))
+
+
+def _claim_of(pv: PersistentVolume) -> list[str]:
+    reference = pv.spec.claim_ref
+    return [f"{reference.namespace}/{reference.name}"] if reference is not None else []
