@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -35,20 +34,26 @@ def sanity(programs: Path) -> Path:
 
 
 @contextmanager
-def disk_driver(directory: Path, mode: str) -> Generator[str]:
-    """A process of the driver; its endpoint."""
-    endpoint = f"unix://{directory}/{mode}.sock"
-    flags = [f"--endpoint={endpoint}", f"--array={directory}/array", f"--allow-path={directory}", f"--mode={mode}"]
-    command = [sys.executable, "-m", "mooring.cli.main", "csi", "disk-driver", "--node-id=n1", f"--max-volumes={LIMIT}"]
+def process(name: str, directory: Path, *command: str | Path) -> Generator[str]:
+    """A driver's process, with ENDPOINT in its arguments filled in; its endpoint."""
+    log, endpoint = directory / f"{name}.log", f"unix://{directory}/{name}.sock"
+    command = tuple(endpoint if argument == "ENDPOINT" else argument for argument in command)
     with (
-        open(directory / f"{mode}.log", "w") as log,
-        subprocess.Popen([*command, *flags], stdout=log, stderr=log) as process,
+        open(log, "w") as output,
+        subprocess.Popen([sys.executable, *command], stdout=output, stderr=output) as running,
     ):
         try:
             yield endpoint
         finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0, (directory / f"{mode}.log").read_text()
+            running.terminate()
+            running.wait(30)
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def disk_driver(directory: Path, mode: str) -> AbstractContextManager[str]:
+    flags = ["--node-id=n1", f"--max-volumes={LIMIT}", f"--array={directory}/array", f"--allow-path={directory}"]
+    command = ("-m", "mooring.cli.main", "csi", "disk-driver", *flags, f"--mode={mode}", "--endpoint", "ENDPOINT")
+    return process(mode, directory, *command)
 
 
 async def answers(endpoint: str) -> None:
@@ -114,3 +119,13 @@ async def test_controller_and_node_as_two_processes(sanity: Path, tmp_path: Path
             run, sanity, tmp_path, f"--csi.endpoint={node}", f"--csi.controllerendpoint={controller}"
         )
     assert sorted([*found["skipped"], *found["pending"]]) == SKIPPED
+
+
+async def test_the_driver_of_the_tutorial(sanity: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "csi-driver-tutorial.md").read_text()
+    program = tmp_path / "folder_driver.py"
+    program.write_text(page.partition("```python\n")[2].partition("```")[0])
+    with process("folder", tmp_path, program, "ENDPOINT", "n1", tmp_path / "folders", tmp_path) as endpoint:
+        await answers(endpoint)
+        found = await asyncio.to_thread(run, sanity, tmp_path, f"--csi.endpoint={endpoint}")
+    assert len(found["passed"]) == 28
