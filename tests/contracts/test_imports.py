@@ -31,9 +31,11 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
         "mooring.kube": set[str](),
         "mooring.mounts": set[str](),
         "mooring.apiserver": set[str](),
-        "mooring.volumes": {"mooring.mounts"},
-        "mooring.controllers": {"mooring.kube", "mooring.volumes"},
-        "mooring.node": {"mooring.kube", "mooring.volumes", "mooring.mounts"},
+        "mooring.csi": set[str](),
+        "mooring.csi_disk": {"mooring.csi", "mooring.mounts", "mooring.volumes"},
+        "mooring.volumes": {"mooring.mounts", "mooring.csi"},
+        "mooring.controllers": {"mooring.kube", "mooring.volumes", "mooring.csi"},
+        "mooring.node": {"mooring.kube", "mooring.volumes", "mooring.csi", "mooring.mounts"},
     }
     for contract in contracts():
         for source in contract.get("source_modules", ()):
