@@ -24,15 +24,15 @@ def secret_reference(
 ) -> SecretReference | None:
     """The Secret for `operation` (provisioner, controller-publish, node-stage, ...), or None if none is named.
 
-    `values` fill the holes; those whose names begin with one of `only_in_name` may stand in the name, and not in the
-    namespace. Raises InvalidSpec if one of name and namespace is missing, or a hole is unknown."""
+    `values` fill the holes; those that `only_in_name` names (with or without a [...]) may stand in the name, and not in
+    the namespace. Raises InvalidSpec if one of name and namespace is missing, or a hole is unknown."""
     keys = [f"{PREFIX}{operation}-secret-{part}" for part in ("name", "namespace")]
     name, namespace = (parameters.get(key, "") for key in keys)
     if not (name or namespace):
         return None
     if not (name and namespace):
         raise InvalidSpec(f"the class has one of the parameters {keys[0]} and {keys[1]}: it needs both, or none")
-    in_namespace = {hole: value for hole, value in values.items() if not hole.startswith(only_in_name or ("\0",))}
+    in_namespace = {hole: value for hole, value in values.items() if hole.partition("[")[0] not in only_in_name}
     return SecretReference(name=_filled(keys[0], name, values), namespace=_filled(keys[1], namespace, in_namespace))
 
 

@@ -1,0 +1,322 @@
+"""Volumes of a CSI driver for claims: never two, none forgotten, in the right place; whatever the driver answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from played_driver import NAME, Storage, plugin
+
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.decide import BEGUN, MADE_BY_DRIVER
+from mooring.csi.errors import Code
+from mooring.kube.objects import (
+    CSINode,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Secret,
+    StorageClass,
+    VolumeAttributesClass,
+)
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageFull
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.names import CSI_PLUGIN
+from mooring.volumes.plugin_manager import PluginManager
+
+Desk = Callable[[Any], Any]
+ZONE = "topology.example.com/zone"
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+class Bench:
+    """A class and a claim that wait for the driver, and a controller whose caches are kept up to date."""
+
+    def __init__(self, desk: Any, topology: bool = False) -> None:
+        self.desk, self.api = desk, desk.api
+        self.storage = Storage()
+        self.topology = topology
+        self.start()
+
+    def start(self) -> None:
+        """A controller that remembers nothing."""
+        host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, self.api)
+        plugins = PluginManager([plugin(self.storage, topology=self.topology)], host)
+        self.controller = self.desk.make(ProvisioningController, plugins=plugins)
+
+    async def storage_class(self, delayed: bool = False, **fields: Any) -> None:
+        binding = "WaitForFirstConsumer" if delayed else "Immediate"
+        body = {"metadata": {"name": "k"}, "provisioner": NAME, "volumeBindingMode": binding, **fields}
+        await self.api.create(StorageClass, body)
+
+    async def claim(self, annotations: dict[str, str] | None = None, **fields: Any) -> PersistentVolumeClaim:
+        asked = {"volume.kubernetes.io/storage-provisioner": NAME, **(annotations or {})}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "k",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        body = {"metadata": {"name": "c", "annotations": asked}, "spec": {**spec, **fields}}
+        return await self.api.create(PersistentVolumeClaim, body, "default")
+
+    async def node(self, name: str, zone: str) -> None:
+        await self.api.create(Node, {"metadata": {"name": name, "labels": {ZONE: zone}}})
+        spec = {"drivers": [{"name": NAME, "nodeID": name, "topologyKeys": [ZONE]}]}
+        await self.api.create(CSINode, {"metadata": {"name": name}, "spec": spec})
+
+    async def refresh(self) -> None:
+        live = await self.api.find(PersistentVolumeClaim, "c", "default")
+        if live is not None:
+            self.controller._claims.accept(live)
+        for each in (await self.api.list(StorageClass)).items:
+            self.controller._classes.accept(each)
+        for pv in (await self.api.list(PersistentVolume)).items:
+            self.controller._volumes.accept(pv)
+
+    async def reconciled(self) -> PersistentVolume | None:
+        await self.refresh()
+        await self.controller.reconcile("claim:default/c")
+        made = (await self.api.list(PersistentVolume)).items
+        return made[0] if made else None
+
+    async def begun(self) -> bool:
+        return BEGUN in (await self.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+
+def play(desk: Desk, story: Callable[[Bench], Any], **options: Any) -> None:
+    async def scene(desk: Any) -> None:
+        await story(Bench(desk, **options))
+
+    desk(scene)
+
+
+def test_the_volume_says_all_that_its_users_need(desk: Desk):
+    async def story(bench: Bench) -> None:
+        parameters = {"type": "fast", "csi.storage.k8s.io/fstype": "xfs"}
+        await bench.storage_class(parameters=parameters, mountOptions=["noatime"])
+        claim = await bench.claim()
+        pv = await bench.reconciled()
+        assert pv is not None
+        assert pv.spec.csi is not None
+        assert (pv.name, pv.spec.csi.volume_handle) == (f"pvc-{claim.uid}", f"pvc-{claim.uid}")
+        assert (pv.spec.csi.driver, pv.spec.csi.fs_type) == (NAME, "xfs")
+        assert pv.spec.capacity == {"storage": "1Gi"}
+        assert MADE_BY_DRIVER in pv.metadata.finalizers
+        ((_, asked),) = bench.storage.calls
+        assert dict(asked.parameters) == {"type": "fast"}
+        (used,) = asked.volume_capabilities
+        assert (used.mount.fs_type, list(used.mount.mount_flags)) == ("xfs", ["noatime"])
+        assert not await bench.begun()
+
+    play(desk, story)
+
+
+def test_a_call_that_was_not_answered_is_repeated_by_the_same_name_also_by_a_successor(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.storage_class()
+        await bench.claim()
+        bench.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED, Code.INTERNAL]
+        bench.storage.failing["CreateVolume"].after = True
+        for _ in range(2):
+            with pytest.raises(OutcomeUnknown):
+                await bench.reconciled()
+            bench.start()
+        assert await bench.reconciled() is not None
+        assert len(bench.storage.volumes) == 1
+
+    play(desk, story)
+
+
+def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.storage_class()
+        claim = await bench.claim()
+        bench.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
+        bench.storage.failing["CreateVolume"].after = True
+        with pytest.raises(OutcomeUnknown):
+            await bench.reconciled()
+        await bench.api.delete(PersistentVolumeClaim, "c", "default")
+        assert await bench.begun(), "the claim does not go before the storage was asked again"
+        bench.start()
+        pv = await bench.reconciled()
+        assert pv is not None
+        finalizers = {"metadata": {"finalizers": None}}
+        await bench.api.patch(PersistentVolumeClaim, "c", finalizers, "default")
+        status = {"status": {"phase": "Released"}}
+        bench.controller._volumes.accept(await bench.api.patch(PersistentVolume, pv.name, status, subresource="status"))
+        assert await bench.api.find(PersistentVolumeClaim, "c", "default") is None or claim.uid
+        await bench.controller.reconcile(f"volume:{pv.name}")
+        assert bench.storage.volumes == {}
+
+    play(desk, story)
+
+
+def test_a_driver_that_is_away_keeps_a_claim_whose_volume_may_exist(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.storage_class()
+        await bench.claim()
+        bench.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
+        with pytest.raises(OutcomeUnknown):
+            await bench.reconciled()
+        await bench.api.delete(PersistentVolumeClaim, "c", "default")
+        bench.start()  # whose driver has not come up yet
+        driver = next(iter(bench.controller._plugins.find_plugin_by_name(CSI_PLUGIN).drivers_here))
+
+        async def away(*given: Any) -> Any:
+            raise NotAsked("the driver is away")
+
+        driver.call = away
+        with pytest.raises(NotAsked):
+            await bench.reconciled()
+        assert await bench.begun()
+
+    play(desk, story)
+
+
+def test_a_parameter_of_the_reserved_prefix_is_refused_by_name(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.storage_class(parameters={"csi.storage.k8s.io/fstyp": "xfs"})
+        await bench.claim()
+        with pytest.raises(InvalidSpec, match="fstyp is not known"):
+            await bench.reconciled()
+        assert bench.storage.calls == []
+
+    play(desk, story)
+
+
+def test_secrets_go_to_the_call_and_their_names_to_the_volume(desk: Desk):
+    async def story(bench: Bench) -> None:
+        prefix = "csi.storage.k8s.io/"
+        parameters = {
+            f"{prefix}provisioner-secret-name": "keys-${pvc.name}",
+            f"{prefix}provisioner-secret-namespace": "${pvc.namespace}",
+            f"{prefix}node-stage-secret-name": "${pvc.annotations['team']}",
+            f"{prefix}node-stage-secret-namespace": "stage",
+        }
+        await bench.storage_class(parameters=parameters)
+        await bench.claim({"team": "red"})
+        data = {"metadata": {"name": "keys-c"}, "data": {"k": "c2VjcmV0"}}
+        await bench.api.create(Secret, data, "default")
+        pv = await bench.reconciled()
+        assert pv is not None
+        assert pv.spec.csi is not None
+        ((_, asked),) = bench.storage.calls
+        assert dict(asked.secrets) == {"k": "secret"}
+        staged = pv.spec.csi.node_stage_secret_ref
+        assert staged is not None
+        assert (staged.namespace, staged.name) == ("stage", "red")
+        assert pv.metadata.annotations["volume.kubernetes.io/provisioner-deletion-secret-name"] == "keys-c"
+
+    play(desk, story)
+
+
+def test_a_namespace_cannot_be_chosen_by_a_claims_annotation(desk: Desk):
+    async def story(bench: Bench) -> None:
+        prefix = "csi.storage.k8s.io/node-stage-secret-"
+        await bench.storage_class(parameters={f"{prefix}name": "n", f"{prefix}namespace": "${pvc.annotations['team']}"})
+        await bench.claim({"team": "kube-system"})
+        with pytest.raises(InvalidSpec, match="not known there"):
+            await bench.reconciled()
+
+    play(desk, story)
+
+
+def test_the_selected_nodes_place_comes_first_and_the_volume_says_where_it_can_be_used(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.node("n1", "a")
+        await bench.node("n2", "b")
+        bench.storage.accessible = [{ZONE: "b"}]
+        await bench.storage_class(delayed=True)
+        await bench.claim({SELECTED: "n2"})
+        pv = await bench.reconciled()
+        ((_, asked),) = bench.storage.calls
+        places = asked.accessibility_requirements
+        assert [dict(each.segments) for each in places.preferred] == [{ZONE: "b"}, {ZONE: "a"}]
+        assert pv is not None
+        assert pv.spec.node_affinity is not None
+        assert pv.spec.node_affinity.required is not None
+        (term,) = pv.spec.node_affinity.required.node_selector_terms
+        assert [(each.key, each.values) for each in term.match_expressions] == [(ZONE, ("b",))]
+
+    play(desk, story, topology=True)
+
+
+def test_where_there_is_no_room_another_node_is_chosen(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.node("n1", "a")
+        await bench.storage_class(delayed=True)
+        await bench.claim({SELECTED: "n1"})
+        bench.storage.full = True
+        with pytest.raises(StorageFull):
+            await bench.reconciled()
+        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+        assert SELECTED not in claim.metadata.annotations
+        assert not await bench.begun()
+
+    play(desk, story, topology=True)
+
+
+def test_no_other_node_is_chosen_while_an_earlier_try_may_have_made_the_volume(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.node("n1", "a")
+        await bench.storage_class(delayed=True)
+        await bench.claim({SELECTED: "n1"})
+        bench.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED]
+        with pytest.raises(OutcomeUnknown):
+            await bench.reconciled()
+        bench.storage.full = True
+        for _ in range(2):
+            with pytest.raises(StorageFull):
+                await bench.reconciled()
+            bench.start()
+        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+        assert SELECTED in claim.metadata.annotations
+
+    play(desk, story, topology=True)
+
+
+def test_attributes_of_a_class_are_asked_for(desk: Desk):
+    async def story(bench: Bench) -> None:
+        of_class = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
+        await bench.api.create(VolumeAttributesClass, of_class)
+        await bench.storage_class()
+        await bench.claim(volumeAttributesClassName="gold")
+        pv = await bench.reconciled()
+        assert pv is not None
+        assert pv.spec.volume_attributes_class_name == "gold"
+        ((_, asked),) = bench.storage.calls
+        assert dict(asked.mutable_parameters) == {"iops": "9"}
+
+    play(desk, story)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])
+def test_killed_at_every_request_there_is_one_volume_or_none(desk: Desk, after: bool):
+    """A claim is made and deleted; the provisioner dies at its n-th request; a successor goes on."""
+
+    async def story(desk: Any, number: int) -> bool:
+        bench = Bench(desk)
+        await bench.storage_class()
+        await bench.claim()
+        desk.wire.crash_at(number, after=after)
+        first = asyncio.create_task(bench.reconciled())
+        crash = asyncio.create_task(desk.wire.crashed.wait())
+        await asyncio.wait({first, crash}, return_when=asyncio.FIRST_COMPLETED)
+        more = desk.wire.crashed.is_set()
+        first.cancel()
+        crash.cancel()
+        await asyncio.gather(first, crash, return_exceptions=True)
+        desk.wire.crashed.clear()
+        desk.wire.spare()
+        bench.start()
+        assert await bench.reconciled() is not None
+        assert len(bench.storage.volumes) == 1
+        assert not await bench.begun()
+        return more
+
+    number = 0
+    while desk(lambda at: story(at, number)):  # noqa: B023
+        number += 1
+    assert number >= 3
