@@ -29,7 +29,8 @@ ENOUGH = 1024 * 1024
 class Connection(asyncio.Protocol):
     """One connection. `ended` is told of it when it is closed."""
 
-    def __init__(self, ended: Callable[[Connection], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ended: Callable[[Connection], None]) -> None:
+        self._loop = loop
         self._ended = ended
         self._transport: asyncio.Transport | None = None
         self._answer = Answer()
@@ -97,10 +98,9 @@ class Connection(asyncio.Protocol):
         `timeout`: seconds until the answer is complete, or in a stream between its pieces."""
         if self._transport is None:
             raise self._error or ConnectionResetError("the connection was closed")
-        loop = asyncio.get_running_loop()
         self._answer, self._pieces, self._streams = Answer(bodiless=bodiless), [], stream
-        self._timeout, self._deadline = timeout, loop.time() + timeout
-        timer = loop.call_at(self._deadline, self._expire)
+        self._timeout, self._deadline = timeout, self._loop.time() + timeout
+        timer = self._loop.call_at(self._deadline, self._expire)
         self._transport.write(message)
         try:
             while not (self._answer.complete or (stream and self._answer.status)):
@@ -115,15 +115,14 @@ class Connection(asyncio.Protocol):
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body of a stream as it comes."""
-        loop = asyncio.get_running_loop()
         while True:
             if self._pieces:
                 yield self._whole()
             elif self._answer.complete:
                 return
             else:
-                self._deadline = loop.time() + self._timeout
-                timer = loop.call_at(self._deadline, self._expire)
+                self._deadline = self._loop.time() + self._timeout
+                timer = self._loop.call_at(self._deadline, self._expire)
                 try:
                     await self._news()
                 finally:
@@ -146,7 +145,7 @@ class Connection(asyncio.Protocol):
     async def _news(self) -> None:
         if self._error is not None:
             raise self._error
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         await self._waiter
 
     def _wake(self) -> None:
@@ -163,10 +162,13 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Connections to the server at `url`, as many at once as there are exchanges. `tls` is None for http; `name` is
-    the name that the server's certificate must have, if not that of the URL. `proxy` is a URL, or empty."""
+    """Connections to the server at `url`, as many at once as there are exchanges, all in one event loop.
+
+    `tls` is None for http; `name` is the name that the server's certificate must have, if not that of the URL. `proxy`
+    is a URL, or empty."""
 
     def __init__(self, url: SplitResult, tls: ssl.SSLContext | None, *, name: str = "", proxy: str = "") -> None:
+        self._loop = asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
         self._host, self._port = url.hostname or "", url.port or (443 if tls else 80)
         self._tls = tls
         self._name = name or self._host
@@ -176,7 +178,7 @@ class Connections:
 
     async def take(self) -> Connection:
         """One that is free, else a new one."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while self._idle:
             connection = self._idle.pop()
             if connection.open and now - connection.idle_since < IDLE_S:
@@ -186,7 +188,7 @@ class Connections:
 
     async def fresh(self) -> Connection:
         """A new one."""
-        connection = Connection(self._ended)
+        connection = Connection(self._loop, self._ended)
         async with asyncio.timeout(CONNECT_S):
             await (self._direct(connection) if self._proxy is None else self._through(self._proxy, connection))
         self._open.add(connection)
@@ -195,7 +197,7 @@ class Connections:
     def give_back(self, connection: Connection) -> None:
         """An exchange is over."""
         if connection.lasting and connection in self._open:
-            connection.idle_since = asyncio.get_running_loop().time()
+            connection.idle_since = self._loop.time()
             self._idle.append(connection)
         else:
             connection.abort()
@@ -217,15 +219,16 @@ class Connections:
 
     async def _direct(self, connection: Connection) -> None:
         name = self._name if self._tls else None
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: connection, self._host, self._port, ssl=self._tls, server_hostname=name)
+        await self._loop.create_connection(
+            lambda: connection, self._host, self._port, ssl=self._tls, server_hostname=name
+        )
 
     async def _through(self, proxy: SplitResult, connection: Connection) -> None:
         """A proxy passes requests for http on; for https it is asked for a tunnel."""
-        loop, secure = asyncio.get_running_loop(), proxy.scheme == "https"
-        near = Connection(self._ended) if self._tls else connection
+        secure = proxy.scheme == "https"
+        near = Connection(self._loop, self._ended) if self._tls else connection
         port = proxy.port or (443 if secure else 80)
-        transport, _ = await loop.create_connection(lambda: near, proxy.hostname or "", port, ssl=secure or None)
+        transport, _ = await self._loop.create_connection(lambda: near, proxy.hostname or "", port, ssl=secure or None)
         if self._tls is None:
             return
         where = f"{self._host}:{self._port}"
@@ -234,7 +237,7 @@ class Connections:
         if answer.status != 200:
             near.abort()
             raise ConnectionRefusedError(f"proxy {proxy.hostname}:{port} answers {answer.status} to CONNECT {where}")
-        over = await loop.start_tls(transport, connection, self._tls, server_hostname=self._name)
+        over = await self._loop.start_tls(transport, connection, self._tls, server_hostname=self._name)
         assert over is not None
         connection.connection_made(over)
 

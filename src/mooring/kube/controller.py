@@ -48,14 +48,17 @@ class Controller:
         differ: Callable[[T, T], Iterable[str] | None] | None = None,
         indexers: dict[str, Indexer[T]] | None = None,
         field_selector: str = "",
+        keep: Callable[[T], T] | None = None,
     ) -> Informer[T]:
         """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object.
 
         With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own notes of
         an error, which must not end that error's backoff. With `differ`, a change marks only the keys that it gives for
-        old and new, if it does not give None.
+        old and new, if it does not give None. `keep` gives what of an object is kept.
         """
-        informer = Informer(self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector)
+        informer = Informer(
+            self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector, keep=keep
+        )
         if touches is not None:
 
             def mark(old: T | None, new: T | None) -> None:

@@ -30,6 +30,8 @@ T = TypeVar("T", bound=Object)
 
 Handler = Callable[[T | None, T | None], None]
 Indexer = Callable[[T], Iterable[str]]
+_Keys = str | dict[str, None]
+"""What an index has under one value, in order: mostly a single key, for which a dict would be a waste."""
 
 log = structlog.get_logger(component="informer")
 
@@ -38,7 +40,7 @@ LAST_RETRY_S = 10.0
 
 
 class Informer(Generic[T]):
-    """The cache of one kind, in one namespace or in all, narrowed by selectors."""
+    """The cache of one kind, in one namespace or in all, narrowed by selectors; of each object, what `keep` gives."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Informer(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         indexers: dict[str, Indexer[T]] | None = None,
+        keep: Callable[[T], T] | None = None,
     ) -> None:
         self.kind = kind
         self._client = client
@@ -58,8 +61,9 @@ class Informer(Generic[T]):
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._objects: dict[str, T] = {}
+        self._keep = keep
         self._indexers = indexers or {}
-        self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
+        self._indices: dict[str, dict[str, _Keys]] = {name: {} for name in self._indexers}
         self._handlers: list[Handler[T]] = []
         self._retry = FIRST_RETRY_S  # until the next event of a watch
         self._version = 0
@@ -83,7 +87,10 @@ class Informer(Generic[T]):
 
     def by_index(self, index: str, value: str) -> list[T]:
         """The objects for which the named indexer gave `value`."""
-        return [self._objects[key] for key in self._indices[index].get(value, ())]
+        keys = self._indices[index].get(value, ())
+        if isinstance(keys, str):
+            return [self._objects[keys]]
+        return [self._objects[key] for key in keys]
 
     @property
     def version(self) -> int:
@@ -200,7 +207,7 @@ class Informer(Generic[T]):
         elif old is not None and _version_of(old) == _version_of(new):
             return
         else:
-            self._objects[key] = new
+            self._objects[key] = new = self._keep(new) if self._keep is not None else new
         self._reindex(key, old, new)
         for handler in self._handlers:
             handler(old, new)
@@ -208,13 +215,13 @@ class Informer(Generic[T]):
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:
         for name, indexer in self._indexers.items():
             index = self._indices[name]
-            for value in indexer(old) if old is not None else ():
-                keys = index.get(value, {})
-                keys.pop(key, None)
-                if not keys:
-                    index.pop(value, None)
-            for value in indexer(new) if new is not None else ():
-                index.setdefault(value, {})[key] = None
+            before = list(indexer(old)) if old is not None else []
+            after = list(indexer(new)) if new is not None else []
+            if before != after:
+                for value in before:
+                    _unindex(index, value, key)
+                for value in after:
+                    _index(index, value, key)
 
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
@@ -226,6 +233,25 @@ class Informer(Generic[T]):
         for future in due:
             if not future.done():
                 future.set_result(None)
+
+
+def _index(index: dict[str, _Keys], value: str, key: str) -> None:
+    held = index.setdefault(value, key)
+    if isinstance(held, str):
+        if held != key:
+            index[value] = {held: None, key: None}
+    else:
+        held[key] = None
+
+
+def _unindex(index: dict[str, _Keys], value: str, key: str) -> None:
+    held = index.get(value)
+    if held == key:
+        del index[value]
+    elif isinstance(held, dict):
+        held.pop(key, None)
+        if not held:
+            del index[value]
 
 
 def _gather(initial: dict[str, T], event: WatchEvent[T]) -> None:

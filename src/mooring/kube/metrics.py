@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -86,10 +87,20 @@ class ReflectorMetrics:
         self.version = _VERSION.labels(name)
 
 
+@cache
+def _requests(code: int | None, method: str, host: str) -> Counter:
+    return _REQUESTS.labels("<error>" if code is None else str(code), method, host)
+
+
+@cache
+def _request_duration(method: str, host: str) -> Histogram:
+    return _REQUEST_DURATION.labels(method, host)
+
+
 def count_request(method: str, host: str, code: int | None, seconds: float) -> None:
     """Counts one request; `code` is None if it got no answer."""
-    _REQUESTS.labels("<error>" if code is None else str(code), method, host).inc()
-    _REQUEST_DURATION.labels(method, host).observe(seconds)
+    _requests(code, method, host).inc()
+    _request_duration(method, host).observe(seconds)
 
 
 def note_leading(name: str, leading: bool) -> None:

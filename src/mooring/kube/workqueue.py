@@ -56,6 +56,12 @@ class WorkQueue(Generic[K]):
         self._hire: Callable[[], None] = _nobody
         self._closed = False
         self._ended = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _now(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
+        return self._loop.time()
 
     def __contains__(self, key: K) -> bool:
         """Whether anything is going to happen about `key`: it wants work, is being worked on, or has a timer."""
@@ -69,7 +75,7 @@ class WorkQueue(Generic[K]):
         self._cancel_timer(key)
         if self._closed or key in self._dirty:
             return
-        self._dirty[key] = asyncio.get_running_loop().time()
+        self._dirty[key] = self._now()
         self._metrics.adds.inc()
         self._metrics.depth.inc()
         if key not in self._working:
@@ -114,14 +120,14 @@ class WorkQueue(Generic[K]):
                 self._wake_next()  # in case this one had been woken: the key is another's now
                 raise
         key = self._ready.popleft()
-        self._working[key] = now = asyncio.get_running_loop().time()
+        self._working[key] = now = self._now()
         self._metrics.depth.dec()
         self._metrics.waited.observe(now - self._dirty.pop(key))
         return key
 
     def done(self, key: K) -> None:
         """Work on `key` has ended; if it was added meanwhile, it is handed out again."""
-        self._metrics.worked.observe(asyncio.get_running_loop().time() - self._working.pop(key))
+        self._metrics.worked.observe(self._now() - self._working.pop(key))
         if key in self._dirty:
             self._push(key)
 

@@ -45,6 +45,8 @@ from mooring.volumes.plugin_manager import PluginManager
 
 SOON_S = 0.05
 DOING = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.NOTE, Action.REPORT, Action.DETACH)
+SILENT = (Action.ATTACH, Action.SETTLED)
+"""What nobody is told of."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class AttachDetachController(Controller):
             nodes={node.name: NodeState.of(node, volume) for node in found},
             terms=Terms(self._options.policy, self.now(), revokes),
             locked=spec is not None and self._attachability.needs_lock(spec),
-            lock=_lock(self._index.persistent_volume_of(volume)),
+            lock=_lock(spec.persistent_volume if spec is not None else None),
         )
 
     def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
@@ -263,6 +265,9 @@ class AttachDetachController(Controller):
 
     def _tell(self, decision: Decision, state: VolumeState) -> None:
         """Says what users must know: once for each change of it, and again while it lasts."""
+        if decision.action in SILENT:
+            self._say((state.volume, decision.node), [])
+            return
         volume, record = state.volume, self._find_record(state.volume, decision.node)
         spec = self._index.spec_of(volume)
         name = spec.name if spec is not None else volume

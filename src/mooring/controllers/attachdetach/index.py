@@ -6,6 +6,7 @@ Reads caches only, and keeps none but the adopted VolumeAttachments' names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from sys import intern
 
 from mooring.controllers.attachdetach.adoption import Adoption
 from mooring.kube.controller import Controller
@@ -13,9 +14,14 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import (
     CSIDriver,
     Node,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
     Pod,
+    PodSpec,
+    PodStatus,
     Volume,
     VolumeAttachment,
 )
@@ -27,6 +33,8 @@ from mooring.volumes.out_of_service import SEEN, spent
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 from mooring.volumes.statements import last_report
+
+NOTHING: dict[str, str] = {}
 
 
 class VolumeIndex:
@@ -41,8 +49,9 @@ class VolumeIndex:
             self.of_pod,
             matters=_of_pod_matters,
             indexers={"use": self._uses_of_pod, "node": lambda pod: [pod.spec.node_name]},
+            keep=self._kept_of_pod,
         )
-        self.claims = watch(PersistentVolumeClaim, self._of_claim)
+        self.claims = watch(PersistentVolumeClaim, self._of_claim, keep=_kept_of_claim)
         self.persistent_volumes = watch(
             PersistentVolume,
             self._of_persistent_volume,
@@ -62,6 +71,14 @@ class VolumeIndex:
         )
         self.records.add_handler(lambda old, new: self.adoption.forget(old) if old and new is None else None)
 
+    def _kept_of_pod(self, pod: Pod) -> Pod:
+        """A pod without what nobody asks for here: most of what it takes."""
+        volumes = tuple(volume for volume in pod.spec.volumes if self._use_of_pod(pod, volume))
+        spec = PodSpec(node_name=intern(pod.spec.node_name), volumes=volumes)
+        return Pod(
+            metadata=_kept_of_metadata(pod.metadata), spec=spec, status=PodStatus(phase=intern(pod.status.phase))
+        )
+
     # --- from changes to volumes ---------------------------------------------------------------------------------
 
     def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec | None:
@@ -75,10 +92,12 @@ class VolumeIndex:
     def _uses_of_pod(self, pod: Pod) -> Iterator[str]:
         """What a pod's volumes go by in the index: a claim's key, or an inline volume's unique name."""
         for volume in pod.spec.volumes:
-            claim = claims.claim_name(pod, volume)
-            name = f"{pod.namespace}/{claim}" if claim else self.attachability.name(VolumeSpec.of_volume(volume))
-            if name:
+            if name := self._use_of_pod(pod, volume):
                 yield name
+
+    def _use_of_pod(self, pod: Pod, volume: Volume) -> str | None:
+        claim = claims.claim_name(pod, volume)
+        return f"{pod.namespace}/{claim}" if claim else self.attachability.name(VolumeSpec.of_volume(volume))
 
     def of_pod(self, pod: Pod) -> Iterator[str]:
         """The attachable volumes of a pod that has a node."""
@@ -147,6 +166,28 @@ class VolumeIndex:
                 users = self.pods.by_index("use", f"{reference.namespace}/{reference.name}")
                 yield from (pod for pod in users if volume in set(self.of_pod(pod)))
         yield from self.pods.by_index("use", volume)
+
+
+def _kept_of_metadata(metadata: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=metadata.name,
+        namespace=intern(metadata.namespace),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        creation_timestamp=metadata.creation_timestamp,
+        deletion_timestamp=metadata.deletion_timestamp,
+        labels=NOTHING,
+        annotations=NOTHING,
+        owner_references=metadata.owner_references,
+    )
+
+
+def _kept_of_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(
+        metadata=_kept_of_metadata(claim.metadata),
+        spec=PersistentVolumeClaimSpec(volume_name=claim.spec.volume_name),
+        status=PersistentVolumeClaimStatus(phase=intern(claim.status.phase)),
+    )
 
 
 def _of_driver_matters(driver: CSIDriver) -> tuple[object, ...]:

@@ -113,6 +113,12 @@ def plugin_label(volume: str) -> str:
     return f"{CSI_PLUGIN}:{driver}" if volume.startswith(f"{CSI_PLUGIN}/") else driver
 
 
+def _gauge(name: str, plugin: str, about: str) -> Gauge:
+    if name == "in use":
+        return _IN_USE.labels(about, plugin)
+    return _TOTAL.labels(plugin, about) if name == "total" else _BLOCKED.labels(about)
+
+
 class _Looks(NamedTuple):
     """What of a volume the gauges show."""
 
@@ -148,22 +154,25 @@ class Volumes:
         if looks == before:
             return
         label = plugin_label(volume)
+        change = Count[tuple[str, str]]()
         for sign, each in ((-1, before), (1, looks)):
             for node in each.wanted:
-                _IN_USE.labels(node, label).inc(sign)
-            _TOTAL.labels(label, "desired_state_of_world").inc(sign * len(each.wanted))
-            _TOTAL.labels(label, "actual_state_of_world").inc(sign * len(each.attached))
+                change["in use", node] += sign
+            change["total", "desired_state_of_world"] += sign * len(each.wanted)
+            change["total", "actual_state_of_world"] += sign * len(each.attached)
             for reason in each.blocked:
-                _BLOCKED.labels(reason).inc(sign)
+                change["blocked", reason] += sign
+        for (gauge, about), amount in change.items():
+            if amount:
+                _gauge(gauge, label, about).inc(amount)
 
     def _time(self, volume: str, decisions: Iterable[Decision]) -> None:
-        now = asyncio.get_running_loop().time()
         for each in decisions:
             key = (volume, each.node)
             if not each.pods or each.reason.code in ("NodeAttaches", "PodEnding"):
                 self._since.pop(key, None)
             elif each.action is Action.SETTLED:
                 if (since := self._since.pop(key, None)) is not None:
-                    _LATENCY.observe(now - since)
-            else:
-                self._since.setdefault(key, now)
+                    _LATENCY.observe(asyncio.get_running_loop().time() - since)
+            elif key not in self._since:
+                self._since[key] = asyncio.get_running_loop().time()
