@@ -27,11 +27,13 @@ class PlayController(ControllerService):
         self.asked: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
+        self.begun = asyncio.Event()
         self.failure: Exception | None = None
         self.done: list[str] = []
 
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
         self.asked.append(request.name)
+        self.begun.set()
         await self.gate.wait()
         if self.failure:
             raise self.failure

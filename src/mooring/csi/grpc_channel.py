@@ -19,9 +19,10 @@ from mooring.csi.rpc import Reply, Request, Rpc
 
 _OPTIONS = (
     ("grpc.default_authority", "localhost"),  # strict servers refuse a socket's path there
+    ("grpc.enable_http_proxy", 0),  # a driver is never behind the proxy that the environment names
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # in truth: how long a driver that is busy may take to answer
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a page of ListVolumes is as long as the driver likes
 )
@@ -45,6 +46,10 @@ class GrpcChannel:
             return cast(Reply, await self._caller_of(rpc)(request, timeout=remaining_s))
         except grpc.aio.AioRpcError as error:
             raise CsiError(Code(_number(error.code())), error.details() or "no details", rpc.name) from None
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            raise CsiError(Code.CANCELLED, "the client was closed", rpc.name) from None
 
     async def close(self) -> None:
         channel, self._channel, self._calling = self._channel, None, {}
@@ -77,6 +82,12 @@ class GrpcChannel:
             )
             self._calling[rpc.path] = method
         return self._calling[rpc.path]
+
+
+def _is_cancelled() -> bool:
+    """Whether this task itself was cancelled, and not only the call that it waits for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _number(code: grpc.StatusCode) -> int:

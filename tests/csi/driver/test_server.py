@@ -107,6 +107,15 @@ async def test_a_client_finds_a_driver_that_comes_later_and_again(dispatcher: Di
                 await until_it_answers()
 
 
+async def test_a_driver_that_is_too_busy_to_accept_is_waited_for_until_the_deadline(socket: Path) -> None:
+    with sockets.socket(sockets.AF_UNIX) as busy:
+        busy.bind(str(socket))
+        busy.listen()
+        async with Client(f"unix://{socket}") as client:
+            with pytest.raises(NotConnected, match=r"not within 0\.3 s"):
+                await client.identity.probe(csi.ProbeRequest(), timeout_s=0.3)
+
+
 async def test_a_deadline_ends_the_call_and_the_stop_waits_for_the_operation(
     dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest, socket: Path
 ) -> None:
@@ -118,6 +127,45 @@ async def test_a_deadline_ends_the_call_and_the_stop_waits_for_the_operation(
         assert controller.done == []
         asyncio.get_running_loop().call_later(0.1, controller.gate.set)
     assert controller.done == ["v1"]
+
+
+async def test_a_client_that_is_closed_ends_its_calls_and_not_their_callers(
+    dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest, socket: Path
+) -> None:
+    controller.gate.clear()
+    async with serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses:
+        client = Client(addresses[0])
+        call = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=10))
+        await controller.begun.wait()
+        await client.close()
+        with pytest.raises(CsiError) as caught:
+            await call
+        assert caught.value.code is Code.CANCELLED
+        controller.gate.set()
+
+
+async def test_a_caller_that_is_cancelled_is_cancelled(
+    dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest, socket: Path
+) -> None:
+    controller.gate.clear()
+    async with serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses, Client(addresses[0]) as client:
+        call = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=10))
+        await controller.begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        controller.gate.set()
+
+
+@pytest.mark.parametrize("authority", ["/run/csi.sock", "run%2Fcsi.sock", "localhost"])
+async def test_any_authority_that_clients_send_is_taken(dispatcher: Dispatcher, socket: Path, authority: str) -> None:
+    options = [("grpc.default_authority", authority)]
+    async with (
+        serving(dispatcher, [f"unix://{socket}"]),
+        grpc.aio.insecure_channel(f"unix:{socket}", options=options) as channel,
+    ):
+        reply = await channel.unary_unary("/csi.v1.Identity/GetPluginInfo")(b"", timeout=10)
+    assert csi.GetPluginInfoResponse.FromString(reply).name == "play.example.com"
 
 
 async def test_bytes_that_are_no_message_and_methods_that_are_none(dispatcher: Dispatcher, socket: Path) -> None:
