@@ -19,5 +19,7 @@ Seam: `Channel` is a Protocol of `call(rpc, request, timeout_s)` and `close()`. 
 Observers get an `Exchange` for each call: method, path, started, duration_s, code, message, request(), reply(), the
 last two without secrets. `mooring.csi.metrics`: `sidecar_metrics(registry).observer(driver_name)`, `node_metrics(...)`.
 
-Driver base (`mooring.csi.driver`): see there.
+Driver base (`mooring.csi.driver`): `Driver(name, version, controller=, node=, plugin_services=, expansion=,
+access_modes=, codes=)`, `Dispatcher(driver, allowed_paths, observers)`, `LocalChannel(dispatcher)`,
+`serving(dispatcher, endpoints)`.
 """
