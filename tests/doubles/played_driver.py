@@ -6,9 +6,11 @@ What it can do, how late it is and how it fails is the test's to say.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mooring.csi.client import Channel
@@ -189,6 +191,6 @@ def plugin(
     driver = Driver(NAME, "1", PlayedController(storage, capabilities), node, services)
 
     def connect(address: str) -> Channel:
-        return LocalChannel(Dispatcher(driver, []))
+        return LocalChannel(Dispatcher(driver, [Path(tempfile.gettempdir())]))
 
     return CSIPlugin(connect)

@@ -48,7 +48,7 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
             node_id=self._notes.get(NODE_ID) or await self.node_id(node_name),
             volume_capability=capability_of(spec, several_writers=several),
             readonly=read_only,
-            secrets=await read_secret(self._host.objects, source.controller_publish_secret_ref),
+            secrets=await read_secret(self._host, source.controller_publish_secret_ref),
             volume_context=source.volume_attributes,
         )
         return dict((await self._driver.call(Controller.controller_publish_volume, request)).publish_context)
@@ -59,7 +59,7 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
         request = csi.ControllerUnpublishVolumeRequest(
             volume_id=split_csi_volume_name(volume_name)[1],
             node_id=self._notes.get(NODE_ID) or await self.node_id(node_name),
-            secrets=await read_secret(self._host.objects, _secret(self._notes)),
+            secrets=await read_secret(self._host, _secret(self._notes)),
         )
         await self._driver.call(Controller.controller_unpublish_volume, request)
 

@@ -115,7 +115,7 @@ class CSIDriverPlugin(
         request = csi.ControllerExpandVolumeRequest(
             volume_id=source.volume_handle,
             capacity_range=csi.CapacityRange(required_bytes=new_size),
-            secrets=await read_secret(self._host.objects, source.controller_expand_secret_ref),
+            secrets=await read_secret(self._host, source.controller_expand_secret_ref),
             volume_capability=capability_of(spec, several_writers=several),
         )
         grown = await self._driver.call(Controller.controller_expand_volume, request)

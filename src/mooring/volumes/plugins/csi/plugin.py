@@ -198,6 +198,6 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
             capacity_range=csi.CapacityRange(required_bytes=capacity(spec.persistent_volume)),
             staging_target_path=device_mount_path if staged else "",
             volume_capability=capability_of(spec, several_writers=several),
-            secrets=await read_secret(self._host.objects, source.node_expand_secret_ref),
+            secrets=await read_secret(self._host, source.node_expand_secret_ref),
         )
         await driver.call(Node.node_expand_volume, request)

@@ -74,7 +74,7 @@ class CSIProvisioner(Provisioner):
             capacity_range=csi.CapacityRange(required_bytes=requested(claim)),
             volume_capabilities=capabilities_of_claim(claim, fs_type, flags, several_writers=several),
             parameters=self._parameters(),
-            secrets=await read_secret(self._host.objects, secrets.get("provisioner")),
+            secrets=await read_secret(self._host, secrets.get("provisioner")),
             volume_content_source=await self._content(),
             accessibility_requirements=await self._topology(),
             mutable_parameters=options.attributes,
@@ -186,6 +186,6 @@ class CSIDeleter(Deleter):
         name = annotations.get(SECRET_NAME)
         secret = SecretReference(name=name, namespace=annotations.get(SECRET_NAMESPACE, "")) if name else None
         request = csi.DeleteVolumeRequest(
-            volume_id=persistent(self._spec).volume_handle, secrets=await read_secret(self._host.objects, secret)
+            volume_id=persistent(self._spec).volume_handle, secrets=await read_secret(self._host, secret)
         )
         await self._driver.call(Controller.delete_volume, request)

@@ -99,7 +99,7 @@ class Publication:
             target_path=target,
             volume_capability=used,
             readonly=self.read_only,
-            secrets=await read_secret(self._host.objects, named),
+            secrets=await read_secret(self._host, named),
             volume_context=source.attributes | self._pod_info(),
         )
 
@@ -119,7 +119,7 @@ class Publication:
             target_path=target,
             volume_capability=capability_of(self._spec, several_writers=several, mount_group=group),
             readonly=self.read_only,
-            secrets=await read_secret(self._host.objects, source.node_publish_secret_ref),
+            secrets=await read_secret(self._host, source.node_publish_secret_ref),
             volume_context=source.volume_attributes | self._pod_info(),
         )
 

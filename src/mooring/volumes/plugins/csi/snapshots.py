@@ -27,7 +27,7 @@ class CSISnapshots:
         request = csi.CreateSnapshotRequest(
             source_volume_id=handle,
             name=name,
-            secrets=await read_secret(self._host.objects, options.secret),
+            secrets=await read_secret(self._host, options.secret),
             parameters=options.parameters,
         )
         return _snapshot((await self._driver.call(Controller.create_snapshot, request)).snapshot)
@@ -35,7 +35,7 @@ class CSISnapshots:
     async def get(self, handle: str, options: SnapshotOptions) -> Snapshot:
         """A driver that cannot tell is believed to have it: whoever named the handle answers for that. Raises
         SnapshotNotFound."""
-        secrets = await read_secret(self._host.objects, options.secret)
+        secrets = await read_secret(self._host, options.secret)
         if await self._driver.controller_can(ControllerAbility.GET_SNAPSHOT):
             asked = csi.GetSnapshotRequest(snapshot_id=handle, secrets=secrets)
             return _snapshot((await self._driver.call(Controller.get_snapshot, asked)).snapshot)
@@ -48,7 +48,7 @@ class CSISnapshots:
         raise SnapshotNotFound(f"CSI driver {self._driver.name} has no snapshot {handle}: check the name")
 
     async def delete(self, handle: str, options: SnapshotOptions) -> None:
-        secrets = await read_secret(self._host.objects, options.secret)
+        secrets = await read_secret(self._host, options.secret)
         request = csi.DeleteSnapshotRequest(snapshot_id=handle, secrets=secrets)
         await self._driver.call(Controller.delete_snapshot, request)
 

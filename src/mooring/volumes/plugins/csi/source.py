@@ -16,7 +16,7 @@ from mooring.kube.objects import (
     SecretReference,
 )
 from mooring.volumes.errors import InvalidSpec, NotAsked
-from mooring.volumes.host import ObjectReader
+from mooring.volumes.host import VolumeHost
 from mooring.volumes.spec import VolumeSpec
 
 Mode = csi.VolumeCapability.AccessMode
@@ -105,13 +105,13 @@ def capabilities_of_claim(
     return [capability(block=block, mode=mode, fs_type=fs_type, mount_flags=mount_flags) for mode in modes]
 
 
-async def read_secret(objects: ObjectReader, reference: SecretReference | None) -> dict[str, str]:
+async def read_secret(host: VolumeHost, reference: SecretReference | None) -> dict[str, str]:
     """The Secret's content for a request; nothing for None. Raises NotAsked if it is missing, InvalidSpec if it is not
     text."""
     if reference is None:
         return {}
     where = f"{reference.namespace}/{reference.name}"
-    found = await objects.find(Secret, reference.name, reference.namespace)
+    found = await host.objects.find(Secret, reference.name, reference.namespace)
     if found is None:
         raise NotAsked(f"Secret {where}, which the volume or its class names, is missing: create it")
     try:

@@ -65,7 +65,7 @@ class CSIStager(Attacher, Detacher):
             publish_context=data.publish_context,
             staging_target_path=device_mount_path,
             volume_capability=capability_of(spec, several_writers=several),
-            secrets=await read_secret(self._host.objects, source.node_stage_secret_ref),
+            secrets=await read_secret(self._host, source.node_stage_secret_ref),
             volume_context=source.volume_attributes,
         )
         await driver.call(Node.node_stage_volume, request)

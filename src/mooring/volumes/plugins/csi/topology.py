@@ -46,21 +46,24 @@ def requirement(
     """What is asked for; None if no node has segments. Raises InvalidSpec if no allowed place has a node, NotAsked if
     the driver has said nothing of the selected node yet."""
     there = {node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None}
+    places = _spread(_allowed(there.values(), allowed), claim_uid)
     if selected is not None:
-        if selected.name not in there:
-            raise NotAsked(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
-        here = there[selected.name]
-        if allowed and not any(_holds(term, here) for term in allowed):
-            raise InvalidSpec(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
-        preferred = [here, *(each for each in _spread(_allowed(there.values(), allowed), claim_uid) if each != here)]
-    else:
-        preferred = _spread(_allowed(there.values(), allowed), claim_uid)
-        if not preferred and (allowed or not there):
-            if not there and not allowed:
-                return None
-            raise InvalidSpec("no node is where the class allows volumes: check allowedTopologies")
-    topologies = [csi.Topology(segments=each) for each in preferred]
-    return csi.TopologyRequirement(requisite=topologies, preferred=topologies)
+        here = _place_of(selected, there, places, driver)
+        places = [here, *(each for each in places if each != here)]
+    if not places and allowed:
+        raise InvalidSpec("no node is where the class allows volumes: check allowedTopologies")
+    topologies = [csi.Topology(segments=each) for each in places]
+    return csi.TopologyRequirement(requisite=topologies, preferred=topologies) if places else None
+
+
+def _place_of(selected: Node, there: Mapping[str, Segments], places: Sequence[Segments], driver: str) -> Segments:
+    """Where the selected node is, among the places that are allowed."""
+    if selected.name not in there:
+        raise NotAsked(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
+    here = there[selected.name]
+    if here not in places:
+        raise InvalidSpec(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
+    return here
 
 
 def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm]) -> list[Segments]:

@@ -1,0 +1,108 @@
+"""Faults between a client and a driver."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.csi.client import Client
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.faults import Fault, Faulty, parse_fault
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import METHODS
+
+
+class Driver:
+    """Counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.reached = 0
+
+    async def call(self, rpc: Any, request: Any, timeout_s: float) -> Any:
+        self.reached += 1
+        return rpc.reply()
+
+    async def close(self) -> None:
+        return
+
+
+def client(driver: Driver, *faults: str) -> Client:
+    return Client(Faulty(driver, [parse_fault(each) for each in faults], Random(1)))
+
+
+async def probe(caller: Client) -> Code:
+    try:
+        await caller.identity.probe(csi.ProbeRequest(), timeout_s=1)
+    except CsiError as error:
+        return error.code
+    return Code.OK
+
+
+async def test_an_error_keeps_the_call_from_the_driver():
+    driver = Driver()
+    assert await probe(client(driver, "Probe:UNAVAILABLE")) is Code.UNAVAILABLE
+    assert driver.reached == 0
+
+
+async def test_an_error_after_the_call_lets_it_happen():
+    driver = Driver()
+    assert await probe(client(driver, "Probe:after-INTERNAL")) is Code.INTERNAL
+    assert driver.reached == 1
+
+
+async def test_other_methods_are_not_touched():
+    driver = Driver()
+    assert await probe(client(driver, "CreateVolume:UNAVAILABLE")) is Code.OK
+
+
+async def test_a_share_of_the_calls_is_struck():
+    driver = Driver()
+    caller = client(driver, "Probe:UNAVAILABLE:0.5")
+    codes = [await probe(caller) for _ in range(200)]
+    assert 60 < codes.count(Code.UNAVAILABLE) < 140
+    assert driver.reached == codes.count(Code.OK)
+
+
+def test_a_delay_is_waited_and_counts_against_the_deadline(run: Any):
+    async def story() -> None:
+        driver = Driver()
+        before = asyncio.get_running_loop().time()
+        assert await probe(client(driver, "Probe:500ms")) is Code.OK
+        assert asyncio.get_running_loop().time() - before == pytest.approx(0.5)
+        assert await probe(client(driver, "Probe:2m")) is Code.DEADLINE_EXCEEDED
+        assert driver.reached == 1
+
+    run(story())
+
+
+@given(
+    method=st.sampled_from(sorted(METHODS)),
+    code=st.sampled_from([code for code in Code if code is not Code.OK]),
+    after=st.booleans(),
+    share=st.floats(0, 1),
+)
+def test_what_is_written_is_what_is_read(method: str, code: Code, after: bool, share: float):
+    text = f"{method}:{'after-' if after else ''}{code.name}:{share}"
+    assert parse_fault(text) == Fault(method, share, code, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Stage:UNAVAILABLE", "'Stage' is no method of CSI; there are ControllerExpandVolume"),
+        ("Probe", "neither a delay"),
+        ("Probe:OK", "neither a delay"),
+        ("Probe:BUSY", "nor one of CANCELLED"),
+        ("Probe:UNAVAILABLE:2", "no probability"),
+        ("Probe:UNAVAILABLE:x", "no probability"),
+        ("Probe:UNAVAILABLE:nan", "no probability"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text: str, told: str):
+    with pytest.raises(ValueError, match=told):
+        parse_fault(text)

@@ -1,0 +1,187 @@
+"""Drivers register with the agent; the CSINode and the Node's labels say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from mooring.apiserver import Server
+from mooring.csi.driver.registration import registering
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.kube.client import Client
+from mooring.kube.objects import CSINode, Node
+from mooring.kube.transport import InProcess
+from mooring.node.csi.csinode import CSINodeWriter
+from mooring.node.csi.folder import RegistrationFolder
+from mooring.volumes.errors import VolumeError
+
+ZONE = "topology.example.com/zone"
+
+
+async def until(true: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never became true")
+
+
+class Desk:
+    """A folder that is watched, and what it was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.registered: dict[str, str] = {}
+        self.times = 0
+        self.refuse = ""
+        self.folder = RegistrationFolder(folder, self.register, self.unregister)
+
+    async def register(self, name: str, address: str) -> None:
+        self.times += 1
+        if self.refuse:
+            raise VolumeError(self.refuse)
+        self.registered[name] = address
+
+    async def unregister(self, name: str) -> None:
+        del self.registered[name]
+
+
+async def watched(folder: Path, story: Callable[[Desk], Awaitable[None]]) -> None:
+    desk = Desk(folder)
+    running = asyncio.create_task(desk.folder.run())
+    try:
+        await story(desk)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_driver_is_known_for_as_long_as_its_registrar_serves(tmp_path: Path):
+    async def story(desk: Desk) -> None:
+        async with registering("a.example.com", "/run/a.sock", tmp_path):
+            await until(lambda: desk.registered == {"a.example.com": "/run/a.sock"})
+        await until(lambda: desk.registered == {})
+
+    await watched(tmp_path, story)
+
+
+async def test_a_driver_that_was_there_first_is_found(tmp_path: Path):
+    async with registering("a.example.com", "/run/a.sock", tmp_path):
+        await watched(tmp_path, lambda desk: until(lambda: "a.example.com" in desk.registered))
+
+
+async def test_a_registrar_that_is_started_again_is_asked_again(tmp_path: Path):
+    async def story(desk: Desk) -> None:
+        for endpoint in ("/run/a.sock", "/run/b.sock"):
+            async with registering("a.example.com", endpoint, tmp_path):
+                await until(lambda: desk.registered == {"a.example.com": endpoint})  # noqa: B023
+
+    await watched(tmp_path, story)
+
+
+async def test_a_driver_that_cannot_be_registered_is_tried_again(tmp_path: Path):
+    async def story(desk: Desk) -> None:
+        desk.refuse = "not now"
+        async with registering("a.example.com", "/run/a.sock", tmp_path):
+            await until(lambda: desk.times > 0)
+            assert desk.registered == {}
+            desk.refuse = ""
+            await until(lambda: desk.registered != {})
+
+    await watched(tmp_path, story)
+
+
+async def test_what_is_no_socket_is_not_looked_at(tmp_path: Path):
+    (tmp_path / "file.sock").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file.sock")
+
+    async def story(desk: Desk) -> None:
+        async with registering("a.example.com", "/run/a.sock", tmp_path):
+            await until(lambda: desk.times == 1)
+
+    await watched(tmp_path, story)
+
+
+def answer(node_id: str, limit: int = 0, **segments: str) -> csi.NodeGetInfoResponse:
+    places = {f"topology.example.com/{key}": value for key, value in segments.items()}
+    topology = csi.Topology(segments=places)
+    return csi.NodeGetInfoResponse(node_id=node_id, max_volumes_per_node=limit, accessible_topology=topology)
+
+
+@pytest.fixture
+def api(run: Callable[[Any], Any]) -> Callable[[Callable[[Client], Awaitable[None]]], None]:
+    def play(story: Callable[[Client], Awaitable[None]]) -> None:
+        async def told() -> None:
+            server = Server.in_memory(random=Random(1))
+            await server.start()
+            client = Client(InProcess(server.call, server.tokens.admin()))
+            await client.create(Node, {"metadata": {"name": "n"}})
+            await story(client)
+
+        run(told())
+
+    return play
+
+
+Api = Callable[[Callable[[Client], Awaitable[None]]], None]
+
+
+def test_the_csinode_is_the_nodes_and_lists_each_driver(api: Api):
+    async def story(client: Client) -> None:
+        writer = CSINodeWriter(client, "n")
+        await writer.add("a.example.com", answer("i-1", 5, zone="z"))
+        await writer.add("b.example.com", answer("i-2"))
+        made, node = await client.get(CSINode, "n"), await client.get(Node, "n")
+        first, second = made.spec.drivers
+        assert (first.name, first.node_id, first.topology_keys) == ("a.example.com", "i-1", (ZONE,))
+        assert first.allocatable is not None
+        assert first.allocatable.count == 5
+        assert (second.name, second.allocatable) == ("b.example.com", None)
+        assert [owner.uid for owner in made.metadata.owner_references] == [node.uid]
+        assert node.metadata.labels[ZONE] == "z"
+
+    api(story)
+
+
+def test_a_driver_whose_node_id_has_changed_is_entered_anew(api: Api):
+    async def story(client: Client) -> None:
+        writer = CSINodeWriter(client, "n")
+        await writer.add("a.example.com", answer("i-1"))
+        await writer.add("a.example.com", answer("i-2"))
+        (entry,) = (await client.get(CSINode, "n")).spec.drivers
+        assert entry.node_id == "i-2"
+
+    api(story)
+
+
+def test_a_driver_that_goes_is_taken_out_and_the_others_stay(api: Api):
+    async def story(client: Client) -> None:
+        writer = CSINodeWriter(client, "n")
+        await writer.add("a.example.com", answer("i-1"))
+        await writer.add("b.example.com", answer("i-2"))
+        await writer.remove("a.example.com")
+        assert [each.name for each in (await client.get(CSINode, "n")).spec.drivers] == ["b.example.com"]
+
+    api(story)
+
+
+def test_a_label_that_says_another_place_is_not_overwritten(api: Api):
+    async def story(client: Client) -> None:
+        await client.patch(Node, "n", {"metadata": {"labels": {ZONE: "elsewhere"}}})
+        with pytest.raises(VolumeError, match="correct one of them"):
+            await CSINodeWriter(client, "n").add("a.example.com", answer("i-1", zone="z"))
+        assert await client.find(CSINode, "n") is None
+
+    api(story)
+
+
+def test_an_answer_without_a_node_id_is_refused(api: Api):
+    async def story(client: Client) -> None:
+        with pytest.raises(VolumeError, match="no node_id"):
+            await CSINodeWriter(client, "n").add("a.example.com", answer(""))
+
+    api(story)

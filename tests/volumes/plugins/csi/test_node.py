@@ -1,0 +1,359 @@
+"""A CSI volume on a node: what the driver is asked, in which order, and what lies on disk meanwhile."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from played_driver import NAME, Storage, plugin
+
+from mooring.csi.driver.services import NodeCapability, NodeService
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.kube.objects import (
+    CSIDriver,
+    CSIDriverSpec,
+    CSIPersistentVolumeSource,
+    CSIVolumeSource,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Pod,
+    PodSpec,
+    Volume,
+)
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, VolumeError
+from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.names import CSI_PLUGIN
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.plugins.csi.plugin import CSIPlugin
+from mooring.volumes.spec import VolumeSpec
+
+N = NodeCapability
+STAGES = (N.STAGE_UNSTAGE_VOLUME, N.GET_VOLUME_STATS, N.EXPAND_VOLUME)
+POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u1"), spec=PodSpec())
+
+
+class Points:
+    """Mount points, which the played driver makes."""
+
+    def __init__(self) -> None:
+        self.points: set[str] = set()
+        self.refs: list[str] = []
+
+    async def is_mount_point(self, path: str) -> bool:
+        return path in self.points
+
+    async def remove_mount_point(self, target: str) -> None:
+        assert target not in self.points, f"{target} is the driver's to unmount"
+        if Path(target).is_dir():
+            Path(target).rmdir()
+
+    async def get_device_mount_refs(self, path: str) -> list[str]:
+        return self.refs
+
+
+class PlayedNode(NodeService):
+    """Notes calls in the storage; a directory stands for what is mounted."""
+
+    def __init__(self, storage: Storage, points: Points, capabilities: tuple[NodeCapability, ...] = STAGES) -> None:
+        self.storage, self.points = storage, points
+        self.capabilities = capabilities
+
+    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
+        assert Path(request.staging_target_path).is_dir(), "the specification has us make it"
+        self._mounted(request.staging_target_path)
+        return await self.storage.play("NodeStageVolume", request, csi.NodeStageVolumeResponse)
+
+    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+        self.points.points.discard(request.staging_target_path)
+        return await self.storage.play("NodeUnstageVolume", request, csi.NodeUnstageVolumeResponse)
+
+    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+        target = Path(request.target_path)
+        assert target.parent.is_dir()
+        assert not target.exists(), "the target itself is the driver's to make"
+        target.mkdir()
+        self._mounted(request.target_path)
+        return await self.storage.play("NodePublishVolume", request, csi.NodePublishVolumeResponse)
+
+    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+        self.points.points.discard(request.target_path)
+        if Path(request.target_path).exists():
+            Path(request.target_path).rmdir()
+        return await self.storage.play("NodeUnpublishVolume", request, csi.NodeUnpublishVolumeResponse)
+
+    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+        usage = [
+            csi.VolumeUsage(unit=csi.VolumeUsage.BYTES, total=10, used=4, available=6),
+            csi.VolumeUsage(unit=csi.VolumeUsage.INODES, total=3, used=1, available=2),
+        ]
+        return csi.NodeGetVolumeStatsResponse(usage=usage)
+
+    async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
+        return await self.storage.play("NodeExpandVolume", request, csi.NodeExpandVolumeResponse)
+
+    async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
+        return csi.NodeGetInfoResponse(node_id="i-1")
+
+    def _mounted(self, path: str) -> None:
+        self.points.points.add(path)
+
+
+class Desk:
+    """A node's plugin and its driver."""
+
+    def __init__(self, root: Path, capabilities: tuple[NodeCapability, ...] = STAGES) -> None:
+        self.root, self.storage, self.points = root, Storage(), Points()
+        self.capabilities = capabilities
+        self.plugin = self.start()
+
+    def start(self) -> CSIPlugin:
+        """An agent that remembers nothing."""
+        node = PlayedNode(self.storage, self.points, self.capabilities)
+        made = plugin(self.storage, node=node)
+        now = datetime(2030, 1, 1, tzinfo=UTC)
+        settings = {CSI_PLUGIN: {NAME: "here"}}
+        host = NodeVolumeHost("n", self.root, self.points, lambda: now, _nothing, _nothing, settings)  # type: ignore[arg-type]
+        assert PluginManager([made], host).errors == []
+        self.plugin = made
+        return made
+
+    async def stage(self, spec: VolumeSpec, context: dict[str, str] | None = None) -> str:
+        stager = self.plugin.new_attacher()
+        path = stager.get_device_mount_path(spec)
+        device = await stager.wait_for_attach(spec, context or {"lun": "7"}, 1) if context is not None else ""
+        await stager.mount_device(spec, device, path)
+        return path
+
+    def call(self, name: str) -> Any:
+        """The one call of the method."""
+        (found,) = [request for method, request in self.storage.calls if method == name]
+        return found
+
+
+async def _nothing(namespace: str, name: str) -> None:
+    return None
+
+
+def volume(*modes: str, block: bool = False, **source: Any) -> VolumeSpec:
+    pv = PersistentVolume(
+        metadata=ObjectMeta(name="pv"),
+        spec=PersistentVolumeSpec(
+            capacity={"storage": "1Gi"},
+            access_modes=modes or ("ReadWriteOnce",),
+            volume_mode="Block" if block else "Filesystem",
+            mount_options=() if block else ("noatime",),
+            csi=CSIPersistentVolumeSource(driver=NAME, volume_handle="../v/1", **source),
+        ),
+    )
+    return VolumeSpec.of_persistent_volume(pv)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+async def test_staged_then_published_then_back_and_nothing_is_left(desk: Desk):
+    spec = volume(fs_type="xfs")
+    path = await desk.stage(spec, {"lun": "7", "devicePath": ""})
+    mounter = desk.plugin.new_mounter(spec, POD)
+    await mounter.set_up()
+    staged, published = desk.call("NodeStageVolume"), desk.call("NodePublishVolume")
+    assert dict(staged.publish_context) == dict(published.publish_context) == {"lun": "7"}
+    assert published.staging_target_path == staged.staging_target_path == path
+    assert published.target_path == mounter.get_path()
+    mount = staged.volume_capability.mount
+    assert (mount.fs_type, list(mount.mount_flags)) == ("xfs", ["noatime"])
+    await desk.start().new_unmounter("pv", "u1").tear_down()
+    await desk.plugin.new_detacher().unmount_device(path)
+    assert desk.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert [each for each in desk.root.rglob("*") if not each.is_dir()] == []
+    assert not Path(path).parent.exists()
+
+
+async def test_a_handle_is_never_part_of_a_path(desk: Desk):
+    path = await desk.stage(volume(), {})
+    assert Path(path).is_relative_to(desk.root / "plugins" / "kubernetes.io~csi" / NAME)
+    assert ".." not in path
+
+
+async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(desk: Desk):
+    spec = volume()
+    desk.storage.failing["NodeStageVolume"].errors = [Code.DEADLINE_EXCEEDED]
+    desk.storage.failing["NodeStageVolume"].after = True
+    with pytest.raises(OutcomeUnknown):
+        await desk.stage(spec, {})
+    path = desk.plugin.new_attacher().get_device_mount_path(spec)
+    data = json.loads((Path(path).parent / "vol_data.json").read_text())
+    assert (data["driverName"], data["volumeHandle"], data["specVolID"]) == (NAME, "../v/1", "pv")
+    await desk.start().new_detacher().unmount_device(path)
+    assert desk.call("NodeUnstageVolume").volume_id == "../v/1"
+
+
+async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(desk: Desk):
+    spec = volume()
+    path = await desk.stage(spec, {})
+    await desk.plugin.new_mounter(spec, POD).set_up()
+    agent = desk.start()
+    assert agent.get_volume_name_at(path) == f"{NAME}^../v/1"
+    assert agent.get_volume_name_at(str(desk.root)) is None
+    found = await agent.construct_volume_spec("pv", agent.new_mounter(spec, POD).get_path())
+    assert agent.get_volume_name(found) == f"{NAME}^../v/1"
+
+
+async def test_a_driver_that_stages_nothing_is_only_asked_to_publish(tmp_path: Path):
+    desk = Desk(tmp_path, ())
+    spec = volume()
+    path = await desk.stage(spec, {"lun": "7"})
+    await desk.plugin.new_mounter(spec, POD).set_up()
+    published = desk.call("NodePublishVolume")
+    assert published.staging_target_path == ""
+    assert dict(published.publish_context) == {"lun": "7"}
+    await desk.plugin.new_unmounter("pv", "u1").tear_down()
+    await desk.plugin.new_detacher().unmount_device(path)
+    assert desk.storage.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
+
+
+async def test_a_device_without_record_is_not_unmounted_by_guessing(desk: Desk):
+    spec = volume()
+    path = await desk.stage(spec, {})
+    (Path(path).parent / "vol_data.json").unlink()
+    with pytest.raises(VolumeError, match="nobody knows which driver"):
+        await desk.start().new_detacher().unmount_device(path)
+    assert path in desk.points.points
+
+
+async def test_a_driver_that_is_not_on_the_node_is_waited_for(desk: Desk):
+    desk.plugin.drivers_here.remove(NAME)
+    with pytest.raises(NotAsked, match="not registered here"):
+        await desk.stage(volume(), {})
+    desk.plugin.drivers_here.add(NAME, "here")
+    await desk.stage(volume(), {})
+
+
+def known(desk: Desk, **spec: Any) -> None:
+    driver = CSIDriver(metadata=ObjectMeta(name=NAME), spec=CSIDriverSpec(**spec))
+    desk.plugin.known_drivers = lambda name: driver if name == NAME else None
+
+
+async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(desk: Desk):
+    spec = volume()
+    await desk.stage(spec, {})
+    known(desk, pod_info_on_mount=True)
+    await desk.plugin.new_mounter(spec, POD).set_up()
+    context = desk.call("NodePublishVolume").volume_context
+    assert context["csi.storage.k8s.io/pod.name"] == "p"
+    assert context["csi.storage.k8s.io/pod.uid"] == "u1"
+    assert context["csi.storage.k8s.io/serviceAccount.name"] == "default"
+    assert context["csi.storage.k8s.io/ephemeral"] == "false"
+
+
+def test_attaching_is_the_csidrivers_word(desk: Desk):
+    assert desk.plugin.can_attach(volume())
+    known(desk, attach_required=False)
+    assert not desk.plugin.can_attach(volume())
+
+
+GIVEN = [
+    ("File", "", ("ReadWriteMany",), True),
+    ("None", "ext4", ("ReadWriteOnce",), False),
+    ("ReadWriteOnceWithFSType", "ext4", ("ReadWriteOnce",), True),
+    ("ReadWriteOnceWithFSType", "", ("ReadWriteOnce",), False),
+    ("ReadWriteOnceWithFSType", "ext4", ("ReadWriteMany",), False),
+]
+
+
+@pytest.mark.parametrize(("policy", "fs_type", "modes", "given"), GIVEN)
+async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
+    desk: Desk,
+    policy: str,
+    fs_type: str,
+    modes: tuple[str, ...],
+    given: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    groups: list[int] = []
+    where = "mooring.volumes.plugins.csi.publishing.give_to_group"
+    monkeypatch.setattr(where, lambda path, group: groups.append(group))
+    spec = volume(*modes, fs_type=fs_type)
+    await desk.stage(spec, {})
+    known(desk, fs_group_policy=policy)
+    await desk.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
+    assert groups == ([2000] if given else [])
+
+
+async def test_a_driver_that_gives_the_group_itself_is_told_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours"))
+    desk = Desk(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
+    spec = volume(fs_type="ext4")
+    await desk.stage(spec, {})
+    await desk.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
+    assert desk.call("NodePublishVolume").volume_capability.mount.volume_mount_group == "2000"
+
+
+def own_volume(**source: Any) -> VolumeSpec:
+    return VolumeSpec.of_volume(Volume(name="own", csi=CSIVolumeSource(driver=NAME, **source)))
+
+
+async def test_a_pods_own_volume_is_published_alone(desk: Desk):
+    known(desk, volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
+    spec = own_volume(volume_attributes={"size": "1"})
+    assert not desk.plugin.can_attach(spec)
+    assert not desk.plugin.can_device_mount(spec)
+    await desk.plugin.new_mounter(spec, POD).set_up()
+    published = desk.call("NodePublishVolume")
+    assert published.volume_id.startswith("csi-")
+    assert (published.volume_context["size"], published.volume_context["csi.storage.k8s.io/ephemeral"]) == ("1", "true")
+    await desk.start().new_unmounter("own", "u1").tear_down()
+    assert desk.call("NodeUnpublishVolume").volume_id == published.volume_id
+
+
+def test_a_driver_that_has_no_such_volumes_is_named(desk: Desk):
+    known(desk, volume_lifecycle_modes=("Persistent",))
+    with pytest.raises(InvalidSpec, match="does not have Ephemeral"):
+        desk.plugin.new_mounter(own_volume(), POD)
+
+
+async def test_a_raw_device_is_staged_published_and_linked(desk: Desk):
+    spec = volume(block=True)
+    await desk.plugin.new_attacher().wait_for_attach(spec, {"lun": "7"}, 1)
+    staged = await desk.plugin.set_up_device(spec, "")
+    mapper = desk.plugin.new_block_volume_mapper(spec, POD)
+    await mapper.map_pod_device(staged)
+    published = desk.call("NodePublishVolume")
+    assert published.volume_capability.HasField("block")
+    assert dict(published.publish_context) == {"lun": "7"}
+    link = Path(mapper.get_pod_device_map_path())
+    assert str(link.readlink()) == published.target_path
+    agent = desk.start()
+    await agent.new_block_volume_unmapper("pv", "u1").unmap_pod_device()
+    await agent.tear_down_device(staged)
+    assert desk.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert [each for each in desk.root.rglob("*") if not each.is_dir()] == []
+
+
+async def test_use_is_the_drivers_word(desk: Desk):
+    spec = volume()
+    await desk.stage(spec, {})
+    metrics = await desk.plugin.new_mounter(spec, POD).get_metrics()
+    assert (metrics.capacity, metrics.used, metrics.available, metrics.inodes_free) == (10, 4, 6, 2)
+
+
+async def test_a_file_system_grows_where_it_is_staged(desk: Desk):
+    spec = volume()
+    path = await desk.stage(spec, {})
+    await desk.plugin.expand_fs(spec, path)
+    asked = desk.call("NodeExpandVolume")
+    assert (asked.volume_path, asked.capacity_range.required_bytes) == (path, 1024**3)
+
+
+async def test_a_driver_that_refuses_has_done_nothing(desk: Desk):
+    desk.storage.failing["NodeStageVolume"].errors = [Code.INVALID_ARGUMENT]
+    with pytest.raises(VolumeError, match="InvalidArgument") as raised:
+        await desk.stage(volume(), {})
+    assert isinstance(raised.value.__cause__, CsiError)
