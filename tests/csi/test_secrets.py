@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.secrets import STRIPPED, stripped
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=8), st.text(min_size=8), min_size=1))
 def test_nothing_of_a_secret_is_shown(secrets: dict[str, str]) -> None:
     shown = stripped(csi.DeleteVolumeRequest(volume_id="v", secrets=secrets))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.driver.services import AccessMode
@@ -21,6 +21,7 @@ def use(mode: int, block: bool = False) -> csi.VolumeCapability:
     return capability
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_names_become_ids_that_are_file_names_and_different(one: str, other: str) -> None:
     for name in (one, other):

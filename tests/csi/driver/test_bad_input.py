@@ -8,7 +8,7 @@ from typing import Any
 
 from csi_messages import messages
 from google.protobuf.message import Message
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.driver.dispatch import Dispatcher
@@ -58,6 +58,7 @@ def strings(message: Message) -> list[tuple[str, str]]:
     return found
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests())
 def test_what_reaches_a_driver_is_what_the_specification_allows(asked: tuple[Rpc[Any, Any], Message]) -> None:
     rpc, request = asked
@@ -89,6 +90,7 @@ def _code(answer: Any) -> Code:
     return Code.OK
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests())
 def test_anything_can_be_shown(asked: tuple[Rpc[Any, Any], Message]) -> None:
     assert "hunter2" not in repr(stripped(_with_secret(asked[1])))

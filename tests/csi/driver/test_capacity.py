@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.driver.capacity import GIB, MIB, Sizes, fits
@@ -14,6 +14,7 @@ SIZES = Sizes()
 BYTES = st.integers(0, 2**63 - 1) | st.integers(0, 4 * GIB)
 
 
+@settings(deadline=None)
 @given(BYTES, BYTES, BYTES)
 def test_a_size_is_what_was_asked_for_or_refused(required: int, limit: int, least: int) -> None:
     wanted = csi.CapacityRange(required_bytes=required, limit_bytes=limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.driver.mount_options import refused_options
@@ -21,6 +21,7 @@ def test_what_is_another_thing_to_do_does_not(flag: str) -> None:
     assert refused_options(["noatime", flag]) == 1
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_nothing_that_a_shell_or_a_list_of_options_would_split_passes(flag: str) -> None:
     if refused_options([flag]) == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.driver.paging import page
@@ -11,6 +11,7 @@ from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(min_size=1, max_size=3)), st.integers(0, 5), st.data())
 def test_what_stays_is_listed_once_whatever_comes_and_goes(names: set[str], size: int, data: st.DataObject) -> None:
     seen: list[str] = []
