@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from mooring.csi.client import Exchange
 from mooring.csi.errors import Code
-from mooring.csi.metrics import node_metrics, sidecar_metrics
+from mooring.csi.metrics import node_metrics, plugin_metrics, sidecar_metrics
 from mooring.csi.proto import csi_pb2 as csi
 
 
@@ -28,6 +28,12 @@ def test_calls_of_a_sidecar() -> None:
     assert f"csi_sidecar_operations_seconds_count{{{labels}}} 1.0" in text
     assert 'driver_name="b.example.com"' in text
     assert "hunter2" not in text
+
+
+def test_calls_that_a_driver_counts_itself() -> None:
+    registry = CollectorRegistry()
+    plugin_metrics(registry).observer("a.example.com")(exchange(Code.OK))
+    assert "csi_plugin_operations_seconds_count" in generate_latest(registry).decode()
 
 
 def test_calls_of_a_node_say_that_nothing_was_migrated() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def csi() -> None:
 @click.option("--machine", default=os.uname().nodename[:63], help="The topology segment. Default: this host's name.")
 @click.option("--max-volumes", default=0, type=click.IntRange(0), help="Of a node; 0: whoever schedules decides.")
 @click.option("--group-access", is_flag=True, help="Sockets may be used by their group too: 0660 instead of 0600.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
 @LOG_LEVEL
 def disk_driver(
     endpoints: tuple[str, ...],
@@ -47,6 +49,7 @@ def disk_driver(
     machine: str,
     max_volumes: int,
     group_access: bool,
+    metrics_port: int | None,
     log_level: str,
 ) -> None:
     """disk.mooring.dev: the disks of an array on this machine, as a CSI driver. Needs root."""
@@ -54,7 +57,9 @@ def disk_driver(
     from mooring.csi.driver.log import log_call
     from mooring.csi.driver.server import serving
     from mooring.csi.errors import EndpointError
+    from mooring.csi.metrics import plugin_metrics
     from mooring.csi_disk.driver import disk_driver as driver
+    from mooring.kube import metrics
     from mooring.kube.times import wall_clock
     from mooring.mounts.host import HostMounts
     from mooring.volumes.plugins.disk_array import DiskArray
@@ -80,8 +85,14 @@ def disk_driver(
     )
 
     async def run() -> None:
-        dispatcher = Dispatcher(served, [path.absolute() for path in allowed], [log_call])
-        async with serving(dispatcher, endpoints, mode=0o660 if group_access else 0o600) as addresses:
+        observers = [log_call, plugin_metrics(metrics.REGISTRY).observer(served.name)]
+        dispatcher = Dispatcher(served, [path.absolute() for path in allowed], observers)
+        async with contextlib.AsyncExitStack() as stack:
+            if metrics_port is not None:
+                port = await stack.enter_async_context(metrics.serving("127.0.0.1", metrics_port))
+                click.echo(f"metrics on http://127.0.0.1:{port}/metrics")
+            permissions = 0o660 if group_access else 0o600
+            addresses = await stack.enter_async_context(serving(dispatcher, endpoints, permissions))
             click.echo(f"{served.name} listens at {', '.join(addresses)}")
             await asyncio.Event().wait()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from prometheus_client import CollectorRegistry, Histogram
 
 from mooring.csi.client import Exchange, Observer
@@ -33,11 +35,19 @@ class CallMetrics:
         return observe
 
 
+@cache
 def sidecar_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). Once for a registry."""
+    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). One for a registry."""
     return CallMetrics(registry, "csi_sidecar_operations_seconds")
 
 
+@cache
+def plugin_metrics(registry: CollectorRegistry) -> CallMetrics:
+    """`csi_plugin_operations_seconds`: upstream's name for what a driver itself counts. One for a registry."""
+    return CallMetrics(registry, "csi_plugin_operations_seconds")
+
+
+@cache
 def node_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_operations_seconds`, as the kubelet has it. Once for a registry."""
+    """`csi_operations_seconds`, as the kubelet has it. One for a registry."""
     return CallMetrics(registry, "csi_operations_seconds", migrated="false")
