@@ -11,6 +11,7 @@ import gc
 import ipaddress
 import os
 import signal
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from random import SystemRandom
@@ -22,6 +23,8 @@ from mooring.cli.attaching import attach_detach, attach_detach_options, switch
 from mooring.cli.output import fail, log_lines
 from mooring.cli.tasks import answer_signal
 
+TLS_BUFFER = 64 * 1024
+"""Bytes that are read from a TLS connection at once."""
 LOG_LEVEL = click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 KUBECONFIG = click.option("--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config.")
 PLUGIN_SETTING = click.option(
@@ -69,16 +72,17 @@ def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    collect_garbage_seldom()
+    _spare()
     asyncio.run(story())
 
 
-def collect_garbage_seldom() -> None:
+def _spare() -> None:
     """What a part has loaded stays, and what it keeps of objects has no cycles (`gc=False`): looking through all of it
-    for garbage again and again finds none."""
+    for garbage again and again finds none. And asyncio reads TLS into 256 KiB for each connection."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(10_000, 10, 10)
+    SSLProtocol.max_size = TLS_BUFFER
 
 
 @click.command()

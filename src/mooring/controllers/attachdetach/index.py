@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from sys import intern
 
+from msgspec.structs import replace
+
 from mooring.controllers.attachdetach.adoption import Adoption
 from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
@@ -15,6 +17,7 @@ from mooring.kube.objects import (
     CSIDriver,
     Node,
     ObjectMeta,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -55,6 +58,7 @@ class VolumeIndex:
         self.persistent_volumes = watch(
             PersistentVolume,
             self._of_persistent_volume,
+            keep=_kept_of_volume,
             indexers={"volume": self._names_of, "driver": lambda pv: map(driver_of, self._names_of(pv))},
         )
         self.nodes = watch(Node, self._of_node, matters=_of_node_matters, differ=_differing)
@@ -180,6 +184,18 @@ def _kept_of_metadata(metadata: ObjectMeta) -> ObjectMeta:
         annotations=NOTHING,
         owner_references=metadata.owner_references,
     )
+
+
+def _kept_of_volume(volume: PersistentVolume) -> PersistentVolume:
+    csi, reference = volume.spec.csi, volume.spec.claim_ref
+    if csi is not None:
+        csi = replace(csi, driver=intern(csi.driver), volume_attributes=NOTHING)
+    if reference is not None:
+        reference = ObjectReference(namespace=intern(reference.namespace), name=reference.name, uid=reference.uid)
+    modes = tuple(map(intern, volume.spec.access_modes))
+    spec = replace(volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None)
+    metadata = replace(_kept_of_metadata(volume.metadata), annotations=volume.metadata.annotations)
+    return replace(volume, metadata=metadata, spec=spec)
 
 
 def _kept_of_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
