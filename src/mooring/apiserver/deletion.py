@@ -6,7 +6,6 @@ ask for it are set.
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -14,6 +13,7 @@ from typing import TypeAlias
 from mooring.apiserver.dotted import object_at, text_at
 from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid_options, invalid_value, unsupported
 from mooring.apiserver.kinds import Kind
+from mooring.apiserver.store import decode, encode
 from mooring.apiserver.times import parse, stamp
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -110,7 +110,7 @@ def check_preconditions(kind: Kind, obj: Obj, options: DeleteOptions) -> None:
 
 def deleted(kind: Kind, old: Obj, options: DeleteOptions, now: datetime) -> Outcome:
     """What a delete does to `old`, whose preconditions hold."""
-    obj = deepcopy(old)
+    obj = decode(encode(old))
     meta: Obj = obj["metadata"]
     grace = kind.strategy.grace_seconds(old, options.grace)
     if "deletionTimestamp" in meta and grace is not None:

@@ -202,6 +202,11 @@ class Kinds:
         return {(kind.group, kind.version, kind.plural): kind for kind in self.all}
 
     @cached_property
+    def versions(self) -> frozenset[tuple[str, str]]:
+        """The groups, with the versions of them that have a kind."""
+        return frozenset((kind.group, kind.version) for kind in self.all)
+
+    @cached_property
     def by_storage(self) -> Mapping[str, Kind]:
         """The stored versions by the store's name for their collection."""
         return {kind.storage: kind.conversion.stored if kind.conversion else kind for kind in self.all}

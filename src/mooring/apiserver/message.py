@@ -58,13 +58,23 @@ class Request:
     warnings: list[str] = field(default_factory=list[str])
     """What the client is told beside the answer; whoever answers adds to it."""
 
+    def by(self, user: User) -> "Request":
+        """The same, of a user that has been authenticated."""
+        if user is self.user:
+            return self
+        return Request(
+            self.method, self.path, self.query, self.headers, self.body, user, sink=self.sink, warnings=self.warnings
+        )
+
     def parameter(self, name: str) -> str:
         """The first value of a query parameter, or the empty string."""
-        return next((value for key, value in self.query if key == name), "")
+        return next((value for key, value in self.query if key == name), "") if self.query else ""
 
     def flag(self, name: str) -> bool:
         """A boolean query parameter, read as upstream reads it: anything but `false` and `0` is true."""
-        return any(key == name and value.lower() not in ("false", "0") for key, value in self.query)
+        return bool(self.query) and any(
+            key == name and value.lower() not in ("false", "0") for key, value in self.query
+        )
 
 
 @dataclass(frozen=True, slots=True)

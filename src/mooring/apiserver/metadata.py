@@ -25,12 +25,15 @@ def of(obj: Obj) -> Obj:
 
 def _check_form(metadata: Obj) -> None:
     for field in ("name", "generateName", "namespace", "uid", "resourceVersion"):
-        text_at(metadata, field)
+        if field in metadata:
+            text_at(metadata, field)
     for field in ("labels", "annotations"):
-        strings_at(metadata, field)
-    if not all(isinstance(each, str) for each in list_at(metadata, "finalizers")):
+        if field in metadata:
+            strings_at(metadata, field)
+    if "finalizers" in metadata and not all(isinstance(each, str) for each in list_at(metadata, "finalizers")):
         raise WrongForm("finalizers must be a list of strings")
-    objects_at(metadata, "ownerReferences")
+    if "ownerReferences" in metadata:
+        objects_at(metadata, "ownerReferences")
 
 
 def tidy(metadata: Obj) -> None:

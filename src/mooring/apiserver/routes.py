@@ -34,7 +34,7 @@ def resolve(request: Request, kinds: Kinds) -> Route:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         raise NoSuchPath
-    if group and all((group, version) != (kind.group, kind.version) for kind in kinds.all):
+    if group and (group, version) not in kinds.versions:
         raise NoSuchPath
     if (parts[0], rest[0], rest[2:]) == ("api", "namespaces", ["bindings"]):
         return _binding(request, kinds.by_path["", "v1", "pods"], rest[1])

@@ -155,7 +155,7 @@ class Server:
         if request.path in auth.ANONYMOUS_PATHS:
             return self._anonymous(request.path)
         user = request.user or auth.authenticate(request.headers, self.tokens)
-        request, kinds = replace(request, user=user), self.catalog.kinds
+        request, kinds = request.by(user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
         if (review := reviews.answer(request, user, kinds, self.tokens)) is not None:

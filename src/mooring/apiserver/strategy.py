@@ -7,6 +7,7 @@ returns the field errors that make it invalid. It knows nothing of requests or o
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules, fill
@@ -30,6 +31,7 @@ class Admission:
     """What is done about fields that a kind does not have: nothing, a warning, or a refusal."""
 
 
+@lru_cache(maxsize=4096)
 def subdomain_error(name: str) -> str | None:
     """Why `name` is not an RFC 1123 subdomain, in upstream's words, or None."""
     if len(name) > 253:
@@ -73,10 +75,11 @@ _QUALIFIED_NAME = f"name part {_NAME_FORM}"
 _LABEL_KEY = f"a valid label key {_NAME_FORM} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def qualified_name_errors(key: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def qualified_name_errors(key: str) -> Sequence[str]:
     """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
     if key.count("/") > 1:
-        return [_LABEL_KEY]
+        return (_LABEL_KEY,)
     prefix, slash, name = key.rpartition("/")
     found: list[str] = []
     if slash and not prefix:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 def stamp(when: datetime) -> str:
     """`when` as Kubernetes prints it."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def since(text: str, now: datetime) -> str:

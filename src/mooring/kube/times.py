@@ -16,12 +16,12 @@ def wall_clock() -> datetime:
 
 def format_time(moment: datetime) -> str:
     """`metav1.Time`: whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def format_micro_time(moment: datetime) -> str:
     """`metav1.MicroTime`: microseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def parse_time(text: str) -> datetime:

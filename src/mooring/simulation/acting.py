@@ -72,7 +72,7 @@ class Acting:
             part.start()
             assert part.actor is not None
             part.actor.skew = 0.0
-            part.crash_at(1 << 60)
+            part.spare()
         for name in world.machines:
             if name not in world.lost:
                 await self.users.uncordon(Step(0, "uncordon", name))
@@ -97,8 +97,7 @@ class Acting:
         self._restart(step.on)
 
     async def _crash(self, step: Step) -> None:
-        part = self._part(step.on)
-        part.crash_at(step.how)
+        await self._part(step.on).crash_at(step.how).wait()
         await asyncio.sleep(step.value + 15)
         self._restart(step.on)
 

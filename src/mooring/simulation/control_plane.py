@@ -11,7 +11,7 @@ from mooring.controllers.attachdetach.controller import AttachDetachController, 
 from mooring.controllers.attachdetach.state import Policy as AttachDetachPolicy
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
-from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
@@ -22,6 +22,14 @@ from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.objects import (
+    ControllerRevision,
+    Deployment,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+)
 from mooring.simulation.plugins import MakePlugins
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.workloads import DEPLOYMENTS
@@ -35,7 +43,7 @@ BY_NAME: dict[str, type[Any]] = {
     "attachdetach": AttachDetachController,
     "attacher": AttacherController,
     "binding": BindingController,
-    "cleanup": CleanupController,
+    "cleanup": Collector,
     "deployment": DeploymentController,
     "ephemeral": EphemeralController,
     "nodelifecycle": NodeLifecycleController,
@@ -45,7 +53,10 @@ BY_NAME: dict[str, type[Any]] = {
     "scheduling": SchedulingController,
     "statefulset": StatefulSetController,
 }
-VERIFY_S = 120.0
+OWNED = (Pod, PersistentVolumeClaim, StatefulSet, ControllerRevision)
+OWNED_BY_DEPLOYMENTS = (Deployment, ReplicaSet)
+"""The kinds with owners, or dependents, that there are: the garbage collector need not look for them."""
+VERIFY_S = 300.0
 """How often what is attached is verified: less often than usual, as little ever comes of it."""
 ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": frozenset({"ephemeral"})}
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
@@ -63,7 +74,10 @@ def make_controllers(
 ) -> list[Controller]:
     """These controllers, with the policies of the scenario; `random` gives each, by its name, its own chance."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
+    deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ())]
     options: dict[str, dict[str, Any]] = {
+        "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
         "attachdetach": {"options": AttachDetachOptions(policy)},
         "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
         "nodelifecycle": {"grace_period": scenario.grace_period_s},

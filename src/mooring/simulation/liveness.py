@@ -26,8 +26,6 @@ from mooring.volumes.claims import claims_of
 CALM_S = 180.0
 """For so long before the end nobody may write anything but heartbeats; less in a short run."""
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
-WAITING = ("events",)
-"""What may go on being told of pods that wait for a volume which another node rightly has."""
 
 Complaint = tuple[str, str]
 
@@ -44,11 +42,16 @@ class Quiet:
         self.written: list[str] = []
         world.trace.listen("store.written", self._note)
         world.trace.listen("store.deleted", self._note)
+        world.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        ignored = (*HEARTBEATS, *WAITING) if self._shared or self._silent else HEARTBEATS
-        if event.time > self._from and event.fields["resource"] not in ignored:
+        if event.time > self._from and event.fields["resource"] not in HEARTBEATS:
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
+
+    def _note_event(self, event: Event) -> None:
+        """Of pods that wait for a volume which another node rightly has, people may go on being told."""
+        if event.time > self._from and not (self._shared or self._silent):
+            self.written.append(f"an event: {event.fields['reason']} of {event.fields['about']}")
 
 
 async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:

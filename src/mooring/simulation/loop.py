@@ -50,7 +50,8 @@ class Actor:
         self.name = name
         self.halted = False
         self.skew = 0.0
-        self.held: list[asyncio.Handle] = []
+        self.held: list[_Handle] = []
+        self._told = (-1.0, START)
         self.context = copy_context()
         self.context.run(_ACTOR.set, self)
 
@@ -66,7 +67,10 @@ class Actor:
 
     def now(self) -> datetime:
         """Its wall clock."""
-        return START + timedelta(seconds=asyncio.get_running_loop().time() + self.skew)
+        seconds = asyncio.get_running_loop().time() + self.skew
+        if self._told[0] != seconds:
+            self._told = seconds, START + timedelta(seconds=seconds)
+        return self._told[1]
 
 
 _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
@@ -86,19 +90,39 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
+class _Handle(asyncio.TimerHandle):
+    """What asyncio needs of a handle, and no more: most of what a run does is to make these."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def __repr__(self) -> str:
+        return f"{self._callback!r} at {self._when:.3f} s"
+
+
 class SimulationLoop(asyncio.BaseEventLoop):
     """Run it as any loop. `choose` picks among the ready callbacks; `steps` counts them."""
 
-    _ready: deque[asyncio.Handle]
+    _ready: deque[_Handle]
     _stopping: bool
+    get_debug = staticmethod(bool)  # type: ignore[assignment]  # asked of each callback
 
     def __init__(self, choose: Choose) -> None:
         super().__init__()
         self._choose = choose
         self._time = 0.0
         self._numbers = itertools.count(1)
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        self._still_since = 0
+        self._timers: list[tuple[float, int, _Handle]] = []
+        self._livelock = LIVELOCK_STEPS
         self.steps = 0
         self.set_task_factory(self._make_task)
         self.set_exception_handler(_raise_later)
@@ -113,7 +137,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         return task
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(self._time, callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -125,12 +149,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Handle(when, callback, args, copy_context() if context is None else context)
         heappush(self._timers, (when, next(self._numbers), timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is skipped when its time has come."""
 
     def _run_once(self) -> None:
         """One callback after the other, until the loop is stopped."""
@@ -138,19 +159,28 @@ class SimulationLoop(asyncio.BaseEventLoop):
         while not self._stopping:
             if not ready:
                 self._jump()
-            number = choose(len(ready)) if len(ready) > 1 else 0
-            handle: Any = ready[number]
-            del ready[number]
+            if len(ready) > 1:
+                number = choose(len(ready))
+                handle: Any = ready[number]
+                del ready[number]
+            else:
+                handle = ready.popleft()
             if handle._cancelled:
                 continue
-            actor: Actor | None = handle._context.get(_ACTOR)
+            context = handle._context
+            actor: Actor | None = context.get(_ACTOR)
             if actor is not None and actor.halted:
                 actor.held.append(handle)
                 continue
             self.steps += 1
-            if self.steps - self._still_since > LIVELOCK_STEPS:
+            if self.steps > self._livelock:
                 raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
-            handle._run()
+            try:
+                context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                _raise_later(self, {"exception": error})
 
     def whose(self, position: int) -> Actor | None:
         """Whose work is at this place among what is ready; None: nobody's in particular."""
@@ -170,10 +200,10 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if not timers:
                 raise Deadlock(f"at {self._time:.3f} s nothing is ready and no timer is set")
             when, _, timer = heappop(timers)
-            if timer.cancelled():
+            if timer._cancelled:  # pyright: ignore[reportPrivateUsage]
                 continue
             if when > self._time:
-                self._time, self._still_since = math.ceil(when * TICKS) / TICKS, self.steps
+                self._time, self._livelock = math.ceil(when * TICKS) / TICKS, self.steps + LIVELOCK_STEPS
             ready.append(timer)
             while timers and timers[0][0] <= self._time:
                 ready.append(heappop(timers)[2])

@@ -23,6 +23,7 @@ from mooring.kube.transport import Request, Response
 from mooring.simulation.loop import Actor
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+_EVENTS = re.compile(r"/events(/[^/]*)?$")
 LATEST_S = 90.0
 """How late a late request may be."""
 VERSIONS = 1000
@@ -74,7 +75,10 @@ class Weather:
 
 
 class Network:
-    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of."""
+    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of.
+
+    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them.
+    """
 
     def __init__(self) -> None:
         self.server: Serves | None = None
@@ -82,7 +86,9 @@ class Network:
         self.reachable = asyncio.Event()
         self.acknowledged = 0
         self.requests = 0
+        self.on_event: Callable[[str, Request], None] = lambda name, request: None
         self.context: Context = copy_context()
+        self.loop = asyncio.get_running_loop()
         self._open: dict[asyncio.Future[Response], None] = {}
         self._versions: deque[tuple[float, int]] = deque(maxlen=VERSIONS)
         self._feeds: dict[Feed, Link] = {}
@@ -103,11 +109,11 @@ class Network:
 
     def committed(self, version: int) -> None:
         """The store has a new version."""
-        self._versions.append((asyncio.get_running_loop().time(), version))
+        self._versions.append((self.loop.time(), version))
 
     def version_before(self, seconds: float) -> int:
         """The store's version so many seconds ago, as far as is known."""
-        moment = asyncio.get_running_loop().time() - seconds
+        moment = self.loop.time() - seconds
         return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
 
     def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], struck: str = "") -> None:
@@ -154,17 +160,28 @@ class Network:
         return chance.random()
 
     def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
-        asyncio.get_running_loop().call_later(seconds, act, *args, context=self.context)
+        self.loop.call_later(seconds, act, *args, context=self.context)
 
     def answered(self, reply: asyncio.Future[Response]) -> None:
         """Whoever asked has the answer, or does not wait any more."""
         self._open.pop(reply, None)
 
     def _arrive(self, link: Link, request: Request, reply: asyncio.Future[Response] | None) -> None:
-        if self.server is not None:
+        if self.server is None:
+            if reply is not None:
+                _fail(reply, "connection refused")
+        elif request.method in ("POST", "PATCH") and _EVENTS.search(request.path):
+            self.on_event(link.name, request)
+            if reply is not None and not reply.done() and self._way_back(link, reply):
+                reply.set_result(Response(201, {}, request.body))
+        else:
             self.host.start(self._serve(self.server, link, request, reply))
-        elif reply is not None:
-            _fail(reply, "connection refused")
+
+    def _way_back(self, link: Link, reply: asyncio.Future[Response]) -> bool:
+        """Whether an answer comes through."""
+        if link.weather.replies_cut:
+            self._later(1.0, _fail, reply, "no answer")
+        return not link.weather.replies_cut
 
     async def _serve(
         self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
@@ -176,12 +193,10 @@ class Network:
         if feed is not None and (lag := link.lag_of(request)):
             asked = await self._of_replica(server, asked, feed, lag)
         answer = await server.handle(asked)
-        if reply is None or reply.done() or link.weather.replies_cut:
+        if reply is None or reply.done() or not self._way_back(link, reply):
             stream: Any = answer.stream
             if stream is not None:
                 await stream.aclose()
-            if reply is not None:
-                self._later(1.0, _fail, reply, "no answer")
             return
         if request.method != "GET" and answer.status < 300:
             found = _VERSION.search(answer.body or b"")
@@ -258,7 +273,7 @@ class Link:
         return REPLICA_LAG_S if stale else self.weather.replica_lag
 
     async def send(self, request: Request) -> Response:
-        reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Response] = self._network.loop.create_future()
         self.on_request(request)
         struck = self.tap.request(request) if self.tap is not None and not request.stream else ""
         if struck != "crash-before":
@@ -320,11 +335,15 @@ class Feed:
         """Takes a piece along; not if the stream has ended."""
         if self._over:
             return False
-        self._send(piece)
+        if self._way or self.lag or self._link.weather.watch_lag or self._link.tap is not None:
+            self._send(piece)
+        else:
+            self._pieces.append(piece)
+            self._wake()
         return True
 
     def _send(self, piece: bytes | None) -> None:
-        now, lag = asyncio.get_running_loop().time(), self._link.weather.watch_lag
+        now, lag = self._network.loop.time(), self._link.weather.watch_lag
         struck = self._link.tap.event(piece) if self._link.tap is not None and piece else ""
         if struck == "event-dropped":
             self.end("the stream broke")
@@ -333,7 +352,7 @@ class Feed:
         due = max(now + late, self._way[-1][0] if self._way else now)
         self._way.append((due, piece))
         if due > now:
-            asyncio.get_running_loop().call_at(due, self._arrive, context=self._network.context)
+            self._network.loop.call_at(due, self._arrive, context=self._network.context)
         else:
             self._arrive()
 
@@ -342,7 +361,7 @@ class Feed:
         return self.lag if self._pump is not None else 0.0
 
     def _arrive(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._network.loop.time()
         while self._way and self._way[0][0] <= now and not self._over:
             _, piece = self._way.popleft()
             if piece is None:
@@ -370,7 +389,7 @@ class Feed:
                 if self._why is None:
                     raise StopAsyncIteration
                 raise Unreachable(self._why)
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._network.loop.create_future()
             await self._waiter
         return self._pieces.popleft()
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from prometheus_client import Counter, Gauge, Histogram
+
 from mooring.simulation.loop import Escape
 
 OURS = "mooring."
@@ -27,6 +29,11 @@ REFUSED: tuple[tuple[Any, str], ...] = (
     (os, "urandom"),
     (random, "_urandom"),
 )
+COUNTED: tuple[tuple[Any, str], ...] = (
+    *((kind, "labels") for kind in (Counter, Gauge, Histogram)),
+    *((Counter, "inc"), (Gauge, "inc"), (Gauge, "dec"), (Gauge, "set"), (Histogram, "observe")),
+)
+"""Nobody reads the metrics of a run: they are not counted."""
 CLOCKS = ("time", "time_ns", "monotonic")
 
 
@@ -46,6 +53,10 @@ def _not_for_us(what: str, real: Callable[[], Any]) -> Callable[[], Any]:
     return asked
 
 
+def _uncounted(metric: Any, *args: Any, **kwargs: Any) -> Any:
+    return metric
+
+
 @contextmanager
 def sealed() -> Generator[None, None, None]:
     """Seals the process; not for use from several threads."""
@@ -53,11 +64,15 @@ def sealed() -> Generator[None, None, None]:
         (owner, name, _refuse(f"{owner.__name__}.{name}")) for owner, name in REFUSED
     ]
     instead += [(time, name, _not_for_us(f"time.{name}", getattr(time, name))) for name in CLOCKS]
-    real = [(owner, name, owner.__dict__[name]) for owner, name, _ in instead]
+    instead += [(owner, name, _uncounted) for owner, name in COUNTED]
+    real = [(owner, name, owner.__dict__.get(name)) for owner, name, _ in instead]
     try:
         for owner, name, other in instead:
             setattr(owner, name, other)
         yield
     finally:
         for owner, name, before in real:
-            setattr(owner, name, before)
+            if before is None:
+                delattr(owner, name)  # what it inherits is there again
+            else:
+                setattr(owner, name, before)

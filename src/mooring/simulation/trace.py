@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 KEPT = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened at `time` (virtual seconds), done by `actor`. `kind` is "layer.what"."""
 
     number: int
@@ -34,6 +34,7 @@ class Event:
         return f"{self.number:06d} {self.time:12.6f} {self.actor:<14} {self.kind:<16} {told}"
 
 
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda value: type(value).__name__).encode
 Listener = Callable[[Event], None]
 
 
@@ -59,7 +60,7 @@ class Trace:
             return
         self.number += 1
         event = Event(self.number, self._time(), actor, kind, fields)
-        self._hash.update(event.line().encode())
+        self._hash.update(_encode((self.number, event.time, actor, kind, fields)))
         self.events.append(event)
         self.counts[kind] += 1
         for listener in self._listeners[kind]:

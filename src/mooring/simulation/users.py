@@ -35,6 +35,8 @@ from mooring.volumes.statements import Statement, annotation
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 1_000
+RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
+"""How often a rival writes at first, and after a minute."""
 STOPPED_S = 8.0
 """A user who stops a workload starts it again after one to three times so long."""
 
@@ -234,4 +236,4 @@ async def rival(world: World, kinds: Sequence[type[Object]], seconds: float) -> 
             for each in (await world.api.list(kind)).items:
                 patch = {"metadata": {"annotations": {"example.com/rival": str(number)}}}
                 await world.as_user(lambda k=kind, e=each, p=patch: world.api.patch(k, e.name, p, e.namespace))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(min(RIVAL_S * 1.1**number, RIVAL_LATER_S))

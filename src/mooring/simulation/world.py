@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mooring.apiserver import Server
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.log import Record
@@ -36,6 +38,16 @@ from mooring.simulation.trace import Trace
 from mooring.simulation.workloads import STATIC_CLASS
 from mooring.volumes.matching import NO_PROVISIONER
 
+
+class _About(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str = ""
+    involved_object: _About = _About()
+
+
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
@@ -56,6 +68,7 @@ class Part:
         self.actor: Actor | None = None
         self._begin = begin
         self._crash_in: int | None = None
+        self._crashed = asyncio.Event()
 
     @property
     def alive(self) -> bool:
@@ -92,9 +105,14 @@ class Part:
             actor.halted = True
         return actor
 
-    def crash_at(self, number: int) -> None:
-        """Kills it at its `number`-th request from now, just when that has been sent."""
-        self._crash_in = number
+    def crash_at(self, number: int) -> asyncio.Event:
+        """Kills it at its `number`-th request from now, just when that has been sent, and sets the event then."""
+        self._crash_in, self._crashed = number, asyncio.Event()
+        return self._crashed
+
+    def spare(self) -> None:
+        """It does not crash any more."""
+        self._crash_in = None
 
     def _requested(self, request: Request) -> None:
         self._asked(request)
@@ -105,6 +123,7 @@ class Part:
             self._crash_in = None
             self.world.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
             self.kill()
+            self._crashed.set()
 
 
 class World:
@@ -116,6 +135,7 @@ class World:
         loop = asyncio.get_running_loop()
         self.trace = Trace(loop.time)
         self.network = Network()
+        self.network.on_event = self._told
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
@@ -184,7 +204,7 @@ class World:
             random=stream(self.seed, name),
             make_plugins=array_plugins(self.array),
         )
-        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 120.0, 300.0, WATCH_S
+        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 
     def _clock(self, node: str) -> datetime:
@@ -226,6 +246,10 @@ class World:
             crc=f"{zlib.crc32(record.body):08x}",
             _body=record.body,
         )
+
+    def _told(self, name: str, request: Request) -> None:
+        said = msgspec.json.decode(request.body, type=_Event)
+        self.trace(name, "told.event", about=said.involved_object.name, reason=said.reason)
 
     async def _carry_out(self, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.shield(self._backend.start(work))

@@ -62,6 +62,20 @@ MOVING = ground(slow_array=6, slow_unmount=2, drain=8, uncordon=6, delete_pod=4,
 """Volumes go from node to node while the storage is slow."""
 RESTARTS = ground(kill=3, crash=6, slow_stop=4, slow_unmount=4, force_delete_pod=8, delete_pod=6, drain=4)
 """Agents restart while pods end."""
+AGENTS = ground(
+    on=("nodes",),
+    actions=24,
+    kill=10,
+    crash=10,
+    slow_stop=3,
+    slow_unmount=6,
+    force_delete_pod=12,
+    delete_pod=4,
+    drain=4,
+    uncordon=3,
+    others_weigh=0.05,
+)
+"""Agents restart again and again while users remove pods by force."""
 POWER = ground(power_off=8, replace_machine=3, delete_pod=3, force_delete_pod=3)
 """Machines lose power and boot again."""
 NODES = ground(delete_node=8, cut=6, slow_unmount=6, slow_stop=3, drain=5, uncordon=4, force_delete_pod=4)

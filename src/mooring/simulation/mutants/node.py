@@ -220,7 +220,7 @@ MUTANTS: dict[str, Mutant] = {
         "an agent that starts says that nothing is in use, before it has looked",
         "kubernetes/kubernetes#33203; protocol counterexample C5",
         ("S7",),
-        grounds.RESTARTS,
+        grounds.AGENTS,
         (Patch(Registration, "register", _empty_at_first),),
     ),
     "B25": Mutant(
