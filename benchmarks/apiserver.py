@@ -22,18 +22,12 @@ import aiohttp
 from tests.real.server import assets, process, real_server
 
 from benchmarks import watches
-from benchmarks.target import PODS_PATH, Figures, Target, pod
+from benchmarks.target import PODS_PATH, Figures, Target, pod, resident
 from mooring.cluster.cluster import mooring
 
 PODS = 2_000
 IN_FLIGHT = 32
 SERIAL = 300
-
-
-def resident(pids: list[int]) -> float:
-    """MiB of resident memory."""
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
-    return pages * 4096 / 2**20
 
 
 async def creates(target: Target) -> Figures:
@@ -72,7 +66,7 @@ async def lists(target: Target) -> Figures:
 
 async def memory(target: Target) -> Figures:
     """What the server's processes occupy."""
-    return {f"resident with {PODS} pods, MiB": resident(target.pids)}
+    return {f"resident with {PODS} pods, MiB": resident(target.pids) / 2**20}
 
 
 MEASURES = (creates, lists, memory, watches.latency, watches.resumed, watches.live)

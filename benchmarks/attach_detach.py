@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
-from tests.real.server import RealServer, assets, free_ports, process, real_server
+from tests.real.server import assets, free_ports, process, real_server
 
 from benchmarks.played_cluster import PlayedCluster, each
-from benchmarks.target import Figures
+from benchmarks.target import Figures, resident
+from mooring.apiserver.entry import write_kubeconfig
 from mooring.cluster.cluster import mooring
 from mooring.kube import config
 
@@ -62,11 +62,6 @@ def cpu(pid: int) -> float:
     """Seconds of CPU that a process has taken."""
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident(pid: int) -> float:
-    """MB of resident memory."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 async def probe(cluster: PlayedCluster, numbers: range) -> Figures:
@@ -120,26 +115,12 @@ async def measure(kubeconfig: Path, start: Callable[[], int], volumes: int) -> F
         before = cpu(pid)
         await asyncio.sleep(IDLE_S)
         figures["idle CPU, % of a core"] = (cpu(pid) - before) / IDLE_S * 100
-        figures["resident, MB"] = resident(pid)
+        figures["resident, MB"] = resident([pid]) / 1e6
         return figures
     finally:
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)
         await client.close()
-
-
-def write_kubeconfig(server: RealServer, path: Path) -> None:
-    """The administrator's."""
-    cluster = {"server": server.url, "certificate-authority": str(server.authority)}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "bench", "cluster": cluster}],
-        "users": [{"name": "admin", "user": {"token": server.token}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "admin"}}],
-        "current-context": "bench",
-    }
-    path.write_bytes(msgspec.json.encode(document))
 
 
 def run(programs: Path, command: Command, volumes: int) -> Figures:
@@ -148,7 +129,7 @@ def run(programs: Path, command: Command, volumes: int) -> Figures:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bench-")))
         server = stack.enter_context(real_server(programs, folder))
         kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(server, kubeconfig)
+        write_kubeconfig(kubeconfig, server.url, server.token, server.authority.read_bytes())
 
         def start() -> int:
             return stack.enter_context(process(command(programs, kubeconfig), folder / "controller.log")).pid

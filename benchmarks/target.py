@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,11 @@ class Target:
             if answer.status >= 300:
                 raise RuntimeError(f"{self.name}: {method} {path}: {answer.status} {found[:300]!r}")
             return found
+
+
+def resident(pids: Sequence[int]) -> int:
+    """Bytes of resident memory of processes."""
+    return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * os.sysconf("SC_PAGE_SIZE")
 
 
 def pod(name: str) -> dict[str, Any]:

@@ -17,32 +17,35 @@ if TYPE_CHECKING:
     from mooring.controllers.attacher.controller import AttacherOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
 
 
 def _duration(context: click.Context, parameter: click.Parameter, given: str) -> float:
     return float(parse_duration(given))
 
 
-def _truths(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, bool]:
-    """`DRIVER=true|false`, several times."""
-    found: dict[str, bool] = {}
-    for entry in given:
-        driver, _, value = entry.partition("=")
-        if not driver or value not in ("true", "false"):
-            raise click.BadParameter(f"{entry!r}: it has the form DRIVER=true or DRIVER=false")
-        found[driver] = value == "true"
-    return found
+def _by_driver(form: str, read: Callable[[str], V | None]) -> Callable[..., dict[str, V]]:
+    """`DRIVER=VALUE`, several times; `read` gives None for what is no value. `form` is for people."""
+
+    def callback(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, V]:
+        found: dict[str, V] = {}
+        for entry in given:
+            driver, _, text = entry.partition("=")
+            value = read(text)
+            if not driver or value is None:
+                raise click.BadParameter(f"{entry!r}: it has the form {form}")
+            found[driver] = value
+        return found
+
+    return callback
 
 
-def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
-    """`DRIVER=N`, several times."""
-    found: dict[str, int] = {}
-    for entry in given:
-        driver, _, value = entry.partition("=")
-        if not driver or not value.isdecimal() or not int(value):
-            raise click.BadParameter(f"{entry!r}: it has the form DRIVER=N, with N at least 1")
-        found[driver] = int(value)
-    return found
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) else None
+
+
+_truths = _by_driver("DRIVER=true or DRIVER=false", {"true": True, "false": False}.get)
+_numbers = _by_driver("DRIVER=N, with N at least 1", _count)
 
 
 def switch(name: str, help: str, default: bool = False) -> Callable[[F], F]:

@@ -10,13 +10,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from tests.real.hazards.proxy import Proxy, proxy
 from tests.real.hazards.stage import Stage
 from tests.real.server import HOST, RealServer, free_ports
 
+from mooring.apiserver.entry import write_kubeconfig
 from mooring.cluster.cluster import mooring
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
@@ -65,7 +64,8 @@ class Running:
     def __init__(self, controller: Controller, programs: Path, folder: Path, way: Proxy, name: str) -> None:
         self.controller = controller
         self._programs = programs
-        self._kubeconfig = _kubeconfig(folder / f"{name}.kubeconfig", way.url)
+        self._kubeconfig = folder / f"{name}.kubeconfig"
+        write_kubeconfig(self._kubeconfig, way.url, token="", authority=b"")
         self._log = folder / f"{name}.log"
         self._process: asyncio.subprocess.Process | None = None
         self._come = 0
@@ -148,16 +148,3 @@ async def stage(
         for task in playing:
             assert not task.done(), task.result()
         assert not rest.ended(), f"upstream's other controllers ended: see {folder}"
-
-
-def _kubeconfig(path: Path, url: str) -> Path:
-    document: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "hazards", "cluster": {"server": url}}],
-        "users": [{"name": "admin", "user": {}}],
-        "contexts": [{"name": "hazards", "context": {"cluster": "hazards", "user": "admin"}}],
-        "current-context": "hazards",
-    }
-    path.write_bytes(msgspec.json.encode(document))
-    return path

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.timeout(3600)
 SOAK = bool(os.environ.get("MOORING_SOAK"))
 ROUNDS, MANY = (20, 500) if SOAK else (1, 60)
 NODES = 5
+IN_FLIGHT_S = 0.2
+"""After this, what a killed process had sent has arrived."""
 
 
 async def attachments(played: Stage) -> dict[str, str]:
@@ -103,8 +105,20 @@ async def leader(played: Stage) -> str:
     return (lease.spec.holder_identity or "") if lease is not None else ""
 
 
-async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list[Running]) -> None:
-    """The leader is killed, or paused beyond its lease, when some of many volumes are attached."""
+async def next_attach(played: Stage) -> float:
+    """Seconds until the first VolumeAttachment that the dead leader cannot have asked for."""
+    began = asyncio.get_running_loop().time()
+    await asyncio.sleep(IN_FLIGHT_S)
+    listed = await played.client.list(VolumeAttachment)
+    async for event in played.client.watch(VolumeAttachment, resource_version=listed.resource_version):
+        if event.type == "ADDED":
+            break
+    return asyncio.get_running_loop().time() - began
+
+
+async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list[Running]) -> float:
+    """The leader is killed, or paused beyond its lease, when some of many volumes are attached. Seconds from then until
+    the next attach."""
     nodes = [f"many-{number}-{n}" for n in range(NODES)]
     volumes = [f"many-{number}-{n:03}" for n in range(MANY)]
     for node in nodes:
@@ -112,10 +126,12 @@ async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list
     await asyncio.gather(*map(played.volume, volumes))
     first = await played.until("somebody leads", lambda: leader(played))
     leading = next(each for each in pair if each.says(first))
+    waited: asyncio.Task[float] | None = None
     for index, volume in enumerate(volumes):
         await played.pod(f"pod-{volume}", nodes[index % NODES], volume)
         if index == MANY // 2:
             leading.send(signal.SIGKILL if act == "killed" else signal.SIGSTOP)
+            waited = asyncio.create_task(next_attach(played))
     await played.until("another leads", lambda: another_leads(played, first), 60)
     if act == "paused":
         leading.send(signal.SIGCONT)
@@ -127,6 +143,8 @@ async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list
     for each in pair:
         if each.ended():
             await each.start()
+    assert waited is not None
+    return await waited
 
 
 async def another_leads(played: Stage, first: str) -> bool:
@@ -134,8 +152,12 @@ async def another_leads(played: Stage, first: str) -> bool:
 
 
 @pytest.mark.parametrize("act", ["killed", "paused"])
-async def test_another_instance_goes_on_when_the_leader_is(programs: Path, tmp_path: Path, act: str):
+async def test_another_instance_goes_on_when_the_leader_is(
+    programs: Path, tmp_path: Path, act: str, capsys: pytest.CaptureFixture[str]
+):
     with real_server(programs, tmp_path) as server:
         async with stage(server, programs, tmp_path, MOORING_ELECTED, MOORING_ELECTED) as (played, pair):
             for number in range(ROUNDS):
-                await in_the_middle_of_many(played, number, act, pair)
+                waited = await in_the_middle_of_many(played, number, act, pair)
+                with capsys.disabled():
+                    print(f"\nround {number}: {act}, the next attach {waited:.1f} s later", end="", flush=True)
