@@ -29,7 +29,7 @@ class Told:
     def __init__(self) -> None:
         self.now = 0.0
         self.trace = Trace(lambda: self.now)
-        self.seen = Availability(self.trace, ["db"])
+        self.seen = Availability(self.trace, {"db": 2})
 
     def __call__(self, at: float, kind: str, **fields: object) -> None:
         self.now = at
@@ -48,9 +48,18 @@ def test_a_pod_is_away_from_its_last_process_to_the_next():
 def test_who_scales_down_makes_no_outage():
     told = Told()
     told(1, "truth.started", pod="db-0", uid="a")
-    told(2, "plan.step", what="scale", on="db")
+    told(2, "plan.step", what="scale", on="db", value=0.0)
     told(3, "truth.ended", pod="db-0", uid="a")
-    assert told.seen.end(10) == []
+    assert told.seen.end(1000) == []
+
+
+def test_an_outage_counts_but_for_the_three_minutes_after_a_wish():
+    told = Told()
+    told(1, "truth.started", pod="db-0", uid="a")
+    told(10, "truth.ended", pod="db-0", uid="a")
+    told(12, "plan.step", what="delete-set", on="db", value=0.0)
+    told(500, "truth.started", pod="db-0", uid="b")
+    assert told.seen.end(500) == [Gap("db-0", 10, 310)]
 
 
 def test_figures_of_parts_of_a_campaign_add_up():

@@ -54,8 +54,8 @@ def _to_the_end(state: State, settings: Settings, name: str) -> Iterator[Move]:
     yield Move(name, state)
 
 
-def _operations(state: State, settings: Settings) -> set[Operation]:
-    """What a leader may begin, whatever its caches of pods and of volumes in use still show."""
+def _operations(state: State, settings: Settings) -> list[Operation]:
+    """What a leader may begin, whatever its caches of pods and of volumes in use still show; in order."""
     found: set[Operation] = set()
     idle = tuple(each._replace(in_use=False) if each is not None else None for each in state.nodes)
     views = [(state.nodes, wanted) for wanted in product((False, True), repeat=settings.nodes)]
@@ -67,7 +67,7 @@ def _operations(state: State, settings: Settings) -> set[Operation]:
             found.add(Operation(kind, node))
     if not settings.holds("C13"):
         found |= {Operation("Report", node) for node, each in enumerate(state.records) if each is not None}
-    return found
+    return sorted(found)
 
 
 def _step(state: State, settings: Settings, leader: int, at: Operation) -> Iterator[tuple[str, State]]:
