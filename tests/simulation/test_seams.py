@@ -20,6 +20,7 @@ SEAMS = {
     "log": "the log under the store",
     "machine": "processes and mounts of a machine",
     "array": "the plugin of the storage",
+    "csi": "a CSI driver of the storage, on the production base for drivers",
     "scratch": "the plugin of emptyDir, whose directories are on no disk",
     "storage": "the storage",
     "loop": "clock, and order of what happens",
@@ -31,6 +32,7 @@ INTERFACES = {
     "mooring.node.runtime": {"machine"},
     "mooring.mounts.interface": {"machine"},
     "mooring.volumes.interfaces": {"array", "scratch"},
+    "mooring.csi.driver.services": {"csi"},
 }
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -66,7 +67,9 @@ class Agent:
         make_plugins: Callable[[VolumeHost], PluginManager] = load_plugins,
         network: NodeNetwork | None = None,
         network_problem: str = "",
+        csi_registrations: Path | None = None,
     ) -> None:
+        """`csi_registrations`: the folder in which CSI drivers register."""
         self._network_problem = network_problem
         self._now = now
         self._options = options
@@ -84,7 +87,7 @@ class Agent:
             reader=client,
         )
         plugins = make_plugins(host)
-        self._csi = _csi_drivers(plugins, client, options, random)
+        self._csi = _csi_drivers(plugins, client, options, csi_registrations, random)
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -237,8 +240,10 @@ class Agent:
             await self._registration.shut_down(message)
 
 
-def _csi_drivers(plugins: PluginManager, client: Client, options: AgentOptions, random: Random) -> NodeDrivers | None:
+def _csi_drivers(
+    plugins: PluginManager, client: Client, options: AgentOptions, folder: Path | None, random: Random
+) -> NodeDrivers | None:
     plugin = next((each for each in plugins.plugins if isinstance(each, CSIPlugin)), None)
     if plugin is None or options.standalone:
         return None
-    return NodeDrivers(client, options.name, options.root_dir, plugin, random=random)
+    return NodeDrivers(client, options.name, folder, plugin, random=random)

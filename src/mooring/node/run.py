@@ -22,6 +22,9 @@ from mooring.node.network import NetworkUnavailable, NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
 from mooring.node.process_runtime import ProcessRuntime
 
+REGISTRATIONS = "plugins_registry"
+"""Below the agent's directory, as below the kubelet's."""
+
 
 class AgentAlreadyRuns(Exception):
     """Another agent works on the same root directory. Two would unmount what the other one mounts."""
@@ -46,6 +49,7 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
             random=random,
             network=network,
             network_problem=problem,
+            csi_registrations=options.root_dir / REGISTRATIONS,
         )
         running = asyncio.create_task(agent.run(shutdown))
         stopped = asyncio.create_task(stop.wait())

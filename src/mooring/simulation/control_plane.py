@@ -86,7 +86,7 @@ def make_controllers(
     def make(name: str) -> Controller:
         given: dict[str, Any] = {"now": now, "random": random(name)} | options.get(name, {})
         if name in WITH_PLUGINS:
-            given["plugins"] = make_plugins(ControllerVolumeHost(now))
+            given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
         made: Controller = BY_NAME[name](client, **given)
         return made
 

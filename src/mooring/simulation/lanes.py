@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.simulation.invariants.stored import disk_of
 from mooring.simulation.trace import Event, Listener, Trace
 from mooring.volumes.names import DETACHING, VOLUME_NAME
 
@@ -70,7 +71,7 @@ class Lanes:
     def _record(self, event: Event, record: VolumeAttachment) -> None:
         annotations = record.metadata.annotations
         place = (
-            annotations.get(VOLUME_NAME) or record.spec.source.persistent_volume_name or "?",
+            disk_of(annotations.get(VOLUME_NAME, "")) or record.spec.source.persistent_volume_name or "?",
             record.spec.node_name,
         )
         going = record.deleting or DETACHING in annotations

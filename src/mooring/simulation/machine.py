@@ -21,9 +21,11 @@ from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
 from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
 from mooring.simulation.array import DISK, Array
+from mooring.simulation.csi import staged_at
 from mooring.simulation.plugins import MakePlugins
 from mooring.simulation.workloads import ENDS
-from mooring.volumes.names import escape_plugin_name
+from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
+from mooring.volumes.plugins.csi.publishing import MOUNT
 
 RUNS_S = 20.0
 """How long a container runs that ends by itself."""
@@ -136,17 +138,39 @@ class PlayedRuntime:
 def disks_of(spec: SandboxSpec) -> list[str]:
     """The disks among a sandbox's volumes: `<root>/pods/<uid>/volumes/<plugin>/<volume>`."""
     paths = (Path(directory) for directory in spec.volumes.values())
-    return sorted(path.name for path in paths if path.parent.name == escape_plugin_name(DISK))
+    return sorted(disk for path in paths if (disk := _disk_at(path)))
+
+
+def _disk_at(path: Path) -> str:
+    """A plugin shows its disk at `<plugin>/<disk>`, CSI at `kubernetes.io~csi/<disk>/mount`."""
+    if path.name == MOUNT and path.parents[1].name == escape_plugin_name(CSI_PLUGIN):
+        return path.parent.name
+    return path.name if path.parent.name == escape_plugin_name(DISK) else ""
 
 
 class PlayedMounts:
     """The mount table of one machine, as far as the array's disks are in it."""
 
-    def __init__(self, array: Array, node: str, mounts: Path) -> None:
-        self._array, self._node, self._mounts = array, node, mounts
+    def __init__(self, array: Array, node: str, root: Path) -> None:
+        self._array, self._node, self._root = array, node, root
+
+    async def is_mount_point(self, path: str) -> bool:
+        return path in self._points()
+
+    async def remove_mount_point(self, target: str) -> None:
+        if Path(target).is_dir():
+            Path(target).rmdir()
+
+    async def get_device_mount_refs(self, path: str) -> list[str]:
+        return []
+
+    def _points(self) -> list[str]:
+        by_plugin = self._root / "plugins" / escape_plugin_name(DISK) / "mounts"
+        disks = [disk for disk, node in self._array.mounted if node == self._node]
+        return sorted(staged_at(self._root, disk) or str(by_plugin / disk) for disk in disks)
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
-        points = sorted(str(self._mounts / disk) for disk, node in self._array.mounted if node == self._node)
+        points = self._points()
         return tuple(
             Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x") for number, point in enumerate(points)
         )
@@ -183,12 +207,11 @@ class Machine:
             status_period_s=self.status_period_s,
             enable_controller_attach_detach=self.controller_attaches,
         )
-        mounts = self._root / "plugins" / escape_plugin_name(DISK) / "mounts"
         return Agent(
             options,
             Client(transport, watch_s=self.watch_s),
             runtime=self.runtime,
-            mounts=cast(Mounts, PlayedMounts(self.array, self.name, mounts)),
+            mounts=cast(Mounts, PlayedMounts(self.array, self.name, self._root)),
             now=self._now,
             random=self._random,
             make_plugins=self._make_plugins,

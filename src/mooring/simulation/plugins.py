@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mooring.simulation.array import Array, ArrayPlugin
+from mooring.simulation.array import DISK, Array, ArrayPlugin
+from mooring.simulation.csi import DRIVER as CSI_DRIVER
+from mooring.simulation.csi import csi_plugins
 from mooring.simulation.scratch import ScratchPlugin
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
+DRIVERS = {"plugin": DISK, "csi": CSI_DRIVER}
+"""How a cluster reaches its storage, and the provisioner that its StorageClass names."""
 MakePlugins = Callable[[VolumeHost], PluginManager]
 """Makes the plugins of one process."""
 
 
-def array_plugins(array: Array) -> MakePlugins:
-    """The plugins of a process in whose world this array is the only storage that is attached."""
+def array_plugins(array: Array, driver: str = "plugin") -> MakePlugins:
+    """The plugins of a process in whose world this array is the only storage that is attached: by a plugin of its own,
+    or by a CSI driver (`csi`)."""
+    if driver == "csi":
+        return lambda host: csi_plugins(array, host)
     return lambda host: PluginManager([ArrayPlugin(array), ScratchPlugin()], host)

@@ -14,6 +14,7 @@ evict_after_s: 30            # and its pods are evicted after so long
 force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
 node_deletion_confirms_death: false
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
+driver: plugin               # plugin, csi: how the cluster reaches the storage
 storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
 workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
 """
@@ -48,6 +49,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: dict[str, float] = {}
     workloads: dict[str, str] = {}
     storage: str = "array"
+    driver: str = "plugin"
     grace_period_s: float = 40.0
     on: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()

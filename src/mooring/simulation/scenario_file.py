@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from mooring.simulation.plan import ACTIONS, FAULTS, PROCESSES
+from mooring.simulation.plugins import DRIVERS
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.storage import KINDS as STORAGES
 from mooring.simulation.workloads import KINDS as WORKLOADS
@@ -61,6 +62,9 @@ def _wrong(scenario: Scenario) -> Iterator[str]:
     yield from _unknown("workloads", scenario.workloads, scenario.sets)
     yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
     yield from _unknown("storage", [scenario.storage], STORAGES)
+    yield from _unknown("driver", [scenario.driver], DRIVERS)
+    if scenario.driver == "csi" and "static" in scenario.workloads.values():
+        yield "workloads: static volumes are a plugin's: they cannot be played with driver: csi"
     yield from _unknown("steps", [step.what for step in scenario.steps], [*FAULTS, *ACTIONS])
     places = [*parts, *scenario.sets, "server", "array", "api"]
     yield from _unknown("steps", [step.on for step in scenario.steps], places)

@@ -23,7 +23,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
-from mooring.simulation.array import DISK, Array
+from mooring.simulation.array import Array
 from mooring.simulation.asked import WHO, teller
 from mooring.simulation.choices import stream
 from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
@@ -31,7 +31,7 @@ from mooring.simulation.log import VolatileLog
 from mooring.simulation.loop import Actor, acting
 from mooring.simulation.machine import Machine
 from mooring.simulation.network import Link, Network
-from mooring.simulation.plugins import array_plugins
+from mooring.simulation.plugins import DRIVERS, array_plugins
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.storage import KINDS
 from mooring.simulation.trace import Trace
@@ -178,7 +178,7 @@ class World:
             controllers = make_controllers(
                 [each for each in names if self._of_use(each)],
                 Client(part.link, watch_s=WATCH_S),
-                make_plugins=array_plugins(self.array),
+                make_plugins=array_plugins(self.array, self.scenario.driver),
                 now=part.actor.now,
                 random=lambda each: stream(self.seed, f"{each} {part.life}"),
                 scenario=self.scenario,
@@ -202,7 +202,7 @@ class World:
             root / name,
             now=lambda: self._clock(name),
             random=stream(self.seed, name),
-            make_plugins=array_plugins(self.array),
+            make_plugins=array_plugins(self.array, self.scenario.driver),
         )
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
@@ -260,7 +260,7 @@ class World:
         """Starts everything; returns when the API server answers."""
         self.server.start()
         await self.network.reachable.wait()
-        body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
+        body = {"metadata": {"name": "disk"}, "provisioner": DRIVERS[self.scenario.driver], "reclaimPolicy": "Delete"}
         await self.api.create(StorageClass, body)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)

@@ -25,7 +25,6 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugins.csi.drivers import Driver
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
-FOLDER = "plugins_registry"
 RETRY_S = 1.0
 
 log = structlog.get_logger("node-agent")
@@ -34,10 +33,13 @@ log = structlog.get_logger("node-agent")
 class NodeDrivers:
     """All drivers of one node agent."""
 
-    def __init__(self, client: Client, node_name: str, root: Path, plugin: CSIPlugin, *, random: Random) -> None:
+    def __init__(
+        self, client: Client, node_name: str, folder: Path | None, plugin: CSIPlugin, *, random: Random
+    ) -> None:
+        """`folder` is where drivers register; None: nowhere."""
         self._drivers = plugin.drivers_here
         self._writer = CSINodeWriter(client, node_name)
-        self._folder = RegistrationFolder(root / FOLDER, self._register, self._unregister)
+        self._folder = RegistrationFolder(folder, self._register, self._unregister) if folder else None
         self._known = Informer(client, CSIDriver, random=random)
         plugin.known_drivers = self._known.get
         self._told: set[str] = set()  # drivers that the CSINode has
@@ -57,7 +59,8 @@ class NodeDrivers:
         """Works until cancelled, once the Node is registered."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._known.run())
-            group.create_task(self._folder.run())
+            if self._folder is not None:
+                group.create_task(self._folder.run())
             group.create_task(self._tell_all())
 
     async def _register(self, name: str, address: str) -> None:

@@ -47,6 +47,11 @@ class Status(msgspec.Struct):
     conditions: tuple[Condition, ...] = ()
 
 
+def disk_of(volume_name: str) -> str:
+    """A CSI volume's name has its driver before it."""
+    return volume_name.rpartition("^")[2]
+
+
 class Stored(msgspec.Struct):
     metadata: Metadata
     spec: Spec = msgspec.field(default_factory=Spec)
@@ -55,7 +60,7 @@ class Stored(msgspec.Struct):
     @property
     def volume_name(self) -> str:
         """Of a VolumeAttachment: the volume that it is about."""
-        return self.metadata.annotations.get(VOLUME_NAME, "")
+        return disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
 
     @property
     def ready(self) -> str:

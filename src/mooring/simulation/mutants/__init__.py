@@ -6,11 +6,20 @@ The names are those of the bugs in Kubernetes' history that have the same fault 
 
 from __future__ import annotations
 
-from mooring.simulation.mutants import attacher, attaching, binding, node, pods
+from mooring.simulation.mutants import attacher, attaching, binding, csi, node, pods
 from mooring.simulation.mutants.mutant import Mutant, PatchGone
 
 MUTANTS: dict[str, Mutant] = dict(
-    sorted({**attaching.MUTANTS, **attacher.MUTANTS, **node.MUTANTS, **pods.MUTANTS, **binding.MUTANTS}.items())
+    sorted(
+        {
+            **attaching.MUTANTS,
+            **attacher.MUTANTS,
+            **binding.MUTANTS,
+            **csi.MUTANTS,
+            **node.MUTANTS,
+            **pods.MUTANTS,
+        }.items()
+    )
 )
 
 __all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
@@ -28,7 +37,7 @@ WAITING: dict[str, str] = {
     "B44": "a cloud's node life cycle",
     "B47": "lists from a replica that is behind",
     "B53": "topology of storage",
-    "B59": "CSI drivers",
+    "B59": "garbage collection of a CSINode whose Node is gone",
     "B60": "a driver that chooses device names",
     "B61": "a driver that chooses device names",
     "B63": "a driver for a cloud's disks",

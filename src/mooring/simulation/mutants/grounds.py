@@ -20,6 +20,7 @@ def ground(
     sets: dict[str, int] | None = None,
     workloads: dict[str, str] | None = None,
     storage: str = "array",
+    driver: str = "plugin",
     minutes: float = BASE.minutes,
     actions: int = BASE.actions,
     on: tuple[str, ...] = (),
@@ -36,6 +37,7 @@ def ground(
         sets=sets or BASE.sets,
         workloads=workloads or {},
         storage=storage,
+        driver=driver,
         minutes=minutes,
         on=on,
         faults=BASE.faults,
@@ -169,3 +171,5 @@ YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
 SILENT = ground(nodes=3, on=("watching",), lose_machine=5, storm=3, cut_replies=10, others_weigh=0.05)
 """Machines never come back, and nobody says so."""
+CSI_UNANSWERED = ground(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+"""A CSI driver does what it is asked for and does not say so, while claims come and go."""

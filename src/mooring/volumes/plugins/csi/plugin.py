@@ -155,7 +155,7 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
         return Publication(self.drivers_here, self._host, spec, pod, known)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
-        data = await vol_data.load(os.path.dirname(mount_path)) or await vol_data.load(mount_path)
+        data = vol_data.load(os.path.dirname(mount_path)) or vol_data.load(mount_path)
         if data is None or data.volume_lifecycle_mode != "Persistent":
             raise InvalidSpec(f"{mount_path} has no {vol_data.NAME} of a PersistentVolume")
         source = CSIPersistentVolumeSource(driver=data.driver_name, volume_handle=data.volume_handle)

@@ -83,7 +83,7 @@ class Publication:
             node_name=self._host.node_name,
             volume_lifecycle_mode=lifecycle,
         )
-        await vol_data.save(directory, data)
+        vol_data.save(directory, data)
         request = await (self._of_pod(target) if self._inline else self._of_volume(target, fs_group))
         await driver.call(Node.node_publish_volume, request)
         if fs_group is not None and not self._spec.block and await self._is_ours_to_give():
@@ -106,7 +106,7 @@ class Publication:
     async def _of_volume(self, target: str, fs_group: int | None) -> csi.NodePublishVolumeRequest:
         source, driver = persistent(self._spec), self.driver
         staging = staging_path(self._host, self._spec)
-        staged = await vol_data.load(os.path.dirname(staging))
+        staged = vol_data.load(os.path.dirname(staging))
         if staged is None:
             raise VolumeError(f"volume {self._spec.name} is not staged on this node yet: {staging} has no record")
         stages = await driver.node_can(NodeAbility.STAGE_UNSTAGE_VOLUME)
@@ -194,14 +194,14 @@ class CSIUnmounter(Unmounter):
 
     async def tear_down_at(self, directory: str) -> None:
         parent = os.path.dirname(directory)
-        data = await vol_data.load(parent)
+        data = vol_data.load(parent)
         if data is not None:
             request = csi.NodeUnpublishVolumeRequest(volume_id=data.volume_handle, target_path=directory)
             await self._drivers.find(data.driver_name).call(Node.node_unpublish_volume, request)
         elif await self._host.mounts.is_mount_point(directory):
             raise VolumeError(f"{parent} has no {vol_data.NAME}: nobody knows what is mounted there. Unmount it")
         await self._host.mounts.remove_mount_point(directory)
-        await vol_data.remove(parent)
+        vol_data.remove(parent)
 
 
 class CSIPodDevice(BlockVolumeMapper, BlockVolumeUnmapper):
@@ -225,13 +225,13 @@ class CSIPodDevice(BlockVolumeMapper, BlockVolumeUnmapper):
         await self._link.map_pod_device(target)
 
     async def unmap_pod_device(self) -> None:
-        data = await vol_data.load(str(self._directory))
+        data = vol_data.load(str(self._directory))
         if data is not None:
             target = str(self._directory / "device")
             request = csi.NodeUnpublishVolumeRequest(volume_id=data.volume_handle, target_path=target)
             await self._drivers.find(data.driver_name).call(Node.node_unpublish_volume, request)
         await self._link.unmap_pod_device()
-        await vol_data.remove(str(self._directory))
+        vol_data.remove(str(self._directory))
         with contextlib.suppress(OSError):  # another pod has it
             self._directory.parent.rmdir()
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Node
-from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import DEVICE_PATH, Attacher, Attachment, Detacher
@@ -49,16 +48,16 @@ class CSIStager(Attacher, Detacher):
 
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
         """Keeps what ControllerPublish said; the device's path as far as the driver says one."""
-        await self._remember(spec, {key: value for key, value in attachment.items() if value or key != DEVICE_PATH})
+        self._remember(spec, {key: value for key, value in attachment.items() if value or key != DEVICE_PATH})
         return attachment.get(DEVICE_PATH, "")
 
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
         source = persistent(spec)
         driver = self._drivers.find(source.driver)
-        data = await vol_data.load(os.path.dirname(device_mount_path)) or await self._remember(spec, {})
+        data = vol_data.load(os.path.dirname(device_mount_path)) or self._remember(spec, {})
         if not await driver.node_can(NodeAbility.STAGE_UNSTAGE_VOLUME):
             return
-        await blocking(os.makedirs, device_mount_path, 0o750, exist_ok=True)
+        os.makedirs(device_mount_path, 0o750, exist_ok=True)
         several = await driver.node_can(NodeAbility.SINGLE_NODE_MULTI_WRITER)
         request = csi.NodeStageVolumeRequest(
             volume_id=source.volume_handle,
@@ -72,7 +71,7 @@ class CSIStager(Attacher, Detacher):
 
     async def unmount_device(self, device_mount_path: str) -> None:
         directory = os.path.dirname(device_mount_path)
-        data = await vol_data.load(directory)
+        data = vol_data.load(directory)
         if data is not None:
             await self._unstage(self._drivers.find(data.driver_name), data.volume_handle, device_mount_path)
         elif await self._host.mounts.is_mount_point(device_mount_path):
@@ -80,14 +79,14 @@ class CSIStager(Attacher, Detacher):
                 f"{directory} has no {vol_data.NAME}: nobody knows which driver has mounted a volume there. Unmount it"
             )
         await self._host.mounts.remove_mount_point(device_mount_path)
-        await vol_data.remove(directory)
+        vol_data.remove(directory)
 
     async def _unstage(self, driver: Driver, handle: str, path: str) -> None:
         if await driver.node_can(NodeAbility.STAGE_UNSTAGE_VOLUME):
             request = csi.NodeUnstageVolumeRequest(volume_id=handle, staging_target_path=path)
             await driver.call(Node.node_unstage_volume, request)
 
-    async def _remember(self, spec: VolumeSpec, publish_context: dict[str, str]) -> VolumeData:
+    def _remember(self, spec: VolumeSpec, publish_context: dict[str, str]) -> VolumeData:
         source, node = persistent(spec), self._host.node_name
         data = VolumeData(
             spec_vol_id=spec.name,
@@ -97,7 +96,7 @@ class CSIStager(Attacher, Detacher):
             attachment_id=volume_attachment_name(CSI_PLUGIN, f"{source.driver}^{source.volume_handle}", node),
             publish_context=publish_context,
         )
-        await vol_data.save(os.path.dirname(staging_path(self._host, spec)), data)
+        vol_data.save(os.path.dirname(staging_path(self._host, spec)), data)
         return data
 
     # --- on a controller: not here
@@ -114,7 +113,7 @@ class CSIStager(Attacher, Detacher):
 
 def volume_staged_at(path: Path) -> str | None:
     """The volume name of what is staged at `path`, as its file says; None if there is none."""
-    data = vol_data.load_now(path.parent) if path.name == GLOBAL_MOUNT else None
+    data = vol_data.load(str(path.parent)) if path.name == GLOBAL_MOUNT else None
     return f"{data.driver_name}^{data.volume_handle}" if data else None
 
 

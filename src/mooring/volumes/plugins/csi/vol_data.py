@@ -11,8 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.mounts.blocking import blocking
-
 NAME = "vol_data.json"
 
 
@@ -28,38 +26,28 @@ class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     publish_context: dict[str, str] = {}
 
 
-async def save(directory: str, data: VolumeData) -> None:
-    """Makes the directory, too. Replaced atomically."""
-    await blocking(_save, Path(directory), msgspec.json.encode(data))
+def save(directory: str, data: VolumeData) -> None:
+    """Makes the directory, too. Replaced atomically; nothing is synced, since a crash of the machine ends the mounts,
+    too."""
+    path = Path(directory)
+    path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    new = path / f"{NAME}.new"
+    new.write_bytes(msgspec.json.encode(data))
+    os.replace(new, path / NAME)
 
 
-def _save(directory: Path, text: bytes) -> None:
-    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-    new = directory / f"{NAME}.new"
-    new.write_bytes(text)
-    os.replace(new, directory / NAME)
-
-
-async def load(directory: str) -> VolumeData | None:
+def load(directory: str) -> VolumeData | None:
     """None if there is none, or one that cannot be read: then nobody knows what is mounted there."""
-    return await blocking(load_now, Path(directory))
-
-
-def load_now(directory: Path) -> VolumeData | None:
-    """As `load`, at once."""
     try:
-        return msgspec.json.decode((directory / NAME).read_bytes(), type=VolumeData)
+        return msgspec.json.decode((Path(directory) / NAME).read_bytes(), type=VolumeData)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
 
 
-async def remove(directory: str) -> None:
+def remove(directory: str) -> None:
     """The file and its directory, which must be empty but for it."""
-    await blocking(_remove, Path(directory))
-
-
-def _remove(directory: Path) -> None:
-    (directory / NAME).unlink(missing_ok=True)
-    (directory / f"{NAME}.new").unlink(missing_ok=True)
-    if directory.exists():
-        directory.rmdir()
+    path = Path(directory)
+    (path / NAME).unlink(missing_ok=True)
+    (path / f"{NAME}.new").unlink(missing_ok=True)
+    if path.exists():
+        path.rmdir()
