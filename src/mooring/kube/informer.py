@@ -110,13 +110,15 @@ class Informer(Generic[T]):
         self._waiters.append((wanted, future))
         await future
 
-    def accept(self, written: T) -> None:
-        """Puts the answer of one's own write into the cache, unless the watch has already brought that or more."""
+    def accept(self, written: T, *, tell: bool = True) -> None:
+        """Puts the answer of one's own write into the cache, unless the watch has already brought that or more.
+
+        Handlers need not be told of what nobody but the writer has had a hand in yet: a create."""
         version = _version_of(written)
         if version > self._version:
             held = self._objects.get(written.key)
             if held is None or _version_of(held) < version:
-                self._store(written.key, written)
+                self._store(written.key, written, tell=tell)
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
@@ -198,7 +200,7 @@ class Informer(Generic[T]):
                 self._store(event.object.key, None if event.type == "DELETED" else event.object)
         self._advance(version)
 
-    def _store(self, key: str, new: T | None) -> None:
+    def _store(self, key: str, new: T | None, *, tell: bool = True) -> None:
         old = self._objects.get(key)
         if new is None:
             if old is None:
@@ -209,7 +211,7 @@ class Informer(Generic[T]):
         else:
             self._objects[key] = new = self._keep(new) if self._keep is not None else new
         self._reindex(key, old, new)
-        for handler in self._handlers:
+        for handler in self._handlers if tell else ():
             handler(old, new)
 
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -141,7 +141,7 @@ class Handshake:
             },
         }
         created = await self._client.create(VolumeAttachment, body)
-        self._records.accept(created)
+        self._records.accept(created, tell=False)
         return created
 
     async def restore(self, record: VolumeAttachment) -> None:
@@ -232,7 +232,9 @@ class Handshake:
         gone = {each.volume for each in changes if each.token} - usable.keys()
         if not (usable or gone):
             return [(False, node)] * len(changes)
-        listed = reported_volumes(node, self._usable(node) | usable, self._ours(node, changes), without=gone)
+        ours = self._ours(node)
+        answered_for = ours.union(each.volume for each in changes)
+        listed = reported_volumes(node, self._usable(node, ours) | usable, answered_for, without=gone)
         token = next((each.token for each in reversed(changes) if each.token), "")
         answer = await self._write(node, listed, {VOLUMES_ATTACHED_WRITE: token} if token else None)
         return [(path is not None, answer) for path in added]
@@ -287,16 +289,16 @@ class Handshake:
         self._records.accept(answer)
         return answer
 
-    def _usable(self, node: Node) -> dict[str, str]:
+    def _usable(self, node: Node, listed: Container[str]) -> dict[str, str]:
         """Of the volumes that the Node lists, those that stay. A late cache may only take away: what is added was
         looked at after the Node (R3), for a cache may not know yet that a detach has begun (C4)."""
-        listed = {entry.name for entry in node.status.volumes_attached}
-        named = ((self._named(each, node), each) for each in self._records.by_index("node", node.name))
+        named = (
+            (volume_of(each) or self._named(each, node), each) for each in self._records.by_index("node", node.name)
+        )
         return {volume: _device_path(each) for volume, each in named if volume in listed and is_usable(each)}
 
-    def _ours(self, node: Node, changes: Sequence[_Change]) -> list[str]:
-        listed = [entry.name for entry in node.status.volumes_attached]
-        return [*(each.volume for each in changes), *(name for name in listed if self._answers_for(name))]
+    def _ours(self, node: Node) -> set[str]:
+        return {entry.name for entry in node.status.volumes_attached if self._answers_for(entry.name)}
 
 
 def _device_path(record: VolumeAttachment) -> str:
