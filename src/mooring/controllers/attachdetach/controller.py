@@ -35,7 +35,7 @@ from mooring.controllers.attachdetach.state import (
 from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, NotFound
+from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import Node, Object, PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import Lock, lock_of
@@ -103,7 +103,10 @@ class AttachDetachController(Controller):
 
     async def started(self) -> None:
         self._rivals.active = not self._options.observe
-        self._handshake.one_clock = await one_clock(self.client)
+        try:
+            self._handshake.one_clock = await one_clock(self.client)
+        except KubeError as error:  # not known: then every report reads what it lists
+            self.log.warning("ClockNotKnown", error=str(error))
         self.queue.add_after(SWEEP, SWEEP_S)
 
     async def run(self) -> None:
