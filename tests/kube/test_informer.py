@@ -372,6 +372,57 @@ def test_ones_own_write_is_in_the_cache_at_once_and_is_told_once(play: Play):
     play(story)
 
 
+def test_the_cache_holds_of_an_object_what_is_to_be_kept(play: Play):
+    async def story(api: Any):
+        def keep(item: ConfigMap) -> ConfigMap:
+            return ConfigMap(metadata=item.metadata, data={"value": f"kept {item.data['value']}"})
+
+        watched = await Watched(api, keep=keep).synced()
+        await create(api, "m", "1")
+        await watched.until({"m": "kept 1"})
+        watched.informer.accept(await change(api, "m", "2"))
+        assert watched.values() == {"m": "kept 2"}
+        assert watched.told == [(None, "kept 1"), ("kept 1", "kept 2")]
+        watched.task.cancel()
+
+    play(story)
+
+
+def test_handlers_need_not_be_told_of_what_was_created_here(play: Play):
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        watched.informer.accept(await create(api, "m"), tell=False)
+        assert watched.values() == {"m": "1"}
+        await watched.until({"m": "1"})
+        await change(api, "m", "2")
+        await watched.until({"m": "2"})
+        assert watched.told == [("1", "2")]
+        watched.task.cancel()
+
+    play(story)
+
+
+def test_an_index_holds_one_key_and_many_under_a_value(play: Play):
+    async def story(api: Any):
+        by_value = {"value": lambda item: [item.data["value"]]}  # type: ignore[reportUnknownLambdaType]
+        watched = await Watched(api, indexers=by_value).synced()
+
+        def under(value: str) -> list[str]:
+            return [item.name for item in watched.informer.by_index("value", value)]
+
+        for name in ("a", "b", "c"):
+            watched.informer.accept(await create(api, name, "1"))
+        assert (under("1"), under("2")) == (["a", "b", "c"], [])
+        watched.informer.accept(await change(api, "b", "2"))
+        assert (under("1"), under("2")) == (["a", "c"], ["b"])
+        for name in ("a", "c"):
+            watched.informer.accept(await change(api, name, "2"))
+        assert (under("1"), under("2")) == ([], ["b", "a", "c"])
+        watched.task.cancel()
+
+    play(story)
+
+
 # --- accept and the watch in every order: no server, only what could arrive ------------------------------------------
 
 
