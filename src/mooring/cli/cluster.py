@@ -60,6 +60,12 @@ def enter_rootless() -> None:
     help="What happens to a share of a method's calls: UNAVAILABLE (or another code: the driver never sees the call), "
     "after-UNAVAILABLE (it does, and its answer is lost), 2.5s (it is late). As in NodeStageVolume:UNAVAILABLE:0.1.",
 )
+@click.option(
+    "--csi-log",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file to which a driver of yours logs: its last lines are shown, too.",
+)
 def up(
     nodes: int,
     data_dir: str | None,
@@ -70,6 +76,7 @@ def up(
     csi: tuple[str, ...],
     csi_controller: tuple[str, ...],
     csi_fault: tuple[str, ...],
+    csi_log: tuple[Path, ...],
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -79,7 +86,7 @@ def up(
     from mooring.cluster.csi import parse_drivers
 
     try:
-        drivers = parse_drivers(csi, csi_controller, csi_fault, nodes)
+        drivers = parse_drivers(csi, csi_controller, csi_fault, nodes, [path.absolute() for path in csi_log])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if drivers and os.geteuid() != 0:

@@ -24,6 +24,8 @@ class CSIDrivers:
     addresses: Mapping[str, str] = field(default_factory=dict[str, str])
     controllers: Mapping[str, str] = field(default_factory=dict[str, str])
     faults: Sequence[str] = ()
+    logs: Sequence[Path] = ()
+    """Files that the drivers write, for the live view."""
 
     def __bool__(self) -> bool:
         return bool(self.addresses)
@@ -45,7 +47,13 @@ class CSIDrivers:
         return {**known, **faults, "trace": str(trace)}
 
 
-def parse_drivers(given: Sequence[str], controllers: Sequence[str], faults: Sequence[str], nodes: int) -> CSIDrivers:
+def parse_drivers(
+    given: Sequence[str],
+    controllers: Sequence[str],
+    faults: Sequence[str],
+    nodes: int,
+    logs: Sequence[Path] = (),
+) -> CSIDrivers:
     """From `--csi NAME=ADDRESS`, `--csi-controller NAME=ADDRESS` and `--csi-fault`. Raises ValueError, which says what
     is wrong and how it is written."""
     addresses = dict(_named(each, "--csi") for each in given)
@@ -60,7 +68,7 @@ def parse_drivers(given: Sequence[str], controllers: Sequence[str], faults: Sequ
         raise ValueError(f"--csi-controller {sorted(missing)[0]}: give its nodes' address with --csi, too")
     for fault in faults:
         parse_fault(fault)
-    return CSIDrivers(addresses, of_controllers, tuple(faults))
+    return CSIDrivers(addresses, of_controllers, tuple(faults), tuple(logs))
 
 
 def _named(text: str, option: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -20,10 +21,14 @@ from mooring.cluster.cluster import Cluster, Options
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import load
 from mooring.cluster.sweep import sweep
+from mooring.cluster.tails import Tail
 from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, table, take, volume_of
+from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
 
 LOOK_S = 1.0
+CALLS, LOG_LINES = 6, 4
+"""How many of the last calls of CSI drivers, and of the last lines of each driver's log, are shown."""
 DOWN_S = 60.0
 
 
@@ -68,6 +73,7 @@ def _welcome(cluster: Cluster) -> str:
 async def _show(cluster: Cluster, out: TextIO) -> None:
     """Looks once a second; on a terminal redraws, elsewhere prints what has changed."""
     client = cluster.client()
+    drivers = DriversShown(cluster)
     terminal = out.isatty()
     before: dict[str, str] = {}
     drawn = 0
@@ -75,11 +81,12 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
         while True:
             with contextlib.suppress(KubeError):
                 snapshot = await take(client)
+                told = drivers.look()
                 if terminal:
-                    drawn = _redraw(snapshot, cluster, out, drawn)
+                    drawn = _redraw(snapshot, cluster, drivers, out, drawn)
                 else:
                     now = dict(_facts(snapshot, cluster))
-                    for line in _changes(before, now):
+                    for line in [*_changes(before, now), *told]:
                         print(line, file=out, flush=True)
                     before = now
             await asyncio.sleep(LOOK_S)
@@ -87,9 +94,31 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
         await client.close()
 
 
-def _redraw(snapshot: Snapshot, cluster: Cluster, out: TextIO, drawn: int) -> int:
+class DriversShown:
+    """What CSI drivers of the user's are asked, and what they log."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        csi = cluster.options.csi
+        self._calls = Tail(cluster.layout.csi_trace, CALLS) if csi else None
+        self._logs = [Tail(path, LOG_LINES) for path in csi.logs]
+
+    def look(self) -> list[str]:
+        """What is new and worth a line where nothing is redrawn: calls that failed, and all that is logged."""
+        calls = self._calls.look() if self._calls is not None else []
+        failed = [call for call in map(json.loads, calls) if call["code"] != "OK"]
+        logged = [f"{tail.path.name}: {line}" for tail in self._logs for line in tail.look()]
+        return [*map(call_line, failed), *logged]
+
+    def lines(self) -> list[str]:
+        """The last of everything."""
+        calls = [call_line(json.loads(line)) for line in self._calls.lines] if self._calls is not None else []
+        logs = [f"{tail.path.name}: {line}" for tail in self._logs for line in tail.lines]
+        return ["", *calls, *logs] if calls or logs else []
+
+
+def _redraw(snapshot: Snapshot, cluster: Cluster, drivers: DriversShown, out: TextIO, drawn: int) -> int:
     lines = "\n\n".join(table(header, rows) for header, rows in sections(snapshot)).splitlines()
-    lines += ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster))]
+    lines += ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster)), *drivers.lines()]
     width, height = os.get_terminal_size(out.fileno())
     if len(lines) > height - 2:
         lines = [*lines[: height - 3], "… (the window is too small for the rest: see `mooring status`)"]

@@ -55,11 +55,16 @@ def read(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def shown(call: dict[str, Any]) -> str:
-    """A call on one line."""
+def call_line(call: dict[str, Any]) -> str:
+    """A call on one line: when, by whom, what, how long, how it ended."""
     time = str(call["time"])[11:23]
     outcome = call["code"] if call["code"] == str(Code.OK) else f"{call['code']}: {call['message']}"
-    head = f"{time}  {call['caller']:<12} {call['method']:<26} {call['seconds'] * 1000:>8.1f} ms  {outcome}"
+    return f"{time}  {call['caller']:<12} {call['method']:<26} {call['seconds'] * 1000:>8.1f} ms  {outcome}"
+
+
+def shown(call: dict[str, Any]) -> str:
+    """The same, with what was asked and answered below it."""
+    head = call_line(call)
     asked, answered = _brief(call["request"]), _brief(call["reply"])
     return head + (f"\n{'':14}{asked}" if asked else "") + (f"\n{'':11}-> {answered}" if answered else "")
 
