@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver import Server
+from mooring.kube.client import Client
 from mooring.simulation.array import Array, ArrayPlugin
 from mooring.simulation.wire import wired
 from mooring.volumes.host import ControllerVolumeHost
@@ -21,12 +22,15 @@ class Desk:
     """`api` is the administrator's client; `make` makes a controller that does not run by itself."""
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
-        self.now = now
+        self.now, self.server = now, server
         self.api, self.wire = wired(server)
         self.array = Array()
 
     def make(self, kind: Callable[..., Any], **options: Any) -> Any:
-        return kind(self.api, now=self.now, random=Random(1), **options)
+        return self.make_with(self.api, kind, **options)
+
+    def make_with(self, client: Client, kind: Callable[..., Any], **options: Any) -> Any:
+        return kind(client, now=self.now, random=Random(1), **options)
 
     def plugins(self) -> PluginManager:
         return PluginManager([ArrayPlugin(self.array)], ControllerVolumeHost(self.now))

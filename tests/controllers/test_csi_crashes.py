@@ -1,0 +1,253 @@
+"""Each CSI role is killed at each of its requests to the API server and at each call of the driver, before it and after
+its effect. Whoever comes next finishes the work: nothing is made twice, nothing leaks, no record is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from played_driver import NAME, Storage, plugin
+
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.modification.controller import ModificationController
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.client import Client
+from mooring.kube.objects import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    VolumeAttributesClass,
+)
+from mooring.simulation.wire import Wire, admin
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
+from mooring.volumes.plugin_manager import PluginManager
+
+Desk = Callable[[Any], Any]
+RECORD = volume_attachment_name(CSI_PLUGIN, f"{NAME}^v", "n")
+
+
+class Mortal(Storage):
+    """A storage whose caller may die at its n-th call, before it or when it has had its effect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.die_at: int | None = None
+        self.after = False
+        self.died = asyncio.Event()
+
+    async def play(self, name: str, request: Any, act: Callable[[], Any]) -> Any:
+        if self.died.is_set():
+            await asyncio.Event().wait()
+        if self.die_at is not None:
+            self.die_at -= 1
+            if self.die_at < 0:
+                self.die_at = None
+                if self.after:
+                    await super().play(name, request, act)
+                self.died.set()
+                await asyncio.Event().wait()
+        return await super().play(name, request, act)
+
+
+@dataclass
+class Stage:
+    """The API, the storage, and a role that is started again and again."""
+
+    desk: Any
+    kind: type[Any]
+    storage: Mortal = field(default_factory=Mortal)
+
+    @property
+    def api(self) -> Client:
+        return self.desk.api
+
+    def start(self) -> tuple[asyncio.Task[None], Wire]:
+        wire = Wire(admin(self.desk.server))
+        client = Client(wire)
+        host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, client)
+        plugins = PluginManager([plugin(self.storage)], host)
+        return asyncio.create_task(self.desk.make_with(client, self.kind, plugins=plugins).run()), wire
+
+    async def volume(self, claim_uid: str = "") -> None:
+        spec: dict[str, Any] = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        spec |= {"csi": {"driver": NAME, "volumeHandle": "v"}, "storageClassName": "k"}
+        if claim_uid:
+            spec["claimRef"] = {"namespace": "default", "name": "c", "uid": claim_uid}
+        await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+
+    async def bound(self, size: str = "1Gi", **fields: Any) -> None:
+        """A claim that is bound to the volume, and asks for that size."""
+        body = {"metadata": {"name": "k"}, "provisioner": NAME, "allowVolumeExpansion": True}
+        await self.api.create(StorageClass, body)
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k", "volumeName": "pv", **fields}
+        requests = {"resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"metadata": {"name": "c"}, "spec": {**spec, **requests}}
+        made = await self.api.create(PersistentVolumeClaim, claim, "default")
+        status = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+        await self.api.patch(PersistentVolumeClaim, "c", status, "default", subresource="status")
+        await self.volume(made.uid)
+        patch = {"spec": {"resources": {"requests": {"storage": size}}}}
+        await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is asked for (`begin`), when that is done, and what must be true then."""
+
+    kind: type[Any]
+    begin: Callable[[Stage], Awaitable[None]]
+    done: Callable[[Stage], Awaitable[bool]]
+    true: Callable[[Stage], Awaitable[None]]
+    requests: int
+    calls: int
+
+
+async def attach(stage: Stage) -> None:
+    drivers = [{"name": NAME, "nodeID": "i-1", "topologyKeys": None}]
+    await stage.api.create(CSINode, {"metadata": {"name": "n"}, "spec": {"drivers": drivers}})
+    await stage.volume()
+    spec = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+    await stage.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
+
+
+async def is_attached(stage: Stage) -> bool:
+    record = await stage.api.find(VolumeAttachment, RECORD)
+    return record is not None and record.status.attached
+
+
+async def attached_once(stage: Stage) -> None:
+    assert stage.storage.published["v"] == {"i-1"}
+
+
+async def attach_and_delete(stage: Stage) -> None:
+    await attach(stage)
+    task, _ = stage.start()
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+    assert await is_attached(stage)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await stage.api.delete(VolumeAttachment, RECORD)
+
+
+async def is_gone(stage: Stage) -> bool:
+    return await stage.api.find(VolumeAttachment, RECORD) is None
+
+
+async def detached(stage: Stage) -> None:
+    assert stage.storage.published["v"] == set()
+
+
+async def claim(stage: Stage) -> None:
+    body = {"metadata": {"name": "k"}, "provisioner": NAME, "volumeBindingMode": "Immediate"}
+    await stage.api.create(StorageClass, body)
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k", "resources": {"requests": {"storage": "1Gi"}}}
+    asked = {"volume.kubernetes.io/storage-provisioner": NAME}
+    await stage.api.create(
+        PersistentVolumeClaim, {"metadata": {"name": "c", "annotations": asked}, "spec": spec}, "default"
+    )
+
+
+async def is_made(stage: Stage) -> bool:
+    claims = (await stage.api.list(PersistentVolumeClaim)).items
+    made = (await stage.api.list(PersistentVolume)).items
+    return len(made) == 1 and not any("provisioning" in each for each in claims[0].metadata.finalizers)
+
+
+async def made_once(stage: Stage) -> None:
+    (pv,) = (await stage.api.list(PersistentVolume)).items
+    assert list(stage.storage.volumes) == [pv.name]
+
+
+async def grow(stage: Stage) -> None:
+    await stage.bound("2Gi")
+
+
+async def node_is_asked(stage: Stage) -> bool:
+    found = await stage.api.get(PersistentVolumeClaim, "c", "default")
+    return any(each.type == "FileSystemResizePending" for each in found.status.conditions)
+
+
+async def grown(stage: Stage) -> None:
+    assert stage.storage.grown == {"v": 2 * 1024**3}
+    assert (await stage.api.get(PersistentVolume, "pv")).spec.capacity["storage"] == "2Gi"
+
+
+async def change(stage: Stage) -> None:
+    gold = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
+    await stage.api.create(VolumeAttributesClass, gold)
+    await stage.bound(volumeAttributesClassName="gold")
+
+
+async def is_changed(stage: Stage) -> bool:
+    status = (await stage.api.get(PersistentVolumeClaim, "c", "default")).status
+    return status.current_volume_attributes_class_name == "gold" and status.modify_volume_status is None
+
+
+async def changed(stage: Stage) -> None:
+    assert stage.storage.attributes == {"v": {"iops": "9"}}
+    assert (await stage.api.get(PersistentVolume, "pv")).spec.volume_attributes_class_name == "gold"
+
+
+STORIES = {
+    "attach": Story(AttacherController, attach, is_attached, attached_once, 3, 1),
+    "detach": Story(AttacherController, attach_and_delete, is_gone, detached, 2, 1),
+    "provision": Story(ProvisioningController, claim, is_made, made_once, 3, 1),
+    "grow": Story(ExpansionController, grow, node_is_asked, grown, 3, 1),
+    "change": Story(ModificationController, change, is_changed, changed, 3, 1),
+}
+
+
+async def survives(desk: Any, story: Story, number: int, *, after: bool, at_calls: bool) -> bool:
+    """Plays it with a death at that request or call; whether there were so many."""
+    stage = Stage(desk, story.kind)
+    await story.begin(stage)
+    task, wire = stage.start()
+    if at_calls:
+        stage.storage.die_at, stage.storage.after = number, after
+    else:
+        wire.crash_at(number, after=after)
+    died = stage.storage.died if at_calls else wire.crashed
+    for _ in range(600):
+        if died.is_set() or await story.done(stage):
+            break
+        await asyncio.sleep(0.1)
+    struck = died.is_set()
+    wire.spare()
+    stage.storage.die_at = None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    stage.storage.died = asyncio.Event()
+    successor, _ = stage.start()
+    for _ in range(3000):
+        if await story.done(stage):
+            break
+        await asyncio.sleep(0.1)
+    assert await story.done(stage), f"a successor does not finish what was begun: {stage.storage.methods()}"
+    await asyncio.sleep(5)
+    await story.true(stage)
+    successor.cancel()
+    await asyncio.gather(successor, return_exceptions=True)
+    return struck
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after its effect"])
+@pytest.mark.parametrize("at_calls", [False, True], ids=["a request", "a call"])
+@pytest.mark.parametrize("name", STORIES)
+def test_whoever_comes_next_finishes_the_work(desk: Desk, name: str, at_calls: bool, after: bool):
+    story, number = STORIES[name], 0
+
+    async def scene(desk: Any) -> bool:
+        return await survives(desk, story, number, after=after, at_calls=at_calls)
+
+    while desk(scene):
+        number += 1
+    assert number >= (story.calls if at_calls else story.requests), f"it died only {number} times"
