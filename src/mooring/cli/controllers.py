@@ -25,6 +25,7 @@ from mooring.controllers.replicaset.controller import ReplicaSetController, Repl
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.snapshots.controller import SnapshotController
+from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -85,6 +86,7 @@ PLUGIN_CONTROLLERS: dict[str, Callable[..., Controller]] = {
     "expansion": ExpansionController,
     "modification": ModificationController,
     "snapshots": SnapshotController,
+    "snapshotter": SnapshotterController,
 }
 """Those that need plugins, and nothing else besides."""
 

@@ -241,9 +241,13 @@ def resizer(**given: Any) -> None:
 
 @click.command()
 @sidecar
+@click.option("--snapshot-name-prefix", default="snapshot", hidden=True)
 def snapshotter(**given: Any) -> None:
-    """Takes and deletes snapshots of the driver's volumes (CreateSnapshot, DeleteSnapshot)."""
-    run(_role(given, "external-snapshotter-leader-{driver}", _with_plugins("snapshots")))
+    """Takes and deletes snapshots of the driver's volumes (CreateSnapshot, DeleteSnapshot), as VolumeSnapshotContents
+    say. Beside it a snapshot controller is needed: upstream's, or `mooring controller --controllers=snapshots`."""
+    if given["snapshot_name_prefix"] != "snapshot":
+        raise click.UsageError("--snapshot-name-prefix: snapshots are named snapshot-<uid> here")
+    run(_role(given, "external-snapshotter-leader-{driver}", _with_plugins("snapshotter")))
 
 
 @click.command()

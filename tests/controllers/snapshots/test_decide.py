@@ -1,4 +1,4 @@
-"""A snapshot's content is written before the storage is asked, and goes only after the storage has deleted it."""
+"""A snapshot gets its content, says what its content says, and goes after it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.snapshots.decide import DEFAULT_CLASS, SNAPSHOT_FINALIZER, Act, class_of, content_body, decide
+from mooring.controllers.snapshots.decide import Act, class_of, content_body, decide, status_of
+from mooring.controllers.snapshots.names import BEING_DELETED, DEFAULT_CLASS, SNAPSHOT_FINALIZER
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -14,6 +15,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaimStatus,
 )
 from mooring.kube.objects.snapshots import (
+    SnapshotError,
     VolumeSnapshot,
     VolumeSnapshotClass,
     VolumeSnapshotContent,
@@ -42,20 +44,37 @@ def snapshot(
         metadata=metadata,
         spec=VolumeSnapshotSpec(source=VolumeSnapshotSource(**given), volume_snapshot_class_name=of_class),
         status=VolumeSnapshotStatus(
-            ready_to_use=ready, bound_volume_snapshot_content_name="snapcontent-u" if ready else None
+            ready_to_use=ready,
+            bound_volume_snapshot_content_name="snapcontent-u" if ready else None,
+            restore_size="1Ki" if ready else None,
         ),
     )
 
 
-def content(*, ready: bool = False, uid: str = "u", policy: str = "Delete", name: str = "snapcontent-u") -> Any:
+def content(
+    *,
+    ready: bool = False,
+    uid: str = "u",
+    policy: str = "Delete",
+    name: str = "snapcontent-u",
+    deleting: bool = False,
+    told: bool = False,
+    error: SnapshotError | None = None,
+) -> VolumeSnapshotContent:
+    notes = {BEING_DELETED: "yes"} if told else {}
     return VolumeSnapshotContent(
-        metadata=ObjectMeta(name=name),
+        metadata=ObjectMeta(name=name, annotations=notes, deletion_timestamp="t" if deleting else None),
         spec=VolumeSnapshotContentSpec(
             deletion_policy=policy,
             source=VolumeSnapshotContentSource(volume_handle="v"),
             volume_snapshot_ref=ObjectReference(namespace="ns", name="s", uid=uid),
         ),
-        status=VolumeSnapshotContentStatus(ready_to_use=ready, snapshot_handle="h" if ready else None),
+        status=VolumeSnapshotContentStatus(
+            ready_to_use=ready,
+            snapshot_handle="h" if ready else None,
+            restore_size=1024 if ready else None,
+            error=error,
+        ),
     )
 
 
@@ -71,14 +90,20 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
         (snapshot(), None, None, Act.WAIT, "ClaimNotFound"),
         (snapshot(), None, claim("Pending"), Act.WAIT, "ClaimNotBound"),
         (snapshot(), None, claim(), Act.CREATE_CONTENT, "CreatingSnapshot"),
-        (snapshot(), content(), claim(), Act.TAKE, "Creating"),
-        (snapshot(), content(ready=True), None, Act.TELL, "SnapshotReady"),
-        (snapshot(ready=True), content(ready=True), None, Act.SETTLED, "SnapshotReady"),
+        (snapshot(), content(), claim(), Act.TELL, "ContentChanged"),
+        (snapshot(), content(ready=True), None, Act.TELL, "ContentChanged"),
+        (snapshot(ready=True), content(ready=True), None, Act.SETTLED, "Told"),
+        (snapshot(ready=True), content(), None, Act.TELL, "ContentChanged"),
+        (snapshot(ready=True), None, claim(), Act.WAIT, "SnapshotContentMissing"),
         (snapshot(), content(uid="another"), claim(), Act.WAIT, "SnapshotContentMismatch"),
         (snapshot(volume_snapshot_content_name="kept"), None, None, Act.WAIT, "SnapshotContentMissing"),
-        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Act.TAKE, "Creating"),
+        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Act.BIND, "Binding"),
         (snapshot(deleting=True), content(ready=True), None, Act.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(ready=True, policy="Retain"), None, Act.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True), content(deleting=True), None, Act.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(told=True), None, Act.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(told=True, deleting=True), None, Act.WAIT, "Deleting"),
+        (snapshot(deleting=True), content(policy="Retain"), None, Act.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(policy="Retain", told=True), None, Act.RELEASE, "Retained"),
         (snapshot(deleting=True), content(uid="another"), None, Act.RELEASE, "NothingLeft"),
         (snapshot(deleting=True), None, None, Act.RELEASE, "NothingLeft"),
         (snapshot(deleting=True, held=False), None, None, Act.SETTLED, "Deleted"),
@@ -111,7 +136,16 @@ def test_the_class_is_the_one_named_or_the_drivers_only_default():
 
 
 def test_the_content_names_the_volume_and_the_very_snapshot():
-    body = content_body(snapshot(), a_class("a"), "v")
+    body = content_body(snapshot(), a_class("a"), "v", "Block")
     assert body["spec"]["source"] == {"volumeHandle": "v"}
     assert body["spec"]["volumeSnapshotRef"]["uid"] == "u"
+    assert body["spec"]["sourceVolumeMode"] == "Block"
     assert body["metadata"]["finalizers"]
+
+
+def test_the_same_error_at_another_time_is_nothing_new():
+    failed = content(error=SnapshotError(time="t1", message="full"))
+    once = status_of(failed, VolumeSnapshotStatus())
+    assert once.error == SnapshotError(time="t1", message="full")
+    assert status_of(content(error=SnapshotError(time="t2", message="full")), once) == once
+    assert status_of(content(), once).error is None

@@ -1,32 +1,45 @@
-"""What is to be done about a VolumeSnapshot. Pure; the flow and names are those of the CSI community's snapshotter.
+"""What is to be done about a VolumeSnapshot. Pure; the flow and names are those of the CSI community's.
 
-A VolumeSnapshot asks; a VolumeSnapshotContent is what the storage keeps. The content is written before the storage is
-asked, and goes only after the storage has deleted the snapshot.
+A VolumeSnapshot asks; a VolumeSnapshotContent is what the storage keeps. The content goes before its snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
-from mooring.kube.objects import PersistentVolumeClaim, SecretReference
-from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
+from mooring.controllers.snapshots.contents import class_secret
+from mooring.controllers.snapshots.names import (
+    BEING_DELETED,
+    CONTENT_FINALIZER,
+    DEFAULT_CLASS,
+    DELETION_SECRET_NAME,
+    DELETION_SECRET_NAMESPACE,
+    SNAPSHOT_FINALIZER,
+    SOURCE_FINALIZER,
+)
+from mooring.kube.objects import PersistentVolumeClaim
+from mooring.kube.objects.snapshots import (
+    SnapshotError,
+    VolumeSnapshot,
+    VolumeSnapshotClass,
+    VolumeSnapshotContent,
+    VolumeSnapshotStatus,
+)
+from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
-from mooring.volumes.secrets import PREFIX, secret_reference
+from mooring.kube.times import format_time
 
-SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
-CONTENT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
-DELETION_SECRET_NAME = "snapshot.storage.kubernetes.io/deletion-secret-name"
-DELETION_SECRET_NAMESPACE = "snapshot.storage.kubernetes.io/deletion-secret-namespace"
-DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
+FINALIZERS = frozenset({SNAPSHOT_FINALIZER, SOURCE_FINALIZER})
 
 
 class Act(Enum):
     """The next step for a VolumeSnapshot."""
 
     CREATE_CONTENT = "CreateContent"  # protect the snapshot, then write its content object
-    TAKE = "Take"  # ask the storage
+    BIND = "Bind"  # protect the snapshot, then write its uid on the content that it names
     TELL = "Tell"  # copy what the content says into the snapshot's status
     DELETE_CONTENT = "DeleteContent"
     RELEASE = "Release"  # nothing is left: the snapshot may go
@@ -71,25 +84,43 @@ def decide(
     """`content` is the object of `content_name`; `claim` is the snapshot's source, if it names one."""
     if snapshot.deleting:
         return _on_its_way_out(snapshot, content)
-    if content is not None and not _belongs(content, snapshot):
+    if content is None:
+        return _without_content(snapshot, claim)
+    if not _belongs(content, snapshot):
         reference = content.spec.volume_snapshot_ref
         message = f"VolumeSnapshotContent {content.name} is of {reference.namespace}/{reference.name}"
         return Step(Act.WAIT, Reason("SnapshotContentMismatch", message))
-    if content is None:
-        return _without_content(snapshot, claim)
-    if not content.status.ready_to_use:
-        if content.spec.source.snapshot_handle:
-            return Step(Act.TAKE, Reason("Existing", "the storage has the snapshot already"))
-        return Step(Act.TAKE, Reason("Creating", "the snapshot is being taken"))
-    if not snapshot.status.ready_to_use or snapshot.status.bound_volume_snapshot_content_name != content.name:
-        return Step(Act.TELL, Reason("SnapshotReady", "Snapshot is ready to use."))
-    return Step(Act.SETTLED, Reason("SnapshotReady", "the snapshot is ready to use"))
+    if not content.spec.volume_snapshot_ref.uid:
+        return Step(Act.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet"))
+    if snapshot.status != status_of(content, snapshot.status):
+        return Step(Act.TELL, Reason("ContentChanged", "the snapshot does not say yet what its content says"))
+    if content.status.error is not None:
+        return Step(Act.WAIT, Reason("SnapshotCreationFailed", content.status.error.message))
+    return Step(Act.SETTLED, Reason("Told", "the snapshot says what its content says"))
+
+
+def status_of(content: VolumeSnapshotContent, before: VolumeSnapshotStatus) -> VolumeSnapshotStatus:
+    """What a snapshot's status is to be. The time of an error counts only when the error is another one."""
+    said, error = content.status, content.status.error
+    if error is not None and before.error is not None and error.message == before.error.message:
+        error = before.error
+    created = datetime.fromtimestamp(said.creation_time // 10**9, UTC) if said.creation_time else None
+    return VolumeSnapshotStatus(
+        bound_volume_snapshot_content_name=content.name,
+        creation_time=format_time(created) if created else None,
+        ready_to_use=said.ready_to_use,
+        restore_size=format_bytes(said.restore_size) if said.restore_size else None,
+        error=SnapshotError(time=error.time, message=error.message) if error else None,
+    )
 
 
 def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | None) -> Step:
     source = snapshot.spec.source
     if source.volume_snapshot_content_name:
         message = f"VolumeSnapshotContent {source.volume_snapshot_content_name} does not exist: create it"
+        return Step(Act.WAIT, Reason("SnapshotContentMissing", message))
+    if snapshot.status.bound_volume_snapshot_content_name:
+        message = f"VolumeSnapshotContent {snapshot.status.bound_volume_snapshot_content_name} is gone"
         return Step(Act.WAIT, Reason("SnapshotContentMissing", message))
     name = source.persistent_volume_claim_name
     if claim is None:
@@ -100,39 +131,16 @@ def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | No
 
 
 def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> Step:
-    if SNAPSHOT_FINALIZER not in snapshot.metadata.finalizers:
+    if FINALIZERS.isdisjoint(snapshot.metadata.finalizers):
         return Step(Act.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
-    if content is None or not _belongs(content, snapshot) or content.spec.deletion_policy == "Retain":
-        return Step(Act.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot, or is to keep it"))
+    if content is None or not _belongs(content, snapshot):
+        return Step(Act.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
+    told = BEING_DELETED in content.metadata.annotations
+    if content.spec.deletion_policy == "Retain" and told:
+        return Step(Act.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
+    if told and content.deleting:
+        return Step(Act.WAIT, Reason("Deleting", "the storage deletes the snapshot first"))
     return Step(Act.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
-
-
-def storage_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """A class's parameters without those that are for the snapshotter."""
-    return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
-
-
-def secret_of(
-    parameters: Mapping[str, str], content: VolumeSnapshotContent, snapshot: VolumeSnapshot
-) -> SecretReference | None:
-    """The Secret that the class names for taking a snapshot. Raises InvalidSpec."""
-    return _secret(parameters, content.name, snapshot)
-
-
-def _secret(parameters: Mapping[str, str], content: str, snapshot: VolumeSnapshot) -> SecretReference | None:
-    values = {
-        "volumesnapshotcontent.name": content,
-        "volumesnapshot.namespace": snapshot.namespace,
-        "volumesnapshot.name": snapshot.name,
-    }
-    return secret_reference(parameters, "snapshotter", values)
-
-
-def deletion_secret(content: VolumeSnapshotContent) -> SecretReference | None:
-    """The Secret with which the snapshot is to be deleted."""
-    annotations = content.metadata.annotations
-    name = annotations.get(DELETION_SECRET_NAME)
-    return SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None
 
 
 def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
@@ -141,11 +149,13 @@ def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
     return named and reference.uid in ("", snapshot.uid)
 
 
-def content_body(snapshot: VolumeSnapshot, of_class: VolumeSnapshotClass, volume_handle: str) -> dict[str, Any]:
+def content_body(
+    snapshot: VolumeSnapshot, of_class: VolumeSnapshotClass, volume_handle: str, mode: str
+) -> dict[str, Any]:
     """The content object of a snapshot that is to be taken. What its deletion will need is written on it: by then the
     class may be gone."""
     name = content_name(snapshot)
-    secret = _secret(of_class.parameters, name, snapshot)
+    secret = class_secret(of_class.parameters, name, snapshot.namespace, snapshot.name)
     annotations = {DELETION_SECRET_NAME: secret.name, DELETION_SECRET_NAMESPACE: secret.namespace} if secret else {}
     return {
         "metadata": {"name": name, "finalizers": [CONTENT_FINALIZER], "annotations": annotations},
@@ -153,6 +163,7 @@ def content_body(snapshot: VolumeSnapshot, of_class: VolumeSnapshotClass, volume
             "deletionPolicy": of_class.deletion_policy,
             "driver": of_class.driver,
             "source": {"volumeHandle": volume_handle},
+            "sourceVolumeMode": mode,
             "volumeSnapshotClassName": of_class.name,
             "volumeSnapshotRef": {
                 "apiVersion": snapshot.RESOURCE.api_version,

@@ -24,11 +24,17 @@ class VolumeSnapshotSpec(Struct, frozen=True):
     volume_snapshot_class_name: str | None = None
 
 
+class SnapshotError(Struct, frozen=True):
+    time: str | None = None
+    message: str = ""
+
+
 class VolumeSnapshotStatus(Struct, frozen=True):
     bound_volume_snapshot_content_name: str | None = None
     creation_time: str | None = None
     ready_to_use: bool = False
     restore_size: str | int | None = None
+    error: SnapshotError | None = None
 
 
 class VolumeSnapshot(Object, frozen=True):
@@ -57,6 +63,7 @@ class VolumeSnapshotContentStatus(Struct, frozen=True):
     creation_time: int | None = None
     ready_to_use: bool = False
     restore_size: int | None = None
+    error: SnapshotError | None = None
 
 
 class VolumeSnapshotContent(Object, frozen=True):

@@ -1,0 +1,108 @@
+"""What the storage is to be asked about a VolumeSnapshotContent. Pure.
+
+No snapshot is left behind: that the storage is asked for one is written on the content before, and as long as it has
+not answered, a content that is to go asks again by the same name, and deletes what it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from mooring.controllers.snapshots.names import (
+    BEING_CREATED,
+    BEING_DELETED,
+    CONTENT_FINALIZER,
+    DELETION_SECRET_NAME,
+    DELETION_SECRET_NAMESPACE,
+)
+from mooring.kube.objects import SecretReference
+from mooring.kube.objects.snapshots import VolumeSnapshotContent
+from mooring.kube.reason import Reason
+from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused, VolumeError
+from mooring.volumes.secrets import PREFIX, secret_reference
+
+
+class Act(Enum):
+    """The next step for a VolumeSnapshotContent."""
+
+    TAKE = "Take"  # ask the storage for the snapshot, or whether it can be used
+    DELETE = "Delete"  # the storage's snapshot, then RELEASE
+    RELEASE = "Release"  # the content may go
+    ANSWERED = "Answered"  # what says that the storage has not answered is removed
+    WAIT = "Wait"
+    SETTLED = "Settled"
+
+
+class Step(NamedTuple):
+    act: Act
+    reason: Reason
+
+
+def decide(content: VolumeSnapshotContent) -> Step:
+    """The next step, and why."""
+    if content.deleting:
+        return _on_its_way_out(content)
+    if not content.status.ready_to_use:
+        return Step(Act.TAKE, Reason("Creating", "the snapshot is being taken, or is not ready"))
+    if BEING_CREATED in content.metadata.annotations:
+        return Step(Act.ANSWERED, Reason("Answered", "the storage has answered"))
+    return Step(Act.SETTLED, Reason("SnapshotReady", "the snapshot is ready to use"))
+
+
+def _on_its_way_out(content: VolumeSnapshotContent) -> Step:
+    notes, spec = content.metadata.annotations, content.spec
+    if CONTENT_FINALIZER not in content.metadata.finalizers:
+        return Step(Act.SETTLED, Reason("Deleted", "the content is being deleted"))
+    never_bound = spec.source.snapshot_handle and not spec.volume_snapshot_ref.uid
+    if not never_bound and BEING_DELETED not in notes:
+        return Step(Act.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted"))
+    if spec.deletion_policy == "Retain":
+        return Step(Act.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
+    if handle_of(content):
+        return Step(Act.DELETE, Reason("Deleting", "the storage deletes the snapshot first"))
+    if BEING_CREATED in notes:
+        return Step(Act.TAKE, Reason("NotAnswered", "it may have been taken: asked for again, it can be deleted"))
+    return Step(Act.RELEASE, Reason("NothingLeft", "the storage was never asked for the snapshot"))
+
+
+def handle_of(content: VolumeSnapshotContent) -> str | None:
+    """What the storage calls the snapshot, as far as known."""
+    return content.status.snapshot_handle or content.spec.source.snapshot_handle
+
+
+def is_answered(error: Exception, *, asked_before: bool) -> bool:
+    """Whether after this error no request for the snapshot is outstanding. `asked_before`: an earlier one was."""
+    if isinstance(error, StorageRefused):
+        return True
+    certain = isinstance(error, VolumeError) and not isinstance(error, OutcomeUnknown)
+    return certain and not (asked_before and isinstance(error, NotAsked))
+
+
+def storage_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """A class's parameters without those that are for the snapshotter."""
+    return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
+
+
+def creation_secret(parameters: Mapping[str, str], content: VolumeSnapshotContent) -> SecretReference | None:
+    """The Secret that the class names for taking a snapshot. Raises InvalidSpec."""
+    reference = content.spec.volume_snapshot_ref
+    return class_secret(parameters, content.name, reference.namespace, reference.name)
+
+
+def class_secret(parameters: Mapping[str, str], content: str, namespace: str, snapshot: str) -> SecretReference | None:
+    """The Secret that a class's parameters name, with the names of content and snapshot filled in."""
+    values = {
+        "volumesnapshotcontent.name": content,
+        "volumesnapshot.namespace": namespace,
+        "volumesnapshot.name": snapshot,
+    }
+    return secret_reference(parameters, "snapshotter", values)
+
+
+def deletion_secret(content: VolumeSnapshotContent) -> SecretReference | None:
+    """The Secret with which the snapshot is to be deleted."""
+    annotations = content.metadata.annotations
+    name = annotations.get(DELETION_SECRET_NAME)
+    return SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None

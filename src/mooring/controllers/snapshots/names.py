@@ -1,0 +1,21 @@
+"""The names under which both halves know snapshots: the CSI community's."""
+
+from __future__ import annotations
+
+SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
+SOURCE_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
+"""Upstream's controller sets it too; whoever lets a snapshot go removes it."""
+CONTENT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
+BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
+"""On a content: the storage was asked for the snapshot, and has not answered."""
+BEING_DELETED = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+"""On a content: its VolumeSnapshot is being deleted, so the storage's snapshot may go with the content."""
+DELETION_SECRET_NAME = "snapshot.storage.kubernetes.io/deletion-secret-name"
+DELETION_SECRET_NAMESPACE = "snapshot.storage.kubernetes.io/deletion-secret-namespace"
+DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
+
+
+def snapshot_name(uid: str) -> str:
+    """What the storage is asked to call the snapshot of a VolumeSnapshot. As upstream, so that a request that one
+    implementation has sent is the same request when the other sends it."""
+    return f"snapshot-{uid}"

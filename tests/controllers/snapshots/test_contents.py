@@ -1,0 +1,79 @@
+"""What a VolumeSnapshotContent asks of the storage, and that no answer that was lost leaves a snapshot behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.controllers.snapshots.contents import Act, decide, is_answered
+from mooring.controllers.snapshots.names import BEING_CREATED, BEING_DELETED, CONTENT_FINALIZER
+from mooring.kube.objects import ObjectMeta, ObjectReference
+from mooring.kube.objects.snapshots import (
+    VolumeSnapshotContent,
+    VolumeSnapshotContentSource,
+    VolumeSnapshotContentSpec,
+    VolumeSnapshotContentStatus,
+)
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageRefused
+
+
+def content(
+    *notes: str,
+    deleting: bool = False,
+    held: bool = True,
+    policy: str = "Delete",
+    uid: str = "u",
+    ready: bool = False,
+    handle: str | None = None,
+    **source: Any,
+) -> VolumeSnapshotContent:
+    metadata = ObjectMeta(
+        name="c",
+        annotations=dict.fromkeys(notes, "yes"),
+        finalizers=(CONTENT_FINALIZER,) if held else (),
+        deletion_timestamp="t" if deleting else None,
+    )
+    spec = VolumeSnapshotContentSpec(
+        deletion_policy=policy,
+        source=VolumeSnapshotContentSource(**(source or {"volume_handle": "v"})),
+        volume_snapshot_ref=ObjectReference(namespace="ns", name="s", uid=uid),
+    )
+    status = VolumeSnapshotContentStatus(ready_to_use=ready, snapshot_handle=handle)
+    return VolumeSnapshotContent(metadata=metadata, spec=spec, status=status)
+
+
+@pytest.mark.parametrize(
+    ("given", "act", "code"),
+    [
+        (content(), Act.TAKE, "Creating"),
+        (content(handle="h"), Act.TAKE, "Creating"),
+        (content(handle="h", ready=True), Act.SETTLED, "SnapshotReady"),
+        (content(BEING_CREATED, handle="h", ready=True), Act.ANSWERED, "Answered"),
+        (content(deleting=True, handle="h"), Act.WAIT, "SnapshotInUse"),
+        (content(BEING_DELETED, deleting=True, handle="h"), Act.DELETE, "Deleting"),
+        (content(BEING_DELETED, deleting=True, held=False, handle="h"), Act.SETTLED, "Deleted"),
+        (content(BEING_DELETED, deleting=True, handle="h", policy="Retain"), Act.RELEASE, "Retained"),
+        (content(BEING_DELETED, deleting=True), Act.RELEASE, "NothingLeft"),
+        (content(BEING_DELETED, BEING_CREATED, deleting=True), Act.TAKE, "NotAnswered"),
+        (content(deleting=True, uid="", snapshot_handle="h"), Act.DELETE, "Deleting"),
+    ],
+)
+def test_the_next_step(given: VolumeSnapshotContent, act: Act, code: str):
+    step = decide(given)
+    assert (step.act, step.reason.code) == (act, code)
+
+
+@pytest.mark.parametrize(
+    ("error", "asked_before", "answered"),
+    [
+        (StorageRefused("no"), True, True),
+        (NotAsked("away"), False, True),
+        (NotAsked("away"), True, False),
+        (InvalidSpec("what"), False, True),
+        (OutcomeUnknown("late"), False, False),
+        (RuntimeError("a bug"), False, False),
+    ],
+)
+def test_only_an_answer_ends_a_request(error: Exception, asked_before: bool, answered: bool):
+    assert is_answered(error, asked_before=asked_before) is answered
