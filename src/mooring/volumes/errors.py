@@ -16,6 +16,7 @@
     │   ├── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
     │   └── StorageFull               it has no room for the volume where it is wanted
     ├── NotAsked                      nothing was asked of the storage: so nothing has happened
+    │   ├── NodeUnsuited                  the volume cannot be made for that node; for another one it may
     │   └── LockNotHeld               the volume is locked for another node, or for a later attachment
     ├── OutcomeUnknown                the storage did not answer, or not clearly: it may have happened
     ├── DeviceNotAttached             the device did not appear on this node in time
@@ -135,6 +136,10 @@ class StorageFull(StorageRefused):
 
 class NotAsked(VolumeError):
     """The storage was not asked, for the reason that is given: nothing has happened."""
+
+
+class NodeUnsuited(NotAsked):
+    """The volume cannot be made where that node is; elsewhere it may."""
 
 
 class LockNotHeld(NotAsked):

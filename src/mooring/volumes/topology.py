@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mooring.kube.objects import LabelSelectorRequirement, Node, NodeSelector, NodeSelectorTerm, PersistentVolume
+from mooring.kube.objects import (
+    LabelSelectorRequirement,
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    PersistentVolume,
+    TopologySelectorTerm,
+)
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64 = range(-(2**63), 2**63)
@@ -35,6 +42,11 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
         each.key in fields and each.operator in ("In", "NotIn") and requirement_holds(each, fields)
         for each in term.match_fields
     )
+
+
+def topology_allowed(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
+    """Whether a place with these labels is one that the term (of a StorageClass) allows."""
+    return all(labels.get(each.get("key", "")) in each.get("values", ()) for each in term.match_label_expressions)
 
 
 def requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:

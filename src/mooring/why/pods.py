@@ -66,7 +66,8 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
         what = Cause(f"pvc/{missing[0]}", Reason("ClaimNotFound", f"claim {missing[0]} does not exist"))
         return Cause(about(pod), reason, since=since, next_step=f"create claim {missing[0]}").because(what)
     volumes = [_pod_volume(key, pod, known) for key in claims_of(pod)]
-    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _load(node, known))
+    drivers = {each.name for node in known.csi_nodes.values() for each in node.spec.drivers}
+    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _load(node, known), drivers)
     unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
     if choice.node is None:
         step = _room(choice.reason.message)
@@ -89,6 +90,8 @@ def _room(message: str) -> str:
         "affinity": "change the pod's node selector or affinity, or label a node",
         "volume node affinity conflict": "the volume can be used on other nodes only: free one of them",
         "max volume count": "detach volumes there, or add a node",
+        "CSI driver": "start the driver's node service on a node: it has registered on others only",
+        "class allows volumes": "label a node as the class's allowedTopologies want it, or change the class",
         "find available persistent volumes": "create a volume that fits, or use a class that provisions",
     }
     return next((hint for words, hint in hints.items() if words in message), "")

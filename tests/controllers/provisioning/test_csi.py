@@ -21,7 +21,7 @@ from mooring.kube.objects import (
     StorageClass,
     VolumeAttributesClass,
 )
-from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageFull
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
@@ -254,6 +254,21 @@ def test_where_there_is_no_room_another_node_is_chosen(desk: Desk):
         claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
         assert SELECTED not in claim.metadata.annotations
         assert not await bench.begun()
+
+    play(desk, story, topology=True)
+
+
+def test_where_the_driver_is_not_another_node_is_chosen(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.node("n1", "a")
+        await bench.api.create(Node, {"metadata": {"name": "n2"}})
+        await bench.storage_class(delayed=True)
+        await bench.claim({SELECTED: "n2"})
+        with pytest.raises(NodeUnsuited):
+            await bench.reconciled()
+        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+        assert SELECTED not in claim.metadata.annotations
+        assert bench.storage.calls == []
 
     play(desk, story, topology=True)
 

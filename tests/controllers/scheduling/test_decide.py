@@ -34,6 +34,7 @@ from mooring.kube.objects import (
     StorageClass,
     Taint,
     Toleration,
+    TopologySelectorTerm,
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
@@ -207,6 +208,43 @@ def test_a_plugins_limit_is_a_resource_of_the_node():
     full = Node(metadata=ObjectMeta(name="full"), status=status)
     volume = pod_volume(bound=pv("mine", flex_volume=FlexVolumeSource(driver="example.com/disk")))
     assert decide(pod(), full, A, volumes=(volume,))[0] == "a"
+
+
+def to_be_made(**storage_class: Any) -> PodVolume:
+    made = StorageClass(provisioner="a.example.com", volume_binding_mode="WaitForFirstConsumer", **storage_class)
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="default"), status=PersistentVolumeClaimStatus(phase="Pending")
+    )
+    return PodVolume(claim, None, made)
+
+
+def test_a_volume_is_made_only_where_its_class_allows_it():
+    term = TopologySelectorTerm(match_label_expressions=({"key": "zone", "values": ["a", "b"]},))
+    nodes = (node("n1", labels={"zone": "c"}), node("n2"), node("n3", labels={"zone": "b"}))
+    volume = to_be_made(allowed_topologies=(term,))
+    assert decide(pod(), *nodes, volumes=(volume,))[0] == "n3"
+    assert (
+        "2 node(s) were not where the claim's class allows volumes" in decide(pod(), *nodes[:2], volumes=(volume,))[1]
+    )
+
+
+def test_a_volume_of_a_csi_driver_is_made_where_the_driver_is_if_it_is_anywhere():
+    there = CSINode(spec=CSINodeSpec(drivers=(CSINodeDriver(name="a.example.com", node_id="n2"),)))
+
+    def chosen(drivers: set[str], *names: str) -> tuple[str | None, str]:
+        choice = choose(
+            pod(),
+            (to_be_made(),),
+            [node(name) for name in names],
+            FreeVolumes(()),
+            lambda name: Load(0, csi_node=there if name == "n2" else None),
+            drivers,
+        )
+        return (choice.node.name if choice.node else None), choice.reason.message
+
+    assert chosen({"a.example.com"}, "n1", "n2")[0] == "n2"
+    assert "did not have the CSI driver" in chosen({"a.example.com"}, "n1")[1]
+    assert chosen(set(), "n1", "n2")[0] == "n1", "nobody has said that it needs to be there"
 
 
 def test_a_choice_once_written_is_kept():

@@ -39,7 +39,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import InvalidSpec, NotAsked, StorageFull, StorageRefused
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
 from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
 from mooring.volumes.matching import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
@@ -150,7 +150,7 @@ class ProvisioningController(Controller):
         except Exception as error:
             if not isinstance(error, CERTAIN):
                 self._certain.discard(claim.uid)
-            elif isinstance(error, StorageFull) and self._can_go_elsewhere(claim, storage_class):
+            elif isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(claim, storage_class):
                 await self._choose_another_node(claim)
             elif self._nothing_is_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
                 await self._end(claim)
@@ -166,7 +166,7 @@ class ProvisioningController(Controller):
         return delayed and claim.uid in self._certain and SELECTED_NODE in claim.metadata.annotations
 
     async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
-        """There is no room where the node is, and nothing was made: the scheduler shall look for another one."""
+        """The volume cannot be where the node is, and nothing was made: the scheduler shall look for another one."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
         metadata = {"finalizers": finalizers or None, "annotations": {SELECTED_NODE: None}}
         self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))

@@ -74,13 +74,17 @@ class SchedulingController(Controller):
             message = f'persistentvolumeclaim "{missing}" not found'
             await self._unschedulable(pod, Reason("FailedScheduling", message))
             return
-        choice = choose(pod, volumes, self._nodes.items(), self._free, self._load)
+        choice = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
         if choice.node is None:
             await self._unschedulable(pod, choice.reason)
         elif all(each.bound for each in volumes):
             await self._bind(pod, choice.node, choice.reason)
         else:
             await self._choose_for_claims(volumes, choice.node, choice.matches)
+
+    def _drivers(self) -> set[str]:
+        """The CSI drivers that some node has."""
+        return {each.name for node in self._csi_nodes.items() for each in node.spec.drivers}
 
     def _load(self, node: str) -> Load:
         pods = self._pods.by_index("node", node)

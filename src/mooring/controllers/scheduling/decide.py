@@ -33,7 +33,7 @@ from mooring.volumes.matching import (
     WAIT_FOR_FIRST_CONSUMER,
     requested,
 )
-from mooring.volumes.topology import fits, selector_matches
+from mooring.volumes.topology import fits, selector_matches, topology_allowed
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
 
@@ -84,13 +84,15 @@ def choose(
     nodes: Iterable[Node],
     free: FreeVolumes,
     load: Callable[[str], Load],
+    drivers: Set[str] = frozenset(),
 ) -> Choice:
-    """The node for a pod whose claims all exist. `free` are volumes that an unbound claim could get."""
+    """The node for a pod whose claims all exist. `free` are volumes that an unbound claim could get, `drivers` the CSI
+    drivers that some node has."""
     obstacle = _obstacle(volumes)
     if obstacle is not None:
         return Choice(None, obstacle)
     considered = list(nodes)
-    problems = {node.name: _problem(pod, volumes, node, free, load(node.name)) for node in considered}
+    problems = {node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered}
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
         best = min(fitting, key=lambda node: (load(node.name).pods, node.name))
@@ -116,7 +118,9 @@ def _obstacle(volumes: Sequence[PodVolume]) -> Reason | None:
     return None
 
 
-def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> str | None:
+def _problem(
+    pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load, drivers: Set[str]
+) -> str | None:
     """Why the pod cannot go to the node, in upstream's words; None if it can."""
     if node.spec.unschedulable:
         return "node(s) were unschedulable"
@@ -127,7 +131,28 @@ def _problem(pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolum
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     if not _wanted_here(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    return _volume_problem(volumes, node, free) or _limit_problem(volumes, node, free, load)
+    return (
+        _volume_problem(volumes, node, free)
+        or _place_problem(volumes, node, free, load, drivers)
+        or _limit_problem(volumes, node, free, load)
+    )
+
+
+def _place_problem(
+    volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load, drivers: Set[str]
+) -> str | None:
+    """Why a volume that has to be made cannot be made for the node."""
+    found = matches(volumes, node, free)
+    here = {each.name for each in load.csi_node.spec.drivers} if load.csi_node is not None else set[str]()
+    for each in volumes:
+        if each.bound or each.storage_class is None or each.claim.key in found:
+            continue
+        allowed = each.storage_class.allowed_topologies
+        if allowed and not any(topology_allowed(term, node.metadata.labels) for term in allowed):
+            return "node(s) were not where the claim's class allows volumes"
+        if each.storage_class.provisioner in drivers - here:
+            return "node(s) did not have the CSI driver of the claim's class"
+    return None
 
 
 def _limit_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.kube.objects import CSINode, CSINodeDriver, CSINodeSpec, Node, ObjectMeta, TopologySelectorTerm
-from mooring.volumes.errors import InvalidSpec, NotAsked
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited
 from mooring.volumes.plugins.csi.topology import requirement, segments_of
 
 DRIVER, ZONE = "a.example.com", "zone"
@@ -52,7 +52,7 @@ def test_only_places_that_the_class_allows_are_asked_for():
 
 
 def test_a_selected_node_where_the_class_allows_nothing_is_said():
-    with pytest.raises(InvalidSpec, match="does not allow volumes where node n2 is"):
+    with pytest.raises(NodeUnsuited, match="does not allow volumes where node n2 is"):
         zones("n2", allowed("a"))
 
 
@@ -62,7 +62,7 @@ def test_a_place_without_nodes_is_said():
 
 
 def test_a_selected_node_of_which_the_driver_has_said_nothing_is_waited_for():
-    with pytest.raises(NotAsked, match="n5"):
+    with pytest.raises(NodeUnsuited, match="n5"):
         zones("n5")
 
 

@@ -20,7 +20,8 @@ from mooring.kube.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
-from mooring.volumes.errors import InvalidSpec, NotAsked
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited
+from mooring.volumes.topology import topology_allowed
 
 Segments = Mapping[str, str]
 
@@ -43,8 +44,8 @@ def requirement(
     allowed: Sequence[TopologySelectorTerm],
     claim_uid: str,
 ) -> csi.TopologyRequirement | None:
-    """What is asked for; None if no node has segments. Raises InvalidSpec if no allowed place has a node, NotAsked if
-    the driver has said nothing of the selected node yet."""
+    """What is asked for; None if no node has segments. Raises InvalidSpec if no allowed place has a node,
+    NodeUnsuited if the selected one is in none."""
     there = {node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None}
     places = _spread(_allowed(there.values(), allowed), claim_uid)
     if selected is not None:
@@ -59,23 +60,19 @@ def requirement(
 def _place_of(selected: Node, there: Mapping[str, Segments], places: Sequence[Segments], driver: str) -> Segments:
     """Where the selected node is, among the places that are allowed."""
     if selected.name not in there:
-        raise NotAsked(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
+        raise NodeUnsuited(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
     here = there[selected.name]
     if here not in places:
-        raise InvalidSpec(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
+        raise NodeUnsuited(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
     return here
 
 
 def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm]) -> list[Segments]:
     found: list[Segments] = []
     for each in there:
-        if each not in found and (not allowed or any(_holds(term, each) for term in allowed)):
+        if each not in found and (not allowed or any(topology_allowed(term, each) for term in allowed)):
             found.append(each)
     return found
-
-
-def _holds(term: TopologySelectorTerm, segments: Segments) -> bool:
-    return all(segments.get(each.get("key", "")) in each.get("values", ()) for each in term.match_label_expressions)
 
 
 def _spread(found: list[Segments], claim_uid: str) -> list[Segments]:
