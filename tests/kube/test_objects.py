@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from mooring.kube.objects import Event, EventV1, PriorityClass, ReplicaSet, VolumeAttributesClass
+import msgspec
+import pytest
+
+from mooring.kube.objects import CSINode, Event, EventV1, PriorityClass, ReplicaSet, VolumeAttributesClass
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
@@ -27,6 +30,12 @@ def test_a_volume_attributes_class(play: Play):
         assert (found.driver_name, found.parameters) == ("ebs.csi.aws.com", {"iops": "9"})
 
     play(story)
+
+
+@pytest.mark.parametrize("spec", [b'{"drivers":null}', b'{"drivers":[{"name":"d","nodeID":"i","topologyKeys":null}]}'])
+def test_a_csinode_as_kubelets_write_it_without_drivers_or_topology(spec: bytes):
+    found = msgspec.json.decode(b'{"metadata":{"name":"n"},"spec":' + spec + b"}", type=CSINode)
+    assert [each.topology_keys for each in found.spec.drivers] in ([], [()])
 
 
 def test_a_replica_set(play: Play):

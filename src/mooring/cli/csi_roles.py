@@ -37,11 +37,18 @@ log = structlog.get_logger(component="csi")
 PROBE_S = 1.0
 UNUSED = ("--kube-api-qps", "--kube-api-burst", "--feature-gates", "-v", "--resync", "--retry-interval-start",
           "--retry-interval-max", "--leader-election-lease-duration", "--leader-election-renew-deadline",
-          "--leader-election-retry-period", "--metrics-path")  # fmt: skip
+          "--leader-election-retry-period", "--metrics-path", "--automaxprocs", "--leader-election-labels",
+          "--logging-format", "--max-grpc-log-length", "--node-deployment", "--handle-volume-inuse-error",
+          "--max-entries", "--resync-period")  # fmt: skip
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, given: str) -> float:
     return float(parse_duration(given))
+
+
+def _unused(number: int, name: str) -> Callable[[F], F]:
+    """Some of them are mere switches upstream."""
+    return click.option(name, f"unused_{number}", default=None, is_flag=False, flag_value="true", hidden=True)
 
 
 def sidecar(command: F) -> F:
@@ -50,11 +57,11 @@ def sidecar(command: F) -> F:
         click.option("--csi-address", default="/run/csi/socket", show_default=True, help="Where the driver listens."),
         KUBECONFIG,
         click.option("--timeout", default="15s", show_default=True, callback=_seconds, help="Of one call."),
-        click.option("--worker-threads", default=10, show_default=True, type=click.IntRange(1)),
+        click.option("--worker-threads", "--workers", default=10, show_default=True, type=click.IntRange(1)),
         switch("--leader-election", "Work only while holding the Lease that upstream's sidecar takes, too."),
         click.option("--leader-election-namespace", default="kube-system", show_default=True),
         click.option("--http-endpoint", default="", help="HOST:PORT for /metrics and /healthz. Default: not served."),
-        *(click.option(name, f"unused_{i}", default=None, hidden=True) for i, name in enumerate(UNUSED)),
+        *(_unused(i, name) for i, name in enumerate(UNUSED)),
         LOG_LEVEL,
     ]
     for option in reversed(options):

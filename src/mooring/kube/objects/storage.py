@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from mooring.kube.objects.meta import Object, Resource, Struct
+
+T = TypeVar("T")
 
 
 class TopologySelectorTerm(Struct, frozen=True):
@@ -79,6 +82,13 @@ class CSIDriver(Object, frozen=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
+if TYPE_CHECKING:
+    OrNull = tuple[T, ...]
+else:
+    OrNull = Optional[tuple[T, ...]]  # noqa: UP045 - takes an argument
+"""What a real API server may give as null: lists that its Go types write even if nobody has set them."""
+
+
 class VolumeNodeResources(Struct, frozen=True):
     count: int | None = None
 
@@ -86,12 +96,18 @@ class VolumeNodeResources(Struct, frozen=True):
 class CSINodeDriver(Struct, frozen=True):
     name: str = ""
     node_id: str = msgspec.field(default="", name="nodeID")
-    topology_keys: tuple[str, ...] = ()
+    topology_keys: OrNull[str] = ()
     allocatable: VolumeNodeResources | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "topology_keys", self.topology_keys or ())
 
 
 class CSINodeSpec(Struct, frozen=True):
-    drivers: tuple[CSINodeDriver, ...] = ()
+    drivers: OrNull[CSINodeDriver] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "drivers", self.drivers or ())
 
 
 class CSINode(Object, frozen=True):
