@@ -16,6 +16,7 @@ from mooring.volumes.attachment_lock import needs_lock
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed
 from mooring.volumes.interfaces import AttachCapabilities
+from mooring.volumes.migration import Migrated, migrated_spec
 from mooring.volumes.names import CSI_PLUGIN, attachable_volume_name, csi_volume_name, split_csi_volume_name
 from mooring.volumes.names import split_volume_name as split
 from mooring.volumes.plugin_manager import PluginManager
@@ -26,11 +27,13 @@ GetDriver = Callable[[str], CSIDriver | None]
 
 
 def csi_name(spec: VolumeSpec) -> str | None:
-    """The unique name of a CSI volume, whether it is attached or not; None for any other volume."""
+    """The unique name of a CSI volume, whether it is attached or not; None for any other volume. What is written in its
+    storage's own old words is one, too."""
     source = spec.persistent_volume.spec.csi if spec.persistent_volume is not None else None
-    if source is None or not (source.driver and source.volume_handle):
+    found = Migrated(source.driver, source.volume_handle) if source is not None else migrated_spec(spec)
+    if found is None or not (found.driver and found.handle):
         return None
-    return attachable_volume_name(CSI_PLUGIN, csi_volume_name(source.driver, source.volume_handle))
+    return attachable_volume_name(CSI_PLUGIN, csi_volume_name(found.driver, found.handle))
 
 
 @lru_cache(maxsize=65536)

@@ -6,6 +6,7 @@ Pure. Upstream's rule (`IsMultiAttachAllowed`, reference section 1.5), and what 
 from __future__ import annotations
 
 from mooring.volumes.interfaces import AttachCapabilities
+from mooring.volumes.migration import ONE_NODE_INLINE, migrated_spec
 from mooring.volumes.spec import VolumeSpec
 
 SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -14,9 +15,13 @@ ONE_POD_MODE = "ReadWriteOncePod"
 
 def is_multi_attach_allowed(spec: VolumeSpec | None) -> bool:
     """Whether Kubernetes' rules let several nodes have the volume. A PersistentVolume without access modes, or with one
-    that several nodes can share, may be; so may a volume that a pod defines itself, and one that is not known."""
-    if spec is None or spec.persistent_volume is None:
+    that several nodes can share, may be; so may a volume that a pod defines itself (but for some kinds of disks), and
+    one that is not known."""
+    if spec is None:
         return True
+    if spec.persistent_volume is None:
+        found = migrated_spec(spec)
+        return found is None or found.driver not in ONE_NODE_INLINE
     modes = spec.persistent_volume.spec.access_modes
     return not modes or not SHARED_MODES.isdisjoint(modes)
 

@@ -270,3 +270,20 @@ def test_secrets_are_read_for_the_call_and_written_nowhere(desk: Desk):
         assert isinstance(detach, csi.ControllerUnpublishVolumeRequest)
 
     play(desk, story)
+
+
+def test_a_volume_that_a_pod_defines_itself_is_written_in_the_record(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.register("i-1")
+        inline = {"accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": "v"}}
+        spec = {"attacher": NAME, "nodeName": "n", "source": {"inlineVolumeSpec": inline}}
+        await bench.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
+        record = await bench.reconciled()
+        assert record is not None
+        assert record.status.attached
+        assert bench.storage.published["v"] == {"i-1"}
+        await bench.api.delete(VolumeAttachment, RECORD)
+        assert await bench.reconciled() is None
+        assert bench.storage.published["v"] == set()
+
+    play(desk, story)

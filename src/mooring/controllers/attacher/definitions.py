@@ -14,7 +14,7 @@ import msgspec
 from mooring.controllers.attacher import requests
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
-from mooring.kube.objects import PersistentVolume, Volume, VolumeAttachment
+from mooring.kube.objects import PersistentVolume, PersistentVolumeSpec, Volume, VolumeAttachment
 from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, Detacher
@@ -63,6 +63,9 @@ class Definitions:
         inline = record.metadata.annotations.get(INLINE_VOLUME)
         if inline:
             return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
+        if record.spec.source.inline_volume_spec is not None:  # of a pod, as upstream writes it
+            spec = msgspec.convert(record.spec.source.inline_volume_spec, PersistentVolumeSpec)
+            return VolumeSpec.of_persistent_volume(PersistentVolume(spec=spec))
         name = record.spec.source.persistent_volume_name or ""
         cached = self._cache.get(name) if self._cache is not None else None
         if cached is not None and _is_of(record, cached):

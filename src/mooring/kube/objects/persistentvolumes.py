@@ -7,10 +7,16 @@ from typing import Any
 from mooring.kube.objects.meta import Condition, LabelSelector, Object, ObjectReference, Resource, Struct
 from mooring.kube.objects.nodes import NodeSelector
 from mooring.kube.objects.volumes import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    CinderVolumeSource,
     CSIPersistentVolumeSource,
     FlexVolumeSource,
+    GCEPersistentDiskVolumeSource,
     HostPathVolumeSource,
     LocalVolumeSource,
+    PortworxVolumeSource,
+    VsphereVirtualDiskVolumeSource,
 )
 
 
@@ -32,6 +38,12 @@ class PersistentVolumeSpec(Struct, frozen=True):
     csi: CSIPersistentVolumeSource | None = None
     host_path: HostPathVolumeSource | None = None
     local: LocalVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

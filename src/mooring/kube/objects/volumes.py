@@ -79,6 +79,30 @@ class CSIVolumeSource(Struct, frozen=True):
     node_publish_secret_ref: LocalObjectReference | None = None
 
 
+class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class GCEPersistentDiskVolumeSource(Struct, frozen=True):
+    pd_name: str = ""
+
+
+class AzureDiskVolumeSource(Struct, frozen=True):
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class CinderVolumeSource(Struct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class VsphereVirtualDiskVolumeSource(Struct, frozen=True):
+    volume_path: str = ""
+
+
+class PortworxVolumeSource(Struct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
 class LocalVolumeSource(Struct, frozen=True):
     path: str = ""
     fs_type: str | None = None
@@ -153,6 +177,12 @@ class Volume(Struct, frozen=True):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     flex_volume: FlexVolumeSource | None = None
     csi: CSIVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")

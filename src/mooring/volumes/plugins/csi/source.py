@@ -17,6 +17,7 @@ from mooring.kube.objects import (
 )
 from mooring.volumes.errors import InvalidSpec, NotAsked
 from mooring.volumes.host import VolumeHost
+from mooring.volumes.migration import migrated_spec
 from mooring.volumes.spec import VolumeSpec
 
 Mode = csi.VolumeCapability.AccessMode
@@ -34,8 +35,11 @@ class Inline:
 
 
 def persistent(spec: VolumeSpec) -> CSIPersistentVolumeSource:
-    """The source of a PersistentVolume. Raises InvalidSpec."""
+    """The source of a PersistentVolume, also of one that is written in its storage's own old words. Raises
+    InvalidSpec."""
     source = spec.persistent_volume.spec.csi if spec.persistent_volume else None
+    if source is None and (found := migrated_spec(spec)) is not None:
+        return CSIPersistentVolumeSource(driver=found.driver, volume_handle=found.handle)
     if source is None or not (source.driver and source.volume_handle):
         raise InvalidSpec(f"volume {spec.name} has no csi.driver and csi.volumeHandle")
     return source
