@@ -118,7 +118,7 @@ class Informer(Generic[T]):
         if version > self._version:
             held = self._objects.get(written.key)
             if held is None or _version_of(held) < version:
-                self._store(written.key, written, tell=tell)
+                self._store(written.key, self._kept(written), tell=tell)
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
@@ -147,7 +147,7 @@ class Informer(Generic[T]):
         listing = await self._client.list(
             self.kind, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
         )
-        self._replace({item.key: item for item in listing.items}, int(listing.resource_version))
+        self._replace({item.key: self._kept(item) for item in listing.items}, int(listing.resource_version))
 
     def _replace(self, fresh: dict[str, T], version: int) -> None:
         """Makes the cache what was there at a version; newer writes of our own stay."""
@@ -184,7 +184,7 @@ class Informer(Generic[T]):
                     self._replace(initial, int(event.resource_version))
                     initial = None
                 else:
-                    _gather(initial, event)
+                    self._gather(initial, event)
                 self._retry, seen = FIRST_RETRY_S, True
         finally:
             await events.aclose()
@@ -197,8 +197,20 @@ class Informer(Generic[T]):
         if event.object is not None:
             held = self._objects.get(event.object.key)
             if held is None or _version_of(held) <= version:
-                self._store(event.object.key, None if event.type == "DELETED" else event.object)
+                self._store(event.object.key, None if event.type == "DELETED" else self._kept(event.object))
         self._advance(version)
+
+    def _gather(self, initial: dict[str, T], event: WatchEvent[T]) -> None:
+        """Notes one of the initial events, which are to be taken together."""
+        if event.object is None:
+            return
+        if event.type == "DELETED":
+            initial.pop(event.object.key, None)
+        else:
+            initial[event.object.key] = self._kept(event.object)
+
+    def _kept(self, item: T) -> T:
+        return item if self._keep is None else self._keep(item)
 
     def _store(self, key: str, new: T | None, *, tell: bool = True) -> None:
         old = self._objects.get(key)
@@ -209,7 +221,7 @@ class Informer(Generic[T]):
         elif old is not None and _version_of(old) == _version_of(new):
             return
         else:
-            self._objects[key] = new = self._keep(new) if self._keep is not None else new
+            self._objects[key] = new
         self._reindex(key, old, new)
         for handler in self._handlers if tell else ():
             handler(old, new)
@@ -254,16 +266,6 @@ def _unindex(index: dict[str, _Keys], value: str, key: str) -> None:
         held.pop(key, None)
         if not held:
             del index[value]
-
-
-def _gather(initial: dict[str, T], event: WatchEvent[T]) -> None:
-    """Notes one of the initial events, which are to be taken together."""
-    if event.object is None:
-        return
-    if event.type == "DELETED":
-        initial.pop(event.object.key, None)
-    else:
-        initial[event.object.key] = event.object
 
 
 def _version_of(item: Object) -> int:
