@@ -104,6 +104,20 @@ def test_what_was_decided_on_something_old_is_decided_again_soon_and_without_bac
     play(story)
 
 
+def test_where_the_cache_stays_late_it_is_tried_ever_more_slowly(play: Play):
+    async def story(api: Any):
+        controller = Noting(api)
+        controller.errors = [Conflict("c", status=409) for _ in range(1000)]
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(60)
+        between = [later - earlier for earlier, later in itertools.pairwise(controller.times("a"))]
+        assert len(between) < 120
+        assert min(between[-10:]) > 0.6 and max(between) < 1.7
+
+    play(story)
+
+
 def test_a_rivals_writes_do_not_wake_a_key_that_has_just_met_a_conflict(play: Play):
     """Two that wake each other by writing could otherwise hinder each other for ever."""
 

@@ -234,6 +234,14 @@ def test_a_record_takes_back_that_a_disk_is_attached_only_when_the_storage_has_s
     assert found([*attached, says(False, deletionTimestamp="now")]) == []
 
 
+def test_a_record_that_came_too_late_may_ask_for_a_volume_that_another_node_has():
+    attached: Events = [record(), ("truth.attached", ATTACHED)]
+    body = {"metadata": {"annotations": {"mooring.dev/volume-name": "v"}}, "spec": {"nodeName": "n2"}}
+    second: Events = [written(RECORDS, "vb", body), ("truth.begin", asked("attach", "n2"))]
+    assert found([*attached, *second]) == ["S20'"]
+    assert found([*attached, ("asked.late", {"name": "vb"}), *second]) == []
+
+
 def test_a_record_must_not_offer_a_disk_that_is_not_attached():
     assert found([record(), says(True)]) == ["S13"]
     assert found([record(), says(True, deletionTimestamp="now")]) == []

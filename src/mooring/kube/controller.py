@@ -23,6 +23,9 @@ from mooring.kube.workqueue import WorkQueue
 
 T = TypeVar("T", bound=Object)
 
+SOON_TRIES, SLOWER_TIMES = 4, 5
+"""What was decided on something old is decided again at once so often; then the time doubles, so often."""
+
 
 class Controller:
     """One controller; `name` is its Kubernetes name, used for logs and as the source of its events."""
@@ -38,6 +41,7 @@ class Controller:
         self.recorder = Recorder(client, self.name, now=now, random=random)
         self.log: Any = structlog.get_logger(component=self.name)
         self._informers: list[Informer[Any]] = []
+        self._overtaken: dict[str, int] = {}  # key -> how often in a row it was decided on something old
 
     def watch(
         self,
@@ -100,5 +104,9 @@ class Controller:
             # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept meanwhile: the
             # writes of a rival would wake it at once, and two could hinder each other for ever.
             self.log.debug("decided on something old", key=key, error=str(error))
-            await asyncio.sleep(0.02 + 0.03 * self.random.random())
+            tries = self._overtaken[key] = self._overtaken.get(key, 0) + 1
+            slower = 2.0 ** min(max(tries - SOON_TRIES, 0), SLOWER_TIMES)  # where the cache is late, hurry is in vain
+            await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)
             self.queue.add(key)
+        else:
+            self._overtaken.pop(key, None)

@@ -77,7 +77,8 @@ class Weather:
 class Network:
     """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of.
 
-    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them.
+    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them. `on_late`
+    is told of what is to be created for a sender that has given it up.
     """
 
     def __init__(self) -> None:
@@ -87,6 +88,7 @@ class Network:
         self.acknowledged = 0
         self.requests = 0
         self.on_event: Callable[[str, Request], None] = lambda name, request: None
+        self.on_late: Callable[[str, Request], None] = lambda name, request: None
         self.context: Context = copy_context()
         self.loop = asyncio.get_running_loop()
         self._open: dict[asyncio.Future[Response], None] = {}
@@ -175,6 +177,8 @@ class Network:
             if reply is not None and not reply.done() and self._way_back(link, reply):
                 reply.set_result(Response(201, {}, request.body))
         else:
+            if reply is None and request.method == "POST":
+                self.on_late(link.name, request)
             self.host.start(self._serve(self.server, link, request, reply))
 
     def _way_back(self, link: Link, reply: asyncio.Future[Response]) -> bool:

@@ -3,6 +3,7 @@
 nodes: 3
 sets: {db: 2, web: 2}        # StatefulSets and their replicas; each pod has a volume of its own
 minutes: 30                  # simulated; faults strike in the first two thirds, then everything is healed
+calm_minutes: 10             # or so long before the end
 faults: 8                    # on average
 actions: 8                   # of users, on average
 only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (see docs/safety.md)
@@ -56,6 +57,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evict_after_s: int = 30
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False
+    calm_minutes: float = 0
 
     @property
     def node_names(self) -> list[str]:
@@ -68,7 +70,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def heal_s(self) -> float:
         """From then on there are no faults."""
-        return self.end_s * 2 / 3
+        return self.end_s - self.calm_minutes * 60 if self.calm_minutes else self.end_s * 2 / 3
 
 
 DEFAULT = Scenario(workloads={"web": "one-pod"})

@@ -43,6 +43,10 @@ class _About(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class _Made(msgspec.Struct, frozen=True):
+    metadata: _About
+
+
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     involved_object: _About = _About()
@@ -135,7 +139,7 @@ class World:
         loop = asyncio.get_running_loop()
         self.trace = Trace(loop.time)
         self.network = Network()
-        self.network.on_event = self._told
+        self.network.on_event, self.network.on_late = self._told, self._late
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
@@ -250,6 +254,11 @@ class World:
     def _told(self, name: str, request: Request) -> None:
         said = msgspec.json.decode(request.body, type=_Event)
         self.trace(name, "told.event", about=said.involved_object.name, reason=said.reason)
+
+    def _late(self, name: str, request: Request) -> None:
+        if request.path.endswith("/volumeattachments"):
+            made = msgspec.json.decode(request.body, type=_Made)
+            self.trace(name, "asked.late", name=made.metadata.name)
 
     async def _carry_out(self, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.shield(self._backend.start(work))

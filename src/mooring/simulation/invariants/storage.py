@@ -233,24 +233,43 @@ class NoLostRecord(Checker):
 
 
 class DetachedFirst(Checker):
-    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before."""
+    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before;
+    unless the VolumeAttachment was made by a request that arrived when its sender had given it up."""
 
     name = "S20'"
 
     def listen(self, trace: Trace) -> None:
-        self._attached: defaultdict[str, set[str]] = defaultdict(set)
-        trace.listen("truth.attached", lambda event: self._attached[event.fields["volume"]].add(event.fields["node"]))
-        trace.listen(
-            "truth.detached", lambda event: self._attached[event.fields["volume"]].discard(event.fields["node"])
-        )
+        self._attached: set[Place] = set()
+        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it came too late
+        self._given_up: set[str] = set()
+        trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("asked.late", self._late)
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
         trace.listen("truth.begin", self._begin)
+
+    def _late(self, event: Event) -> None:
+        if event.fields["name"] not in self._records:
+            self._given_up.add(event.fields["name"])
+
+    def _written(self, event: Event) -> None:
+        name = event.fields["name"]
+        if event.fields["resource"] == ATTACHMENTS and name not in self._records:
+            obj = stored(event)
+            self._records[name] = (obj.volume_name, obj.spec.node_name), name in self._given_up
+            self._given_up.discard(name)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._records.pop(event.fields["name"], None)
 
     def _begin(self, event: Event) -> None:
         volume, node = place(event)
-        if event.fields["act"] != "attach":
+        if event.fields["act"] != "attach" or ((volume, node), True) in self._records.values():
             return
         self.guarded += 1
-        for other in sorted(self._attached[volume] - {node}):
+        for other in sorted(other for each, other in self._attached if each == volume and other != node):
             self.wrong(f"{volume} is to be attached to {node}, and is attached to {other}", event)
 
 

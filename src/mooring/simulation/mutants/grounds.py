@@ -11,6 +11,8 @@ from mooring.simulation.scenario import Scenario
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
+UNDEFINED_MINUTES = 14
+"""How long what nothing defines any more may stay attached, and what is quiet after that."""
 BASE = Scenario(nodes=2, sets={"db": 1, "web": 1}, minutes=12, faults=10, actions=14)
 
 
@@ -22,6 +24,7 @@ def ground(
     storage: str = "array",
     driver: str = "plugin",
     minutes: float = BASE.minutes,
+    calm_minutes: float = 0,
     actions: int = BASE.actions,
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
@@ -39,6 +42,7 @@ def ground(
         storage=storage,
         driver=driver,
         minutes=minutes,
+        calm_minutes=calm_minutes,
         on=on,
         faults=BASE.faults,
         actions=actions,
@@ -50,8 +54,6 @@ LAGGING = ground(watch_lag=6, two_leaders=2, cut_replies=1, delete_pod=8, force_
 """Stale views."""
 CRASHING = ground(kill=4, crash=6, two_leaders=2, delete_pod=6, force_delete_pod=4, scale=3)
 """Crashes and changes of leaders between two writes."""
-REQUESTS = ground(storm=8, cut_requests=2, cut_replies=3, two_leaders=2, delete_pod=8, scale=2)
-"""Requests of unknown outcome, late and repeated ones."""
 STORAGE = ground(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
 """Storage that is late, does not answer, answers wrongly."""
 SAME = ground(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
@@ -91,6 +93,8 @@ LOST = ground(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
 CLAIMS = ground(delete_claim=8, delete_volume=3, delete_set=3, crash=3, watch_lag=4, storm=2, two_leaders=2)
 """Claims and volumes are deleted and made anew."""
 BY_HAND = ground(
+    minutes=UNDEFINED_MINUTES + 8,
+    calm_minutes=UNDEFINED_MINUTES,
     sets={"db": 2, "web": 1},
     workloads={"db": "static", "web": "static"},
     delete_claim=8,
@@ -103,8 +107,6 @@ ENDING = ground(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod
 """Pods that end by themselves."""
 PLAIN = ground(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
 """Pods without volumes: nothing but their name keeps two of them apart."""
-SHARED = ground(sets={"web": 3}, workloads={"web": "shared"}, delete_pod=5, drain=4, slow_array=3)
-"""Pods of a Deployment that share an exclusive volume."""
 AWAY = ground(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
 """Controllers are away while pods go."""
 STOP_AND_START = ground(
@@ -123,6 +125,8 @@ UNHEARD = ground(
 )
 """Volumes go to other nodes, and what is asked about them takes effect and is not answered."""
 REMADE = ground(
+    minutes=UNDEFINED_MINUTES + 8,
+    calm_minutes=UNDEFINED_MINUTES,
     on=("attaching",),
     sets={"db": 3},
     workloads={"db": "static"},
@@ -142,10 +146,6 @@ ENDINGS = ground(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_w
 """Agents restart while pods take long to end."""
 DEVICES = ground(drain=4, uncordon=4, scale=6, delete_pod=8, slow_array=2)
 """Device paths are given to one disk after the other."""
-REVOKING = ground(storage="cloud", wrong_taint=10, cut=10, delete_pod=4, drain=2, uncordon=3, others_weigh=0.1)
-"""Storage that takes a disk from a node that does not let go."""
-LEADERS = ground(two_leaders=10, watch_lag=6, storm=4, delete_claim=10, delete_pod=3, crash=3, others_weigh=0.1)
-"""Two controllers are at work on claims that come and go."""
 LATE_PODS = ground(
     nodes=1,
     sets={"db": 3},
@@ -169,7 +169,5 @@ RIVALS = ground(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delet
 """Pods of a Deployment that share a ReadWriteOncePod volume."""
 YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
-SILENT = ground(nodes=3, on=("watching",), lose_machine=5, storm=3, cut_replies=10, others_weigh=0.05)
-"""Machines never come back, and nobody says so."""
 CSI_UNANSWERED = ground(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """A CSI driver does what it is asked for and does not say so, while claims come and go."""
