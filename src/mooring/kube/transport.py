@@ -1,6 +1,6 @@
 """The one seam between a client and an API server: `send(request) -> response`.
 
-Two implementations: `mooring.kube.http.HttpTransport` (aiohttp over TCP or TLS) and `InProcess` (a function call into
+Two implementations: `mooring.kube.http.HttpTransport` (HTTP/1.1 over TCP or TLS) and `InProcess` (a function call into
 an API server in this process, for tests and simulation); `ReadOnly` is another's, for reads alone. A transport raises
 `Unreachable` when it got no answer, and nothing else; statuses are the client's to judge.
 """
