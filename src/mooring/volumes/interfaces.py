@@ -427,6 +427,10 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
     @abstractmethod
     def new_detacher(self) -> Detacher: ...
 
+    def attacher_of(self, notes: Mapping[str, str]) -> Attacher:
+        """The attacher for an attachment with these annotations."""
+        return self.new_attacher()
+
     def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> Detacher:
         """The detacher of an attachment with these annotations; `spec`: None if nothing defines the volume any more."""
         return self.new_detacher()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 from mooring.kube.objects import VolumeAttachment
 
@@ -89,6 +90,14 @@ def volume_of(record: VolumeAttachment) -> str:
     annotations = record.metadata.annotations
     plugin, name = annotations.get(PLUGIN), annotations.get(VOLUME_NAME)
     return attachable_volume_name(plugin, name) if plugin and name else ""
+
+
+def inline_csi_name(record: VolumeAttachment) -> str:
+    """The unique name of the CSI volume that is written in the VolumeAttachment itself, since a pod defines it; "" for
+    any other one."""
+    written: Any = (record.spec.source.inline_volume_spec or {}).get("csi") or {}
+    driver, handle = written.get("driver"), written.get("volumeHandle")
+    return attachable_volume_name(CSI_PLUGIN, csi_volume_name(driver, handle)) if driver and handle else ""
 
 
 def is_about(record: VolumeAttachment, unique_name: str) -> bool:

@@ -25,7 +25,7 @@ from mooring.kube.objects import (
 from mooring.simulation.wire import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
 from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.names import BROKEN, NODE_UID
+from mooring.volumes.names import BROKEN, CSI_PLUGIN, NODE_UID, volume_attachment_name
 from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why import text
@@ -383,7 +383,7 @@ def test_h4a_a_record_whose_persistent_volume_was_made_anew_keeps_the_disk_from_
     play(story)
 
 
-def test_a_record_with_a_volume_of_its_own_is_not_ours(play: Play):
+def test_a_record_with_a_volume_of_its_own_and_a_name_of_its_own_is_somebody_elses(play: Play):
     async def story(cluster: CsiCluster):
         source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}}
         source["inlineVolumeSpec"]["csi"] = {"driver": DRIVER, "volumeHandle": "x"}  # type: ignore[index]
@@ -800,3 +800,81 @@ def test_why_says_what_upstreams_records_do_and_when_the_timer_is_due(play: Play
         assert "it is taken from there at" in said
 
     play(story, **REVOKES)
+
+
+# --- volumes in their storage's own old words ------------------------------------------------------------------------
+
+EBS = "ebs.csi.aws.com"
+EBS_RECORD = volume_attachment_name(CSI_PLUGIN, f"{EBS}^vol-1", "n0")
+EBS_VOLUME = f"{CSI_PLUGIN}/{EBS}^vol-1"
+AWS = {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}
+
+
+async def recorded(cluster: CsiCluster) -> VolumeAttachment | None:
+    return await cluster.api.find(VolumeAttachment, EBS_RECORD)
+
+
+async def drivers_attacher_says_attached(cluster: CsiCluster) -> None:
+    await cluster.until(lambda: recorded(cluster))
+    await cluster.api.patch(VolumeAttachment, EBS_RECORD, {"status": {"attached": True}}, subresource="status")
+
+
+async def lists_it(cluster: CsiCluster) -> bool:
+    node = await cluster.api.get(Node, "n0")
+    return any(entry.name == EBS_VOLUME for entry in node.status.volumes_attached)
+
+
+async def record_is_gone(cluster: CsiCluster) -> bool:
+    return await recorded(cluster) is None
+
+
+def test_an_in_tree_persistent_volume_is_attached_by_its_csi_driver(play: Play):
+    async def story(cluster: CsiCluster):
+        cluster.controller()
+        await cluster.volume("v")
+        await cluster.api.patch(PersistentVolume, "v", {"metadata": {"finalizers": None}})
+        reference = (await cluster.api.get(PersistentVolume, "v")).spec.claim_ref
+        assert reference is not None
+        await cluster.api.delete(PersistentVolume, "v")
+        claim = {"namespace": "default", "name": "v", "uid": reference.uid}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": claim, **AWS}
+        await cluster.api.create(PersistentVolume, {"metadata": {"name": "v"}, "spec": spec})
+        await cluster.pod("p", "v", "n0")
+        await drivers_attacher_says_attached(cluster)
+        record = await recorded(cluster)
+        assert record is not None
+        assert (record.spec.attacher, record.spec.source.persistent_volume_name) == (EBS, "v")
+        await cluster.until(lambda: lists_it(cluster))
+        await cluster.end_pod("p")
+        await cluster.until(lambda: record_is_gone(cluster))
+
+    play(story)
+
+
+def test_an_in_tree_volume_that_a_pod_defines_is_written_in_its_record(play: Play):
+    async def story(cluster: CsiCluster):
+        cluster.controller()
+        await cluster.pod("p", "unused", "n0", volumes=[{"name": "data", **AWS}])
+        await drivers_attacher_says_attached(cluster)
+        record = await recorded(cluster)
+        assert record is not None
+        assert record.spec.attacher == EBS
+        assert (record.spec.source.inline_volume_spec or {})["csi"] == {"driver": EBS, "volumeHandle": "vol-1"}
+        await cluster.until(lambda: lists_it(cluster))
+        await cluster.end_pod("p")
+        await cluster.until(lambda: record_is_gone(cluster))
+
+    play(story)
+
+
+def test_upstreams_record_of_a_volume_that_a_pod_defined_is_taken_over(play: Play):
+    async def story(cluster: CsiCluster):
+        csi = {"driver": EBS, "volumeHandle": "vol-1"}
+        source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}}
+        spec = {"attacher": EBS, "nodeName": "n0", "source": source}
+        await cluster.api.create(VolumeAttachment, {"metadata": {"name": EBS_RECORD}, "spec": spec})
+        await drivers_attacher_says_attached(cluster)
+        cluster.controller()
+        await cluster.until(lambda: record_is_gone(cluster))
+
+    play(story)

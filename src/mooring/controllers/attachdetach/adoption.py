@@ -18,6 +18,7 @@ from mooring.volumes.names import (
     ATTACHER,
     CSI_PLUGIN,
     attachable_volume_name,
+    inline_csi_name,
     is_about,
     volume_of,
 )
@@ -77,6 +78,10 @@ class Adoption:
         return (record for record in list(self._unknown.values()) if record.spec.node_name == node)
 
     def _find(self, record: VolumeAttachment, node: Node | None) -> str:
+        inline = inline_csi_name(record)
+        if inline:
+            ours = is_about(record, inline) and self._attachability.answers_for(inline)
+            return inline if ours else ""  # under another name it is somebody else's
         source, attacher = record.spec.source.persistent_volume_name, record.spec.attacher
         fallback = attachable_volume_name(CSI_PLUGIN, f"{attacher}{UNKNOWN}{record.name}")
         if not source or attacher == ATTACHER or not self._attachability.answers_for(fallback):

@@ -35,6 +35,7 @@ from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.names import (
     ATTACH_EPOCH,
+    CSI_PLUGIN,
     DETACHING,
     INLINE_VOLUME,
     NODE_ABSENT_SINCE,
@@ -44,6 +45,7 @@ from mooring.volumes.names import (
     VOLUMES_ATTACHED_WRITE,
     attacher_name,
     inline_persistent_volume_name,
+    split_csi_volume_name,
     split_volume_name,
     volume_attachment_name,
     volume_of,
@@ -126,9 +128,13 @@ class Handshake:
         granted first. Raises Conflict if it is another's, or the node is closed."""
         plugin, name = split_volume_name(volume)
         annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid}
-        source = spec.name
-        if spec.volume is not None:
-            source = inline_persistent_volume_name(volume)
+        source: dict[str, object] = {"persistentVolumeName": spec.name}
+        if spec.volume is not None and plugin == CSI_PLUGIN:
+            driver, handle = split_csi_volume_name(name)
+            csi = {"driver": driver, "volumeHandle": handle}
+            source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}}
+        elif spec.volume is not None:
+            source = {"persistentVolumeName": inline_persistent_volume_name(volume)}
             annotations[INLINE_VOLUME] = msgspec.json.encode(spec.volume).decode()
         elif epoch := await self.locks.for_attach(volume, node, spec, locked=locked, pod=pod):
             annotations[ATTACH_EPOCH] = str(epoch)
@@ -137,7 +143,7 @@ class Handshake:
             "spec": {
                 "attacher": attacher_name(plugin, name),
                 "nodeName": node.name,
-                "source": {"persistentVolumeName": source},
+                "source": source,
             },
         }
         created = await self._client.create(VolumeAttachment, body)

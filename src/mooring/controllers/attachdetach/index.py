@@ -194,7 +194,8 @@ def _kept_of_volume(volume: PersistentVolume) -> PersistentVolume:
         reference = ObjectReference(namespace=intern(reference.namespace), name=reference.name, uid=reference.uid)
     modes = tuple(map(intern, volume.spec.access_modes))
     spec = replace(volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None)
-    metadata = replace(_kept_of_metadata(volume.metadata), annotations=volume.metadata.annotations)
+    labels = volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING  # they say its zone
+    metadata = replace(_kept_of_metadata(volume.metadata), annotations=volume.metadata.annotations, labels=labels)
     return replace(volume, metadata=metadata, spec=spec)
 
 

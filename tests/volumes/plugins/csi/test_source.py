@@ -21,7 +21,7 @@ def test_a_volume_in_its_storages_old_words_has_driver_and_handle():
 
 
 def test_another_storages_volume_is_refused():
-    with pytest.raises(InvalidSpec, match="no csi.driver"):
+    with pytest.raises(InvalidSpec, match=r"no csi\.driver"):
         persistent(spec())
 
 

@@ -93,6 +93,9 @@ class CSIDriverPlugin(
     def new_detacher(self) -> CSIAttacher:
         return CSIAttacher(self._driver, self._host, {})
 
+    def attacher_of(self, notes: Mapping[str, str]) -> CSIAttacher:
+        return CSIAttacher(self._driver, self._host, notes)
+
     def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> CSIAttacher:
         """What upstream's attacher has attached has fewer notes: the rest is the volume's to say."""
         return CSIAttacher(self._driver, self._host, (notes_of(spec) if spec else {}) | dict(notes))
