@@ -51,6 +51,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.pod_start
 	@$(BIN)/python -m benchmarks.simulation
 	@$(BIN)/python -m benchmarks.attach_detach
+	@$(BIN)/python -m benchmarks.csi_attacher
 
 # The long rounds; with SEEDS=N also so many seeds of the simulation, which go on where they were stopped.
 soak: $(STAMP) tools

@@ -141,7 +141,8 @@ def run(programs: Path, command: Command, volumes: int) -> Figures:
             sys.exit(f"bench: {error}; the controller's log ends:\n{tail}")
 
 
-def _spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float]) -> str:
+    """Median, least and greatest, to be printed."""
     return f"{statistics.median(values):9.2f} [{min(values):.2f}-{max(values):.2f}]"
 
 
@@ -160,7 +161,7 @@ def main() -> None:
         for name in theirs[0]:
             left, right = [run[name] for run in theirs], [run[name] for run in mine]
             ratio = statistics.median(right) / (statistics.median(left) or 1e-9)
-            print(f"{name:48}  {_spread(left):>32}  {_spread(right):>32}  {ratio:6.2f}", flush=True)
+            print(f"{name:48}  {spread(left):>32}  {spread(right):>32}  {ratio:6.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 log = structlog.get_logger(component="csi")
 
 PROBE_S = 1.0
+REQUESTS = 16
+"""How many requests to the API server are under way at once, however many workers there are."""
 UNUSED = ("--kube-api-qps", "--kube-api-burst", "--feature-gates", "-v", "--resync", "--retry-interval-start",
           "--retry-interval-max", "--leader-election-lease-duration", "--leader-election-renew-deadline",
           "--leader-election-retry-period", "--metrics-path", "--automaxprocs", "--leader-election-labels",
@@ -128,13 +130,15 @@ def run(role: Role) -> None:
     from mooring.csi.client import Client as Driver
     from mooring.csi.errors import EndpointError
     from mooring.kube import config
+    from mooring.kube.client import Client
+    from mooring.kube.transport import AtMost
 
     answer_signal()
     try:
         driver = Driver(role.address)
     except EndpointError as error:
         fail(error.message)
-    client = config.connect(os.environ, role.kubeconfig)
+    client = Client(AtMost(config.connect(os.environ, role.kubeconfig).transport, REQUESTS))
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -7,6 +7,7 @@ an API server in this process, for tests and simulation); `ReadOnly` is another'
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -55,6 +56,22 @@ class ReadOnly:
         if request.method != "GET":
             raise Unreachable(f"{request.method} {request.path}: not sent, because this program only observes")
         return await self._inner.send(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class AtMost:
+    """Another transport, with no more than `limit` requests under way at once; streams count until they begin. Many
+    connections cost memory and handshakes, and make no API server faster."""
+
+    def __init__(self, inner: Transport, limit: int) -> None:
+        self._inner = inner
+        self._places = asyncio.Semaphore(limit)
+
+    async def send(self, request: Request) -> Response:
+        async with self._places:
+            return await self._inner.send(request)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -93,6 +93,18 @@ def test_one_attach_is_one_call(desk: Desk):
     play(desk, story)
 
 
+def test_the_node_id_that_is_noted_is_the_one_that_is_sent(desk: Desk):
+    """One read of the CSINode for an attach; and what a detach will use is what was attached."""
+
+    async def story(bench: Bench) -> None:
+        await bench.set_up()
+        await bench.reconciled()
+        asked = [sent for sent in bench.desk.wire.sent if sent.startswith("GET") and "csinodes" in sent]
+        assert len(asked) == 1
+
+    play(desk, story)
+
+
 def test_a_detach_needs_neither_volume_nor_node_nor_csinode(desk: Desk):
     async def story(bench: Bench) -> None:
         await bench.set_up()

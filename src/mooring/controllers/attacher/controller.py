@@ -182,7 +182,7 @@ class AttacherController(Controller):
             spec = await self._definitions.spec(record)
             _check_lock(record, spec.persistent_volume)
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
-                attachment = await plugin.new_attacher().attach(spec, record.spec.node_name)
+                attachment = await plugin.attacher_of(record.metadata.annotations).attach(spec, record.spec.node_name)
         except (StorageRefused, NotAsked):  # certainly not done: this request is not outstanding
             await self._withdraw(record, ATTACH_REQUESTED_AT)
             raise
