@@ -165,7 +165,8 @@ class Acting:
         """An operator's mistake: a machine that runs is declared out of service, or the taint is left over."""
         await self.users.declare(step.on, True)
         await asyncio.sleep(step.value)
-        await self.users.declare(step.on, False)
+        if step.on not in self.world.lost:
+            await self.users.declare(step.on, False)
 
     async def _conflicts(self, step: Step) -> None:
         """Somebody writes to the very objects that matter, again and again."""

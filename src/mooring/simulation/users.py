@@ -133,7 +133,9 @@ class Users:
         if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
             wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
-            await self._create([each for each in wanted if each[0] is PersistentVolumeClaim])
+            for kind, body, namespace in wanted:
+                if kind is PersistentVolumeClaim:
+                    await self._create_when_gone(kind, body, namespace)
 
     async def _make_another(self, volume: str) -> None:
         """In its place; of the old one nothing is left but the disk."""
@@ -147,12 +149,15 @@ class Users:
         """A minute later, when the old one is gone: under its name, for its disk."""
         await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
         await asyncio.sleep(AGAIN_S)
+        await self._create_when_gone(PersistentVolume, volume_body(volume))
+
+    async def _create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
         for _ in range(AS_LONG_AS_IT_TAKES):
             try:
-                await self.api.create(PersistentVolume, volume_body(volume))
+                await self.api.create(kind, body, namespace)
                 return
             except KubeError:
-                await asyncio.sleep(2)
+                await asyncio.sleep(5)
 
     async def delete_volume(self, step: Step) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mooring.controllers.attachdetach import decide
+from mooring.controllers.attachdetach import handshake as reporting
 from mooring.controllers.attacher import controller
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.decide import Step
@@ -42,6 +43,13 @@ def _usable_again(original: Any) -> Any:
         return (self.attached and bool(self.detach_error)) or original.fget(self)
 
     return property(usable)
+
+
+def _reported_again(original: Any) -> Any:
+    def usable(record: VolumeAttachment) -> bool:
+        return (record.status.attached and record.status.detach_error is not None) or original(record)
+
+    return usable
 
 
 def _no_problem_again(original: Any) -> Any:
@@ -124,6 +132,7 @@ MUTANTS: dict[str, Mutant] = {
             Patch(controller, "decide", _give_up),
             Patch(decide, "_about_attachment", _attached_again),
             Patch(decide.Attachment, "usable", _usable_again),
+            Patch(reporting, "is_usable", _reported_again),
             Patch(handshake, "_problem", _no_problem_again),
         ),
     ),

@@ -201,7 +201,7 @@ MUTANTS: dict[str, Mutant] = {
         grounds.STORAGE,
         (
             Patch(decide, "_about_attachment", _use_it_again),
-            Patch(decide.Attachment, "usable", lambda original: property(lambda self: self.attached)),
+            Patch(state, "_usable", lambda original: lambda attached, marked, deleting: attached),
             Patch(node_handshake, "_problem", always("")),
         ),
     ),
