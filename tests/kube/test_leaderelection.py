@@ -266,3 +266,54 @@ def test_a_timing_in_which_a_lease_could_be_taken_from_a_leader_is_refused():
             random=Random(1),
             timing=Timing(10, 10, 2),
         )
+
+
+def test_a_candidate_follows_while_it_stands_by_and_writes_only_while_it_leads(play: Play):
+    class Follower:
+        made = 0
+
+        def __init__(self, client: Client) -> None:
+            Follower.made += 1
+            self.client, self.heard, self.led = client, 0, 0
+
+        async def follow(self) -> None:
+            while True:
+                self.heard += len((await self.client.list(ConfigMap, "default")).items)
+                await asyncio.sleep(1)
+
+        async def lead(self) -> None:
+            self.led = self.heard
+            await self.client.create(ConfigMap, {"metadata": {"name": "written"}}, "default")
+            await asyncio.Event().wait()
+
+    async def story(api: Any):
+        first = Candidate(api, "a")
+        await asyncio.sleep(1)
+        assert first.leads
+        await api.admin.create(ConfigMap, {"metadata": {"name": "there"}}, "default")
+        client, wire = wired(api.server)
+        standing: list[Follower] = []
+
+        def make(guarded: Client) -> Follower:
+            standing.append(Follower(guarded))
+            return standing[-1]
+
+        elector = LeaderElector(client, NAME, identity="b", now=api.now, random=Random(1))
+        task = asyncio.create_task(elector.run_candidate(make))
+        await asyncio.sleep(5)
+        (second,) = standing
+        assert second.heard > 0, "it knows already"
+        with pytest.raises(NotLeading):
+            await second.client.create(ConfigMap, {"metadata": {"name": "early"}}, "default")
+        await first.end()
+        await asyncio.sleep(20)
+        assert second.led > 0, "it has not begun anew"
+        assert await api.admin.find(ConfigMap, "written", "default") is not None
+        for _ in range(50):
+            wire.lose(request("PATCH", NAME))
+        await asyncio.sleep(60)
+        assert len(standing) > 1, "who has lost the lease begins anew"
+        task.cancel()
+        await asyncio.wait([task])
+
+    play(story)

@@ -125,8 +125,5 @@ async def run_controllers(names: Iterable[str], client: Client, settings: Settin
 
 
 async def _elected(name: str, identity: str, client: Client, settings: Settings) -> None:
-    async def lead(guarded: Client) -> None:
-        await FACTORIES[name](guarded, settings).run()
-
     elector = LeaderElector(client, f"mooring-{name}", identity=identity, now=settings.now, random=settings.random)
-    await elector.run(lead)
+    await elector.run_candidate(lambda guarded: FACTORIES[name](guarded, settings))

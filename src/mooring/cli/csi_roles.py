@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
@@ -162,24 +162,45 @@ async def _serve_metrics(stack: contextlib.AsyncExitStack, endpoint: str) -> Non
     await stack.enter_async_context(metrics.serving(host or "0.0.0.0", int(port)))
 
 
+class Together:
+    """Controllers that hold one lease."""
+
+    def __init__(self, controllers: Sequence[Controller]) -> None:
+        self._controllers = controllers
+
+    async def follow(self) -> None:
+        await self._all(controller.follow() for controller in self._controllers)
+
+    async def lead(self) -> None:
+        await self._all(controller.lead() for controller in self._controllers)
+
+    async def run(self) -> None:
+        """Without a lease."""
+        await self._all(controller.run() for controller in self._controllers)
+
+    @staticmethod
+    async def _all(parts: Iterable[Coroutine[None, None, None]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part)
+
+
 async def _lead(client: Client, role: Role, driver: str) -> None:
     from mooring.kube.leaderelection import LeaderElector
     from mooring.kube.times import wall_clock
 
-    async def lead(guarded: Client) -> None:
-        async with asyncio.TaskGroup() as group:
-            for controller in role.make(guarded, _plugins(guarded, role, driver), role.given):
-                group.create_task(controller.run())
+    def make(given: Client) -> Together:
+        return Together(role.make(given, _plugins(given, role, driver), role.given))
 
     log.info("serving", driver=driver, address=role.address)
     if not role.leader_election:
-        await lead(client)
+        await make(client).run()
         return
     random = SystemRandom()
     identity = f"{os.uname().nodename}_{random.getrandbits(64):016x}"
     lease = role.lease.replace("{driver}", driver.replace("/", "-").replace(".", "-"))
     elector = LeaderElector(client, lease, identity=identity, namespace=role.namespace, now=wall_clock, random=random)
-    await elector.run(lead)
+    await elector.run_candidate(make)
 
 
 def _plugins(client: Client, role: Role, driver: str) -> PluginManager:

@@ -88,8 +88,18 @@ class Controller:
     async def run(self) -> None:
         """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.follow())
+            await self.lead()
+
+    async def follow(self) -> None:
+        """Fills the caches, and keeps them current; writes nothing. A candidate does so while it stands by."""
+        async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
+
+    async def lead(self) -> None:
+        """Does the work, beside `follow`."""
+        async with asyncio.TaskGroup() as group:
             group.create_task(self.recorder.run())
             for informer in self._informers:
                 await informer.synced()

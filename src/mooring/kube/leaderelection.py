@@ -6,13 +6,14 @@ Guarantees:
 - *A candidate waits a whole lease*: it takes a lease only when it has watched one record unchanged for that record's
   leaseDurationSeconds on its own clock, or when the lease was released. Stamps of other clocks decide nothing.
 - *A leader stops before its lease can be taken*: its time counts from the moment before its last successful renewal was
-  sent. `renew_deadline` after that moment the work is cancelled, and no request of the work is sent any more, also
+  sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent any more, also
   if the event loop was blocked meanwhile or the work ignores its cancellation. (What is already on its way to
   the server cannot be called back: a write that depends on a decision carries a resourceVersion for that.)
+- *A candidate is ready*: what it needs to know it reads while it stands by; it cannot write then.
 - *One write wins*: each write of the lease carries the resourceVersion that it was computed from.
 - A work that ends or is cancelled has ended before its lease is released; after a release the next one need not wait.
 
-It knows nothing of controllers: the work is any coroutine function that is given a client.
+It knows nothing of controllers: a candidacy is whatever follows, and can lead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -38,6 +39,32 @@ JITTER = 1.2  # client-go's: a candidate waits one to 2.2 retry periods
 NAMESPACE = "kube-system"
 
 Work = Callable[[Client], Awaitable[None]]
+
+
+class Candidacy(Protocol):
+    """What one candidate does until it has lost the lease. Its client reads at any time, and writes while it leads."""
+
+    async def follow(self) -> None:
+        """Runs from the beginning on, also while it leads, until it is cancelled."""
+        ...
+
+    async def lead(self) -> None:
+        """Runs while the lease is held. When it returns, the candidate is done."""
+        ...
+
+
+class _Cold:
+    """A work that knows nothing before it leads."""
+
+    def __init__(self, work: Work, client: Client) -> None:
+        self._work = work
+        self._client = client
+
+    async def follow(self) -> None:
+        await asyncio.Event().wait()
+
+    async def lead(self) -> None:
+        await self._work(self._client)
 
 
 class LeaseLost(KubeError):
@@ -93,20 +120,31 @@ class LeaderElector:
 
         `work` must start from nothing each time. Returns when it returns; what it raises comes as an ExceptionGroup.
         """
+        await self.run_candidate(lambda client: _Cold(work, client))
+
+    async def run_candidate(self, make: Callable[[Client], Candidacy]) -> None:
+        """The same for a candidacy, which is made anew for each time."""
         guarded = Client(_WhileLeading(self, self._client.transport))
-        while await self._lead_once(guarded, work):
+        while await self._stand(make(guarded)):
             log.warning("lost the lease, standing by", lease=self.name, identity=self.identity)
 
-    async def _lead_once(self, guarded: Client, work: Work) -> bool:
-        """Waits for the lease and runs the work; whether that was ended by the loss of the lease."""
-        await self._acquire()
+    async def _stand(self, candidate: Candidacy) -> bool:
+        """Follows, waits for the lease, leads; whether that was ended by the loss of the lease."""
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(candidate.follow(), name=f"follow {self.name}")
+            await self._acquire()
+            lost = await self._lead(candidate)
+            following.cancel()
+        return lost
+
+    async def _lead(self, candidate: Candidacy) -> bool:
         note_leading(self.name, True)
         log.info("leading", lease=self.name, identity=self.identity)
         lost = False
         try:
             async with asyncio.TaskGroup() as group:
                 keeping = group.create_task(self._keep(), name=f"lease {self.name}")
-                await work(guarded)
+                await candidate.lead()
                 keeping.cancel()
         except* (LeaseLost, NotLeading) as error:
             log.warning("lease lost", lease=self.name, error=str(error.exceptions[0]))
@@ -242,17 +280,17 @@ class LeaderElector:
 
 
 class _WhileLeading:
-    """The transport of the work: sends nothing any more once its elector does not lead."""
+    """The transport of a candidate: sends no write unless its elector leads."""
 
     def __init__(self, elector: LeaderElector, inner: Transport) -> None:
         self._elector = elector
         self._inner = inner
 
     async def send(self, request: Request) -> Response:
-        if not self._elector.leading:
+        if request.method != "GET" and not self._elector.leading:
             raise NotLeading(
                 f"{request.method} {request.path} was not sent: {self._elector.identity} does not hold the lease "
-                f"{self._elector.name} any more; whoever holds it now does the work"
+                f"{self._elector.name}; whoever holds it does the work"
             )
         return await self._inner.send(request)
 

@@ -109,10 +109,9 @@ class AttachDetachController(Controller):
             self.log.warning("ClockNotKnown", error=str(error))
         self.queue.add_after(SWEEP, SWEEP_S)
 
-    async def run(self) -> None:
-        """Runs until cancelled."""
+    async def lead(self) -> None:
         try:
-            await super().run()
+            await super().lead()
         finally:
             self._volumes.clear()
 

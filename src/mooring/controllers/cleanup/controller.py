@@ -57,10 +57,9 @@ class CleanupController(Controller):
         """Kinds are looked for once, also where there are no definitions."""
         self.queue.add(KINDS)
 
-    async def run(self) -> None:
-        """Runs until cancelled."""
+    async def lead(self) -> None:
         try:
-            await super().run()
+            await super().lead()
         finally:
             await self._stop_collecting()
 
