@@ -313,7 +313,7 @@ MUTANTS: dict[str, Mutant] = {
         "a taint under which the node has reported counts still",
         "protocol counterexample C11",
         ("S7", "S1"),
-        grounds.OPERATORS,
+        grounds.MISTAKEN,
         (Patch(out_of_service, "spent", always(False)),),
     ),
 }

@@ -88,6 +88,19 @@ OPERATORS = ground(
     wrong_taint=12, cut=8, slow_unmount=6, drain=4, uncordon=3, delete_pod=5, force_delete_pod=2, others_weigh=0.1
 )
 """Operators are mistaken."""
+MISTAKEN = ground(
+    on=("nodes",),
+    actions=20,
+    wrong_taint=12,
+    cut=12,
+    slow_stop=6,
+    slow_unmount=8,
+    drain=10,
+    uncordon=6,
+    force_delete_pod=6,
+    others_weigh=0.03,
+)
+"""Operators are mistaken, and then nodes do not answer."""
 LOST = ground(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
 """Machines never come back."""
 CLAIMS = ground(delete_claim=8, delete_volume=3, delete_set=3, crash=3, watch_lag=4, storm=2, two_leaders=2)
