@@ -87,7 +87,7 @@ class Agent:
             reader=client,
         )
         plugins = make_plugins(host)
-        self._csi = _csi_drivers(plugins, client, options, csi_registrations, random)
+        self._csi = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -241,9 +241,14 @@ class Agent:
 
 
 def _csi_drivers(
-    plugins: PluginManager, client: Client, options: AgentOptions, folder: Path | None, random: Random
+    plugins: PluginManager,
+    client: Client,
+    options: AgentOptions,
+    folder: Path | None,
+    recorder: Recorder,
+    random: Random,
 ) -> NodeDrivers | None:
     plugin = next((each for each in plugins.plugins if isinstance(each, CSIPlugin)), None)
     if plugin is None or options.standalone:
         return None
-    return NodeDrivers(client, options.name, folder, plugin, random=random)
+    return NodeDrivers(client, options.name, folder, plugin, recorder, random=random)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -160,6 +161,24 @@ def test_a_node_whose_driver_has_not_registered_is_said_and_nothing_is_asked(des
         await bench.register("i-9")
         await bench.reconciled()
         assert bench.storage.published["v"] == {"i-9"}
+
+    play(desk, story)
+
+
+def test_a_deletion_that_comes_with_the_answer_to_a_noted_error_is_acted_upon(desk: Desk):
+    """The watch says nothing of it: the cache has more already."""
+
+    async def story(bench: Bench) -> None:
+        await bench.set_up()
+        bench.storage.failing["ControllerPublishVolume"].errors = [Code.UNAVAILABLE]
+        bench.storage.failing["ControllerPublishVolume"].delay_s = 1.0
+        working = asyncio.create_task(bench.reconciled())
+        await asyncio.sleep(0.5)
+        await bench.api.delete(VolumeAttachment, RECORD)
+        bench.controller.queue._dirty.clear()
+        with pytest.raises(OutcomeUnknown):
+            await working
+        assert RECORD in bench.controller.queue._dirty
 
     play(desk, story)
 

@@ -146,7 +146,7 @@ class AttacherController(Controller):
         self.log.warning("NotAttachedAnyMore", record=record.name, node=record.spec.node_name)
         try:
             patch = {"status": {"attached": False}}
-            self._accept(await self.client.revise(record, patch, subresource="status"))
+            self._records.accept(await self.client.revise(record, patch, subresource="status"))
         except (Conflict, NotFound):  # written since: the storage was asked about something else
             return
 
@@ -233,20 +233,21 @@ class AttacherController(Controller):
         rest = requests.refused(requests.times(record, annotation))
         try:
             patch = {"metadata": {"annotations": {annotation: rest}}}
-            self._accept(await self.client.revise(record, patch, any_version=True))
+            self._records.accept(await self.client.revise(record, patch, any_version=True))
         except (Conflict, NotFound):
             return
 
     async def _store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        return self._accept(
-            await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
-        )
+        return self._accept(await self._patch_status(record, status))
+
+    async def _patch_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
+        return await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
 
     async def _store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
         certain = "" if isinstance(error, VolumeError) else f"{type(error).__name__}: "
         status = {field: {"time": format_time(self.now()), "message": f"{certain}{error}"}}
         try:
-            await self._store_status(record, status)
+            self._records.accept(await self._patch_status(record, status))
         except NotFound:
             return
 
@@ -255,7 +256,9 @@ class AttacherController(Controller):
         metrics.done(plugin.get_plugin_name(), name, seconds)
 
     def _accept(self, record: VolumeAttachment) -> VolumeAttachment:
-        self._records.accept(record)
+        """The answer of a write with which `reconcile` goes on: the key need not be marked for it. (What it does not go
+        on with may hold somebody else's deletion, of which the watch would then say nothing any more.)"""
+        self._records.accept(record, tell=False)
         return record
 
 

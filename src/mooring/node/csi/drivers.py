@@ -17,6 +17,7 @@ from mooring.csi.rpc import Identity, Node
 from mooring.kube import objects
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
+from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import CSIDriver
 from mooring.node.csi.csinode import CSINodeWriter
@@ -34,9 +35,19 @@ class NodeDrivers:
     """All drivers of one node agent."""
 
     def __init__(
-        self, client: Client, node_name: str, folder: Path | None, plugin: CSIPlugin, *, random: Random
+        self,
+        client: Client,
+        node_name: str,
+        folder: Path | None,
+        plugin: CSIPlugin,
+        recorder: Recorder,
+        *,
+        random: Random,
     ) -> None:
         """`folder` is where drivers register; None: nowhere."""
+        self._recorder = recorder
+        self._node: objects.Node | None = None
+        self._troubles: dict[str, str] = {}  # by driver: what was told last
         self._drivers = plugin.drivers_here
         self._writer = CSINodeWriter(client, node_name)
         self._folder = RegistrationFolder(folder, self._register, self._unregister) if folder else None
@@ -47,6 +58,7 @@ class NodeDrivers:
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A Node that is registered anew has lost its CSINode and its labels."""
+        self._node = new
         if new is not None and (old is None or old.uid != new.uid):
             self._told.clear()
             self._again.set()
@@ -67,7 +79,8 @@ class NodeDrivers:
         driver = self._drivers.add(name, address)
         try:
             await self._tell(driver)
-        except (VolumeError, KubeError):
+        except (VolumeError, KubeError) as error:
+            self._tell_trouble(name, str(error))
             self._drivers.remove(name)
             raise
 
@@ -89,7 +102,7 @@ class NodeDrivers:
                 try:
                     await self._tell(driver)
                 except (VolumeError, KubeError) as error:
-                    log.warning("CSI driver not ready", driver=driver.name, error=str(error))
+                    self._tell_trouble(driver.name, str(error))
             left = any(driver.name not in self._told for driver in missing)
             try:
                 async with asyncio.timeout(RETRY_S if left else None):
@@ -97,9 +110,17 @@ class NodeDrivers:
             except TimeoutError:
                 continue
 
+    def _tell_trouble(self, driver: str, error: str) -> None:
+        """In the log, and in an event of the Node when it is something new."""
+        log.warning("CSI driver not ready", driver=driver, error=error)
+        if self._node is not None and self._troubles.get(driver) != error:
+            self._troubles[driver] = error
+            self._recorder.event(self._node, "Warning", "CSIDriverNotReady", error)
+
     async def _tell(self, driver: Driver) -> None:
         info = await driver.call(Identity.get_plugin_info, csi.GetPluginInfoRequest())
         if info.name != driver.name:
             raise VolumeError(f"the driver registered as {driver.name} calls itself {info.name}: use its own name")
         await self._writer.add(driver.name, await driver.call(Node.node_get_info, csi.NodeGetInfoRequest()))
         self._told.add(driver.name)
+        self._troubles.pop(driver.name, None)

@@ -6,7 +6,7 @@ from datetime import UTC
 
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller
-from mooring.volumes.errors import SnapshotNotFound
+from mooring.volumes.errors import OutcomeUnknown, SnapshotNotFound
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Snapshot, SnapshotOptions
 from mooring.volumes.plugins.csi.drivers import ControllerAbility, Driver, cannot
@@ -30,7 +30,10 @@ class CSISnapshots:
             secrets=await read_secret(self._host, options.secret),
             parameters=options.parameters,
         )
-        return _snapshot((await self._driver.call(Controller.create_snapshot, request)).snapshot)
+        taken = (await self._driver.call(Controller.create_snapshot, request)).snapshot
+        if not taken.snapshot_id:
+            raise OutcomeUnknown(f"CSI driver {self._driver.name} took snapshot {name} and gave no snapshot_id")
+        return _snapshot(taken)
 
     async def get(self, handle: str, options: SnapshotOptions) -> Snapshot:
         """A driver that cannot tell is believed to have it: whoever named the handle answers for that. Raises
