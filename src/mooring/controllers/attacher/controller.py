@@ -195,7 +195,7 @@ class AttacherController(Controller):
     async def _detach(self, record: VolumeAttachment) -> None:
         plugin = self._definitions.plugin(record)
         validity_s = await self._definitions.validity_s(record)
-        before = requests.times(record, DETACH_REQUESTED_AT)
+        before = requests.not_later(requests.times(record, DETACH_REQUESTED_AT), self.now())
         if validity_s:
             stamp = {DETACH_REQUESTED_AT: requests.begun(before, self.now(), validity_s)}
             if attaches := requests.times(record, ATTACH_REQUESTED_AT):
