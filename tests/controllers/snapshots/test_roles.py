@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.names import BEING_CREATED
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code
+from mooring.kube.errors import NotFound
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
@@ -29,6 +32,12 @@ class Bench:
 
     def __init__(self, desk: Any) -> None:
         self.api, self.storage = desk.api, Storage()
+        self.desk = desk
+        self.start()
+
+    def start(self) -> None:
+        """Both halves, or their successors."""
+        desk = self.desk
         none = PluginManager([], ControllerVolumeHost(desk.now))
         host = ControllerVolumeHost(desk.now, {CSI_PLUGIN: {NAME: "here"}}, desk.api)
         self.first = desk.make(SnapshotController, plugins=none)
@@ -58,9 +67,9 @@ class Bench:
         return await self.api.find(VolumeSnapshot, "s", "default")
 
     async def ask(self) -> None:
-        """The first half's turn."""
+        """The first half's turn, with caches that are filled anew."""
+        self.start()
         for informer in self.first._informers:
-            informer._objects.clear()
             for found in (await self.api.list(informer.kind)).items:
                 informer.accept(found)
         await self.first.reconcile("default/s")
@@ -202,3 +211,46 @@ def test_a_snapshot_that_exists_is_bound_to_the_one_that_names_it(desk: Desk):
         assert content.status.snapshot_handle == "h"
 
     play(desk, story)
+
+
+async def live(bench: Bench) -> None:
+    """A snapshot gets ready; then it is deleted, and gone."""
+    for _ in range(3):
+        await bench.ask()
+        await bench.take()
+    await bench.api.delete(VolumeSnapshot, "s", "default")
+    for _ in range(3):
+        await bench.ask()
+        await bench.take()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])
+def test_killed_at_every_request_no_snapshot_is_left_behind(desk: Desk, after: bool):
+    async def story(desk: Any, number: int) -> bool:
+        bench = Bench(desk)
+        await bench.set_up()
+        desk.wire.crash_at(number, after=after)
+        first = asyncio.create_task(live(bench))
+        crash = asyncio.create_task(desk.wire.crashed.wait())
+        await asyncio.wait({first, crash}, return_when=asyncio.FIRST_COMPLETED)
+        more = desk.wire.crashed.is_set()
+        first.cancel()
+        crash.cancel()
+        await asyncio.gather(first, crash, return_exceptions=True)
+        desk.wire.crashed.clear()
+        desk.wire.spare()
+        bench.start()
+        with suppress(NotFound):
+            await bench.api.delete(VolumeSnapshot, "s", "default")
+        for _ in range(3):
+            await bench.ask()
+            await bench.take()
+        assert bench.storage.snapshots == {}
+        assert await bench.content() is None
+        assert await bench.snapshot() is None
+        return more
+
+    number = 0
+    while desk(lambda at: story(at, number)):  # noqa: B023
+        number += 1
+    assert number > 30
