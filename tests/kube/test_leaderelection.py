@@ -11,7 +11,7 @@ import pytest
 
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
-from mooring.kube.leaderelection import LeaderElector, NotLeading, Timing
+from mooring.kube.leaderelection import STOPS_AFTER, LeaderElector, NotLeading, Timing
 from mooring.kube.objects import ConfigMap, Lease
 from mooring.simulation.wire import Wire, request, wired
 
@@ -89,15 +89,24 @@ def test_a_leader_that_ends_releases_the_lease_and_the_next_one_need_not_wait_fo
     play(story)
 
 
-def test_a_dead_leaders_lease_is_taken_after_its_duration_and_not_before(play: Play):
+@pytest.mark.parametrize(("said", "not_before"), [(True, 10.4), (False, 12.9)])
+def test_a_dead_leaders_lease_is_taken_when_it_has_stopped_for_sure_and_not_before(
+    play: Play, said: bool, not_before: float
+):
+    """A leader of ours says after how long it stops (10 s, and a quarter for the clocks); of another one, only the
+    lease's duration (15 s) is known."""
+
     async def story(api: Any):
         first = Candidate(api, "a")
         await asyncio.sleep(1)
         second = Candidate(api, "b")
         await asyncio.sleep(30)
-        cut = clock()  # the last renewal was at most one retry period before
         first.wire.down = True
-        await asyncio.sleep(12.9)
+        cut = clock()  # the last renewal was at most one retry period before
+        if not said:
+            for_another = {"metadata": {"annotations": {STOPS_AFTER: "1 somebody-else"}}}
+            await api.admin.patch(Lease, NAME, for_another, "kube-system")
+        await asyncio.sleep(not_before)
         assert not second.leads
         await asyncio.sleep(7)
         assert second.leads

@@ -3,8 +3,10 @@
 The record is client-go's: holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions.
 
 Guarantees:
-- *A candidate waits a whole lease*: it takes a lease only when it has watched one record unchanged for that record's
-  leaseDurationSeconds on its own clock, or when the lease was released. Stamps of other clocks decide nothing.
+- *A candidate waits until the holder has stopped*: it takes a lease only when it has watched one record unchanged for
+  that record's leaseDurationSeconds on its own clock, or when the lease was released. A holder of ours says in the
+  record when it will have stopped by itself; after that time, and a quarter more for clocks that run apart, it need not
+  be waited for. Stamps of other clocks decide nothing.
 - *A leader stops before its lease can be taken*: its time counts from the moment before its last successful renewal was
   sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent any more, also
   if the event loop was blocked meanwhile or the work ignores its cancellation. (What is already on its way to
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -65,6 +68,13 @@ class _Cold:
 
     async def lead(self) -> None:
         await self._work(self._client)
+
+
+STOPS_AFTER = "mooring.dev/leader-stops-after"
+"""On a Lease: "<seconds> <identity>": so long after its last renewal that holder does nothing any more. Somebody else's
+holder may leave it there: it counts for the one that it names."""
+APART = 1.25
+"""How much faster one clock may run than another."""
 
 
 class LeaseLost(KubeError):
@@ -219,7 +229,8 @@ class LeaderElector:
             self._observe(await self._client.find(Lease, self.name, self._namespace))
         lease = self._lease
         if lease is None:
-            body = {"metadata": {"name": self.name, "namespace": self._namespace}, "spec": self._record(None)}
+            metadata = {"name": self.name, "namespace": self._namespace, **self._said()}
+            body = {"metadata": metadata, "spec": self._record(None)}
             self._observe(await self._client.create(Lease, body, self._namespace))
             return True
         if not self._ours(lease) and self._valid(lease):
@@ -235,12 +246,15 @@ class LeaderElector:
         return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < self._held_until(lease)
 
     def _held_until(self, lease: Lease) -> float:
-        return self._seen_at + (lease.spec.lease_duration_seconds or 0)
+        return self._seen_at + min(lease.spec.lease_duration_seconds or 0.0, _stops_after(lease) * APART)
 
     def _observe(self, lease: Lease | None) -> None:
         if lease is None or self._lease is None or lease.spec != self._lease.spec:
             self._seen_at = asyncio.get_running_loop().time()
         self._lease = lease
+
+    def _said(self) -> dict[str, Any]:
+        return {"annotations": {STOPS_AFTER: f"{self._timing.renew_deadline:g} {self.identity}"}}
 
     def _record(self, old: Lease | None) -> dict[str, Any]:
         stamp = format_micro_time(self._now())
@@ -258,7 +272,7 @@ class LeaderElector:
         return await self._client.patch(
             Lease,
             self.name,
-            {"spec": record},
+            {"metadata": self._said(), "spec": record},
             self._namespace,
             uid=lease.uid,
             resource_version=lease.metadata.resource_version,
@@ -277,6 +291,15 @@ class LeaderElector:
         except (KubeError, TimeoutError) as error:
             log.info("lease not released", lease=self.name, error=str(error) or "no answer in time")
             self._lease = None
+
+
+def _stops_after(lease: Lease) -> float:
+    """Seconds after its last renewal from which on the holder does nothing; infinite if it has not said so."""
+    seconds, _, holder = lease.metadata.annotations.get(STOPS_AFTER, "").partition(" ")
+    if holder and holder == lease.spec.holder_identity:
+        with contextlib.suppress(ValueError):
+            return float(seconds)
+    return math.inf
 
 
 class _WhileLeading:
