@@ -10,6 +10,7 @@ import pytest
 from played_driver import ALL, NAME, C, Storage, plugin
 
 from mooring.controllers.attacher.controller import VERIFY, VOLUME, AttacherController
+from mooring.controllers.attacher.slots import Slots
 from mooring.csi.driver.services import ControllerCapability
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
@@ -318,3 +319,13 @@ def test_a_volume_that_a_pod_defines_itself_is_written_in_the_record(desk: Desk)
         assert bench.storage.published["v"] == set()
 
     play(desk, story)
+
+
+def test_a_storage_that_does_not_answer_leaves_workers_to_the_others():
+    woken: list[str] = []
+    slots = Slots({"given.example.com": 1}, woken.append, otherwise=3)
+    assert [slots.take("hangs.example.com", f"va-{number}") for number in range(5)] == [True, True, True, False, False]
+    assert slots.take("other.example.com", "va")
+    assert [slots.take("given.example.com", f"va-{number}") for number in range(2)] == [True, False]
+    slots.free("hangs.example.com")
+    assert woken == ["va-3"]

@@ -47,7 +47,7 @@ VERIFY_S = 60.0
 @dataclass(frozen=True)
 class AttacherOptions:
     """`workers`: how many requests to storages at once, the cap of the origin document; `concurrency`: how many of one
-    plugin. `verify_period_s`: how often the storage is asked what is attached; 0: never."""
+    plugin or driver; where there are several, none has more than three quarters of the workers. `verify_period_s`: how often the storage is asked what is attached; 0: never."""
 
     workers: int = 16
     concurrency: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -73,8 +73,10 @@ class AttacherController(Controller):
         self._plugins = plugins
         self._options = options
         self.workers = options.workers
-        self._slots = Slots(options.concurrency, self.queue.add)
         self._ours = plugins.attachers()
+        # One storage that does not answer must not take all workers from the others.
+        otherwise = max(1, options.workers * 3 // 4) if len(self._ours) > 1 else None
+        self._slots = Slots(options.concurrency, self.queue.add, otherwise=otherwise)
         drivers = self._ours.keys() - {ATTACHER}
         self._volumes = self.watch(PersistentVolume, self._left_behind) if drivers else None
         self._definitions = Definitions(client, plugins, self._volumes)
