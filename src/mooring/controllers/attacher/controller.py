@@ -47,7 +47,8 @@ VERIFY_S = 60.0
 @dataclass(frozen=True)
 class AttacherOptions:
     """`workers`: how many requests to storages at once, the cap of the origin document; `concurrency`: how many of one
-    plugin or driver; where there are several, none has more than three quarters of the workers. `verify_period_s`: how often the storage is asked what is attached; 0: never."""
+    plugin or driver; where there are several, none has more than three quarters of the workers. `verify_period_s`: how
+    often the storage is asked what is attached; 0: never."""
 
     workers: int = 16
     concurrency: Mapping[str, int] = field(default_factory=dict[str, int])
