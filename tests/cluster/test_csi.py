@@ -191,7 +191,7 @@ async def test_a_driver_that_is_away_is_waited_for_and_faults_are_survived(data_
         await pod(stage, "p", "node-1", "sleep 1000", "c")
         await stage.until("somebody says that it is away", lambda: told(stage, "no driver answers"))
         await drivers.start("node-1")
-        await stage.until("the pod runs", lambda: ready(stage, "p"))
+        await stage.until("the pod runs", lambda: ready(stage, "p"), patience=120)
         assert len(drivers.array.list()) == 1, "never two volumes for a claim"
 
 

