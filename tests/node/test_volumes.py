@@ -289,6 +289,40 @@ def test_two_pods_share_one_device_mount(play: Play) -> None:
     play(story)
 
 
+async def fails_to_unmount(world: Any) -> None:
+    """A disk's last pod has gone, and nobody knows whether its device is still mounted."""
+    await started(world)
+    world.machine.failures["unmount-device"] = TimeoutError("the driver has not answered")
+    await world.api.delete(Pod, "web-0", "default")
+    await world.until(lambda: gone(world))
+    await asyncio.sleep(5)
+
+
+async def gets_it_mounted_again(world: Any) -> None:
+    await world.until(lambda: running(world, "web-1"))
+    assert world.machine.journal.count("mount-device /dev/d1") == 2
+
+
+def test_a_device_whose_unmount_failed_is_mounted_again_before_a_pod_gets_it(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await fails_to_unmount(world)
+        await world.create_disk_pod("web-1")
+        await gets_it_mounted_again(world)
+
+    play(story)
+
+
+def test_a_restarted_agent_does_not_trust_a_mount_whose_end_had_begun(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await fails_to_unmount(world)
+        await world.kill()
+        await world.create_disk_pod("web-1")
+        await world.start()
+        await gets_it_mounted_again(world)
+
+    play(story)
+
+
 def test_a_mount_that_fails_is_told_and_tried_again(play: Play) -> None:
     async def story(world: Any) -> None:
         world.machine.failures["mount-device"] = OSError("it holds a file system of type xfs")

@@ -118,8 +118,12 @@ class Operations:
         return Permission(attachment, "", node_uid)
 
     async def unmount_device(self, volume: WantedVolume, node_name: str) -> None:
-        """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it."""
+        """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it. Unless
+        that succeeds nobody knows whether it is still mounted: a plugin that was given up on may go on."""
         device = volume.record.device
+        if device is not None:
+            self._save(volume, device=msgspec.structs.replace(device, leaving=True))
+            volume.device = Presence.UNCERTAIN
         if device is not None and volume.record.block:
             await self._block_plugin(volume).tear_down_device(device.mount_path)
         elif device is not None:
@@ -194,6 +198,7 @@ class Operations:
     async def tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
         """Takes the volume from one pod."""
         record = volume.record.pods[pod_uid]
+        volume.pods[pod_uid] = Presence.UNCERTAIN
         if volume.record.block:
             unmapper = self._block_plugin(volume).new_block_volume_unmapper(record.spec_name, pod_uid)
             await unmapper.unmap_pod_device()

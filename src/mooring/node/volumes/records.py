@@ -26,11 +26,12 @@ log = structlog.get_logger("node-agent")
 
 class DeviceRecord(msgspec.Struct, frozen=True):
     """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the device), or about
-    to be. The VolumeAttachment's and the Node's uid are "" if nobody knows."""
+    to be. The VolumeAttachment's and the Node's uid are "" if nobody knows. `leaving`: its unmount has begun."""
 
     mount_path: str
     attachment_uid: str = ""
     node_uid: str = ""
+    leaving: bool = False
 
 
 class PodRecord(msgspec.Struct, frozen=True):

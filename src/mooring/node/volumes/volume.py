@@ -47,17 +47,20 @@ class WantedVolume:
 
     @classmethod
     def found(cls, record: VolumeRecord, mount_points: set[str]) -> WantedVolume:
-        """After a restart: what is recorded and a mount point is there; what is only recorded is uncertain."""
+        """After a restart: what is recorded and a mount point is there; what is only recorded, or was being unmounted,
+        is uncertain."""
 
-        def presence(path: str) -> Presence:
-            return Presence.PRESENT if path in mount_points else Presence.UNCERTAIN
+        def presence(path: str, *, leaving: bool = False) -> Presence:
+            return Presence.PRESENT if path in mount_points and not leaving else Presence.UNCERTAIN
+
+        device = record.device
 
         return cls(
             record,
-            device=presence(record.device.mount_path) if record.device else _only_attached(record),
+            device=presence(device.mount_path, leaving=device.leaving) if device else _only_attached(record),
             pods={uid: presence(pod.path) for uid, pod in record.pods.items()},
             adopted=set(record.pods),
-            unverified=record.device is not None and record.attachable and not record.attached_here,
+            unverified=device is not None and record.attachable and not record.attached_here,
         )
 
     @property
