@@ -87,6 +87,12 @@ def test_parallel_creates_and_deletes_all_at_once():
     assert steps(stateful_set(0, **parallel), pod(0), pod(1)) == [(Act.DELETE, 1), (Act.DELETE, 0)]
 
 
+def test_with_parallel_a_pod_that_cannot_be_made_keeps_none_that_nobody_wants():
+    """Its name may be taken, by a pod of another set on a machine that is silent."""
+    found = steps(stateful_set(1, pod_management_policy="Parallel"), pod(1))
+    assert found == [(Act.DELETE, 1), (Act.CREATE, 0)]
+
+
 def test_an_update_rolls_from_the_top_each_after_the_one_before_is_ready():
     old = [pod(0), pod(1), pod(2)]
     assert steps(stateful_set(), *old, revision="r2") == [(Act.DELETE, 2)]

@@ -72,12 +72,14 @@ def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: s
     wanted = ordinals(stateful_set)
     parallel = stateful_set.spec.pod_management_policy == "Parallel"
     steps = _replace_and_create(wanted, pods, parallel)
+    condemned = sorted((ordinal for ordinal in by_ordinal if ordinal not in wanted), reverse=True)
+    if parallel and condemned:  # first: a pod that cannot be created now must not keep what nobody wants
+        return [*_scale_down(condemned, by_ordinal), *steps]
     if steps or (not parallel and not all(pods.healthy(ordinal) for ordinal in wanted)):
         # A pod of the old template that cannot become ready must not keep the new one away for ever.
         return (steps if parallel else steps[:1]) or _roll(stateful_set, wanted, pods, revision, broken_only=True)
-    condemned = sorted((ordinal for ordinal in by_ordinal if ordinal not in wanted), reverse=True)
     if condemned:
-        return _scale_down(condemned, by_ordinal, parallel)
+        return [] if any(by_ordinal[o].deleting for o in condemned) else _scale_down(condemned, by_ordinal)[:1]
     return _roll(stateful_set, wanted, pods, revision)
 
 
@@ -107,11 +109,8 @@ def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[Step]
     return steps
 
 
-def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod], parallel: bool) -> list[Step]:
-    if any(pods[ordinal].deleting for ordinal in condemned) and not parallel:
-        return []
-    steps = [Step(Act.DELETE, o, Reason("ScaledDown", "is not wanted")) for o in condemned if not pods[o].deleting]
-    return steps if parallel else steps[:1]
+def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[Step]:
+    return [Step(Act.DELETE, o, Reason("ScaledDown", "is not wanted")) for o in condemned if not pods[o].deleting]
 
 
 def _roll(
