@@ -252,7 +252,9 @@ class Operations:
 
 
 def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
-    return DeviceRecord(path, *((permission.attachment_uid, permission.node_uid) if permission else ()))
+    if permission is None:
+        return DeviceRecord(path)
+    return DeviceRecord(path, permission.attachment_uid, permission.node_uid)
 
 
 def _refuse_mount_options(spec: VolumeSpec, plugin: VolumePlugin) -> None:

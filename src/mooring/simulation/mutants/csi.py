@@ -1,4 +1,4 @@
-"""Mutants of the CSI roles: what a call that failed means."""
+"""Mutants of the CSI roles and the CSI path: what a call that failed means."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.
@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.csi.errors import CsiError
+from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.operations import Operations
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch
 from mooring.volumes.errors import StorageRefused, VolumeError
@@ -20,6 +22,17 @@ def _failed_means_refused(original: Any) -> Any:
     return volume_error
 
 
+def _failed_means_still_mounted(original: Any) -> Any:
+    async def unmount_device(self: Any, volume: Any, node_name: str) -> None:
+        try:
+            await original(self, volume, node_name)
+        except Exception:
+            volume.device = Presence.PRESENT
+            raise
+
+    return unmount_device
+
+
 MUTANTS: dict[str, Mutant] = {
     "X1": Mutant(
         "a call of a CSI driver that was not answered counts as one that was refused",
@@ -27,5 +40,12 @@ MUTANTS: dict[str, Mutant] = {
         ("S9", "S13"),
         grounds.CSI_UNANSWERED,
         (Patch(drivers, "volume_error", _failed_means_refused),),
+    ),
+    "X2": Mutant(
+        "a NodeUnstageVolume that was not answered in time counts as one that did nothing",
+        "Mooring's own: seed 1005 of examples/simulation/csi.yaml",
+        ("S4'",),
+        grounds.CSI_SLOW,
+        (Patch(Operations, "unmount_device", _failed_means_still_mounted),),
     ),
 }

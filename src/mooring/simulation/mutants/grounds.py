@@ -184,3 +184,5 @@ YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
 CSI_UNANSWERED = ground(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """A CSI driver does what it is asked for and does not say so, while claims come and go."""
+CSI_SLOW = ground(driver="csi", slow_unmount=14, delete_pod=14, others_weigh=0.05)
+"""A CSI driver still unstages what the node has given up on, while pods come back."""
