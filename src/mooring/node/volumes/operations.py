@@ -124,10 +124,7 @@ class Operations:
         if device is not None:
             self._save(volume, device=msgspec.structs.replace(device, leaving=True))
             volume.device = Presence.UNCERTAIN
-        if device is not None and volume.record.block:
-            await self._block_plugin(volume).tear_down_device(device.mount_path)
-        elif device is not None:
-            await self._unmount_device(volume, device)
+            await self._release(volume, device)
         self._save(volume, device=None)
         if volume.record.attached_here:
             await self._detach(volume, node_name)
@@ -143,7 +140,10 @@ class Operations:
         self._save(volume, attached_here=False)
         log.info("detached by this node", volume=volume.record.unique_name)
 
-    async def _unmount_device(self, volume: WantedVolume, device: DeviceRecord) -> None:
+    async def _release(self, volume: WantedVolume, device: DeviceRecord) -> None:
+        if volume.record.block:
+            await self._block_plugin(volume).tear_down_device(device.mount_path)
+            return
         plugin = self._device_plugin(volume)
         references = await plugin.get_device_mount_refs(device.mount_path)
         if references:
