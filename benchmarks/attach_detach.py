@@ -146,6 +146,16 @@ def spread(values: Sequence[float]) -> str:
     return f"{statistics.median(values):9.2f} [{min(values):.2f}-{max(values):.2f}]"
 
 
+def print_beside(found: dict[str, list[Figures]], first: int, wide: int) -> None:
+    """Each figure of two who did the same, and the second's over the first's, in columns of so many characters."""
+    (left_name, theirs), (right_name, mine) = found.items()
+    print(f"{'':{first}}  {left_name:>{wide}}  {right_name:>{wide}}  {'ratio':>6}")
+    for name in theirs[0]:
+        left, right = [run[name] for run in theirs], [run[name] for run in mine]
+        ratio = statistics.median(right) / (statistics.median(left) or 1e-9)
+        print(f"{name:{first}}  {spread(left):>{wide}}  {spread(right):>{wide}}  {ratio:6.2f}", flush=True)
+
+
 def main() -> None:
     programs = assets()
     if programs is None or not (programs / "kube-controller-manager").exists():
@@ -157,11 +167,7 @@ def main() -> None:
             theirs.append(run(programs, upstream, volumes))
             mine.append(run(programs, ours, volumes))
         print(f"\n{volumes} volumes on {max(4, volumes // 50)} nodes; {RUNS} runs each")
-        print(f"{'':48}  {'kube-controller-manager':>32}  {'mooring':>32}  {'ratio':>6}")
-        for name in theirs[0]:
-            left, right = [run[name] for run in theirs], [run[name] for run in mine]
-            ratio = statistics.median(right) / (statistics.median(left) or 1e-9)
-            print(f"{name:48}  {spread(left):>32}  {spread(right):>32}  {ratio:6.2f}", flush=True)
+        print_beside({"kube-controller-manager": theirs, "mooring": mine}, 48, 32)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from random import Random
 
 from tests.real.server import assets, process, real_server
 
-from benchmarks.attach_detach import cpu, spread
+from benchmarks.attach_detach import cpu, print_beside
 from benchmarks.target import Figures, resident
 from mooring.apiserver.entry import write_kubeconfig
 from mooring.cluster.cluster import mooring
@@ -252,11 +252,7 @@ def main() -> None:
         theirs.append(run(programs, upstream, count))
         mine.append(run(programs, ours, count))
     print(f"\n{PROBES} VolumeAttachments one by one, then {count} at once; {RUNS} runs each")
-    print(f"{'':34}  {'csi-attacher':>28}  {'mooring csi attacher':>28}  {'ratio':>6}")
-    for name in theirs[0]:
-        left, right = [run[name] for run in theirs], [run[name] for run in mine]
-        ratio = statistics.median(right) / (statistics.median(left) or 1e-9)
-        print(f"{name:34}  {spread(left):>28}  {spread(right):>28}  {ratio:6.2f}", flush=True)
+    print_beside({"csi-attacher": theirs, "mooring csi attacher": mine}, 34, 28)
 
 
 if __name__ == "__main__":
