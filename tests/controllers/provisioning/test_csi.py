@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from crashes import crashed_under
 from played_driver import NAME, Storage, plugin
 
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -316,15 +316,7 @@ def test_killed_at_every_request_there_is_one_volume_or_none(desk: Desk, after: 
         await bench.storage_class()
         await bench.claim()
         desk.wire.crash_at(number, after=after)
-        first = asyncio.create_task(bench.reconciled())
-        crash = asyncio.create_task(desk.wire.crashed.wait())
-        await asyncio.wait({first, crash}, return_when=asyncio.FIRST_COMPLETED)
-        more = desk.wire.crashed.is_set()
-        first.cancel()
-        crash.cancel()
-        await asyncio.gather(first, crash, return_exceptions=True)
-        desk.wire.crashed.clear()
-        desk.wire.spare()
+        more = await crashed_under(desk.wire, bench.reconciled())
         bench.start()
         assert await bench.reconciled() is not None
         assert len(bench.storage.volumes) == 1

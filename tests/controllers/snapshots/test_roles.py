@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from crashes import crashed_under
 from played_driver import NAME, Failing, Storage, plugin
 
 from mooring.cluster.snapshot_kinds import DEFINITIONS
@@ -230,15 +230,7 @@ def test_killed_at_every_request_no_snapshot_is_left_behind(desk: Desk, after: b
         bench = Bench(desk)
         await bench.set_up()
         desk.wire.crash_at(number, after=after)
-        first = asyncio.create_task(live(bench))
-        crash = asyncio.create_task(desk.wire.crashed.wait())
-        await asyncio.wait({first, crash}, return_when=asyncio.FIRST_COMPLETED)
-        more = desk.wire.crashed.is_set()
-        first.cancel()
-        crash.cancel()
-        await asyncio.gather(first, crash, return_exceptions=True)
-        desk.wire.crashed.clear()
-        desk.wire.spare()
+        more = await crashed_under(desk.wire, live(bench))
         bench.start()
         with suppress(NotFound):
             await bench.api.delete(VolumeSnapshot, "s", "default")
