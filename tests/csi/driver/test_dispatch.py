@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mooring.csi.client import Client, Exchange
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
+from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
@@ -123,6 +126,54 @@ async def test_a_volume_is_published_at_two_paths_at_once_but_not_while_it_is_st
     node.gate.set()
     await asyncio.gather(*both)
     assert node.published == ["/pods/a", "/pods/b"]
+
+
+async def test_an_operation_gives_way_to_another_method_where_the_driver_says_so(
+    driver: Driver, controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    yielding = replace(
+        driver, in_flight={**IN_FLIGHT, "DeleteVolume": ("volume_id",)}, gives_way={"CreateVolume": ["DeleteVolume"]}
+    )
+    client = Client(LocalChannel(Dispatcher(yielding, [Path("/pods")])))
+    controller.gate.clear()
+    creating = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=5))
+    await controller.begun.wait()
+    await client.controller.delete_volume(csi.DeleteVolumeRequest(volume_id="v1"), timeout_s=5)
+    assert await code_of(creating) is Code.ABORTED
+    assert (controller.asked, controller.done) == (["v1", "v1"], [])
+    controller.gate.set()
+    await client.controller.create_volume(create, timeout_s=5)
+
+
+async def test_a_node_of_its_own_is_an_object_of_its_own_if_the_driver_says_so(
+    driver: Driver, capability: csi.VolumeCapability
+) -> None:
+    gate, held = asyncio.Event(), asyncio.Event()
+
+    class Slow(PlayController):
+        async def controller_publish_volume(
+            self, request: csi.ControllerPublishVolumeRequest
+        ) -> csi.ControllerPublishVolumeResponse:
+            held.set()
+            await gate.wait()
+            return csi.ControllerPublishVolumeResponse()
+
+    fields = ("volume_id", "node_id")
+    keys = {**IN_FLIGHT, "ControllerPublishVolume": fields, "ControllerUnpublishVolume": fields}
+    client = Client(LocalChannel(Dispatcher(replace(driver, controller=Slow(), in_flight=keys), [])))
+    request = csi.ControllerPublishVolumeRequest(volume_id="v1", node_id="n1", volume_capability=capability)
+    publishing = asyncio.ensure_future(client.controller.controller_publish_volume(request, timeout_s=5))
+    await held.wait()
+
+    def unpublish(node: str) -> Awaitable[object]:
+        there = csi.ControllerUnpublishVolumeRequest(volume_id="v1", node_id=node)
+        return client.controller.controller_unpublish_volume(there, timeout_s=5)
+
+    await unpublish("n2")
+    for everywhere in ("n1", ""):
+        assert await code_of(unpublish(everywhere)) is Code.ABORTED
+    gate.set()
+    await publishing
 
 
 async def test_a_deadline_ends_the_call_and_not_the_operation(

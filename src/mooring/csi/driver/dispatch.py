@@ -2,7 +2,8 @@
 
 Guarantees: a driver sees only requests that the specification allows, with paths that it may act on, and never two
 operations on one object at once. A caller whose deadline passes, or who goes away, ends its call, not the operation:
-that goes on to its end, and until then other calls for the object are ABORTED. Whatever a driver raises is answered
+that goes on to its end, and until then other calls for the object are ABORTED; unless the driver lets it give way to
+them (`Driver.gives_way`): then it is cancelled, and they begin when it has ended. Whatever a driver raises is answered
 with a code: a CsiError's own, or what `Driver.codes` says. Observers see every call, without its secrets.
 """
 
@@ -20,7 +21,6 @@ from google.protobuf.message import Message
 from mooring.csi.client import Exchange, Observer
 from mooring.csi.driver.in_flight import InFlight, Key
 from mooring.csi.driver.paths import check_paths
-from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.driver.services import Driver
 from mooring.csi.driver.validation import validate
 from mooring.csi.errors import Code, CsiError
@@ -40,6 +40,7 @@ class Dispatcher:
         self._observers = tuple(observers)
         self._in_flight = InFlight()
         self._operations: set[asyncio.Task[Any]] = set()
+        self._holders: dict[Key, asyncio.Task[Any]] = {}
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
         """The driver's reply. Raises CsiError."""
@@ -68,7 +69,7 @@ class Dispatcher:
         handler = self._handler(rpc)
         validate(request, self.driver.access_modes)
         check_paths(request, self._allowed)
-        key = _key(rpc, request)
+        key = _key(self.driver, rpc, request)
         if key is None:
             return await _run(self.driver, rpc, handler, request)
         return await self._operation(rpc, handler, request, key)
@@ -85,13 +86,33 @@ class Dispatcher:
         """Runs the handler in a task of its own, which outlives this call."""
 
         async def operation() -> Reply:
+            await self._make_way(rpc.name, key)
             with self._in_flight.claim(key, rpc.name):
-                return await _run(self.driver, rpc, handler, request)
+                self._holders[key] = task
+                try:
+                    return await _run(self.driver, rpc, handler, request)
+                finally:
+                    del self._holders[key]
 
         task = asyncio.ensure_future(operation())
         self._operations.add(task)
         task.add_done_callback(self._operations.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            raise CsiError(Code.ABORTED, f"a later call for {key[1]} took its place: see what that one says") from None
+
+    async def _make_way(self, method: str, key: Key) -> None:
+        """Ends the operations on the object that give way to the method."""
+        held = self._in_flight.at_odds_with(key)
+        giving_way = [other for other, theirs in held.items() if method in self.driver.gives_way.get(theirs, ())]
+        tasks = [self._holders[other] for other in giving_way]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 async def _run(
@@ -109,9 +130,14 @@ async def _run(
         raise CsiError(code, str(error) or type(error).__name__) from error
 
 
-def _key(rpc: Rpc[Any, Any], request: Message) -> Key | None:
-    fields = IN_FLIGHT.get(rpc.name)
-    return None if fields is None else (rpc.service, *(getattr(request, name) for name in fields))
+def _key(driver: Driver, rpc: Rpc[Any, Any], request: Message) -> Key | None:
+    fields = driver.in_flight.get(rpc.name)
+    if fields is None:
+        return None
+    values: list[str] = [getattr(request, name) for name in fields]
+    while values and not values[-1]:
+        values.pop()
+    return (rpc.service, *values)
 
 
 class LocalChannel:

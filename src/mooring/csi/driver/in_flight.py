@@ -15,20 +15,35 @@ Key = tuple[str, ...]
 
 
 class InFlight:
-    """The operations of one process that are under way."""
+    """The operations of one process that are under way. Each question costs the same, however many there are."""
 
     def __init__(self) -> None:
         self._held: dict[Key, str] = {}
+        self._within: dict[Key, set[Key]] = {}
+        """For each beginning of a key that is held: the keys."""
+
+    def at_odds_with(self, key: Key) -> dict[Key, str]:
+        """The operations that hold the object, a part of it, or what it is a part of: their keys and methods."""
+        around = {beginning for beginning in _beginnings(key) if beginning in self._held}
+        return {held: self._held[held] for held in around | self._within.get(key, set())}
 
     @contextmanager
     def claim(self, key: Key, method: str) -> Generator[None]:
         """Holds the object while entered. Raises CsiError, ABORTED, if another operation holds it."""
-        for held, other in self._held.items():
-            shorter = min(len(held), len(key))
-            if held[:shorter] == key[:shorter]:
-                raise CsiError(Code.ABORTED, f"{other} is under way for {key[1]}: try again when it has ended")
+        for other in self.at_odds_with(key).values():
+            raise CsiError(Code.ABORTED, f"{other} is under way for {key[1]}: try again when it has ended")
         self._held[key] = method
+        for beginning in _beginnings(key):
+            self._within.setdefault(beginning, set()).add(key)
         try:
             yield
         finally:
             del self._held[key]
+            for beginning in _beginnings(key):
+                self._within[beginning].discard(key)
+                if not self._within[beginning]:
+                    del self._within[beginning]
+
+
+def _beginnings(key: Key) -> list[Key]:
+    return [key[:length] for length in range(1, len(key) + 1)]

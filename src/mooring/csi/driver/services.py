@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller, Identity, Node, Rpc
@@ -175,6 +176,11 @@ class Driver:
     """What volumes can be asked for; anything else is INVALID_ARGUMENT."""
     codes: Mapping[type[Exception], Code] = field(default_factory=dict[type[Exception], Code])
     """How the driver's own exceptions are answered, the most derived class first. Others: INTERNAL."""
+    in_flight: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: IN_FLIGHT)
+    """The fields that name what a method changes (`rules.IN_FLIGHT`). Fields at the end that are empty are left out."""
+    gives_way: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    """By method: the methods for which an operation of it is cancelled, instead of their being ABORTED. The method must
+    be safe to cancel at each of its awaits, and the other one must find its way from there."""
 
     def __post_init__(self) -> None:
         missing = [
