@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.mounts.copies import copy_medium
 from mooring.volumes.errors import InvalidSpec, SnapshotNotFound
 from mooring.volumes.interfaces import ContentSource, Snapshot
 from mooring.volumes.plugins.disk_array import Disk, DiskArray
-from mooring.volumes.plugins.disk_copies import copy_medium
 from mooring.volumes.plugins.disk_files import sync_directory, write_durably
 
 
