@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check soak bench assets test-real setup lock clean tools
+.PHONY: demo demo-cloud test check soak bench assets test-real setup lock clean tools
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -28,6 +28,9 @@ tools:
 
 demo: $(STAMP) tools
 	@$(BIN)/mooring demo
+
+demo-cloud: $(STAMP) tools
+	@$(BIN)/mooring demo --cloud
 
 # Everything but what needs the real Kubernetes beside it (test-real).
 test: $(STAMP) tools

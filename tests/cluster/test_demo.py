@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cluster.cluster import mooring
+from mooring.cluster.processes import mooring
 from mooring.cluster.stage import run
 
 NOBODY = 65534

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from mooring.mounts.commands import find_tool, run
 from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed, ToolMissing
-from mooring.mounts.filesystem import ext_size, filesystem_type, interpret_blkid, probe
+from mooring.mounts.filesystem import ext_size, filesystem_type, interpret_blkid, make_command, probe
 from mooring.mounts.interface import Content, Probe
 
 
@@ -41,6 +44,17 @@ async def test_a_device_that_cannot_be_read_is_not_blank():
         await probe("/no/such/device")
 
 
+@pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
+def test_arguments_for_mkfs_come_before_the_device(fs_type: str):
+    plain, more = make_command("/dev/x", fs_type), make_command("/dev/x", fs_type, ["-b", "1024"])
+    assert plain[0] == more[0] == f"mkfs.{fs_type}"
+    assert more == [*plain[:-1], "-b", "1024", "/dev/x"]
+
+
+def test_braces_in_arguments_for_mkfs_are_only_braces():
+    assert make_command("/dev/x", "ext4", ["{device}"])[-2:] == ["{device}", "/dev/x"]
+
+
 def test_an_unknown_file_system_type_names_the_known_ones():
     with pytest.raises(MountsError, match=r"'zfs' is not known: choose one of .*ext4"):
         filesystem_type("zfs")
@@ -50,6 +64,18 @@ def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mooring.mounts.commands.SEARCH_PATH", "/nowhere")
     with pytest.raises(ToolMissing, match=r"mkfs\.ext4 is not installed .* e2fsprogs"):
         find_tool("mkfs.ext4")
+
+
+@pytest.mark.parametrize("moments", range(6))
+async def test_a_tool_whose_caller_is_cancelled_comes_to_its_end_even_while_it_starts(tmp_path: Path, moments: int):
+    call = asyncio.create_task(run("sh", "-c", f"sleep 0.1; touch {tmp_path}/done"))
+    for _ in range(moments):
+        await asyncio.sleep(0)
+    began = moments > 0
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (tmp_path / "done").exists() == began
 
 
 async def test_a_failed_command_shows_its_output_and_status():

@@ -117,6 +117,7 @@ def _apiserver_flags(folder: Path, store: str, port: int) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",
         "--anonymous-auth=false",
         f"--token-auth-file={tokens}",
         "--disable-admission-plugins=ServiceAccount",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from mooring.cli.cloud import parsed
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import fail, log_lines
 
@@ -66,6 +67,13 @@ def enter_rootless() -> None:
     type=click.Path(path_type=Path),
     help="A file to which a driver of yours logs: its last lines are shown, too.",
 )
+@click.option("--cloud", is_flag=True, help="Also an EC2-compatible cloud, whose instances the nodes are; EBS driver.")
+@click.option(
+    "--cloud-set",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of that cloud, as `mooring cloud --set` takes it: attaching_s=30.",
+)
 def up(
     nodes: int,
     data_dir: str | None,
@@ -77,6 +85,8 @@ def up(
     csi_controller: tuple[str, ...],
     csi_fault: tuple[str, ...],
     csi_log: tuple[Path, ...],
+    cloud: bool,
+    cloud_set: tuple[str, ...],
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -89,9 +99,13 @@ def up(
         drivers = parse_drivers(csi, csi_controller, csi_fault, nodes, [path.absolute() for path in csi_log])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if drivers and os.geteuid() != 0:
-        fail("--csi needs root: a driver outside the nodes mounts volumes for them")
+    if cloud_set and not cloud:
+        raise click.UsageError("--cloud-set is about the cloud of --cloud")
+    parsed(cloud_set)
+    if (drivers or cloud) and os.geteuid() != 0:
+        fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
     enter_rootless()
+    from mooring.cluster.cloud import CloudOptions
     from mooring.cluster.cluster import Options
     from mooring.cluster.foreground import run
     from mooring.cluster.layout import open_layout
@@ -108,6 +122,7 @@ def up(
         images=images.absolute() if images else None,
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
+        cloud=CloudOptions(cloud_set) if cloud else None,
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(layout, options))
@@ -164,12 +179,15 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("demo-out"), show_default=True, help="For the timeline."
 )
-def demo(keep: bool, out: Path) -> None:
+@click.option("--cloud", is_flag=True, help="With EBS volumes of a cloud on this machine; needs root.")
+def demo(keep: bool, out: Path, cloud: bool) -> None:
     """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss, crashes."""
+    if cloud and os.geteuid() != 0:
+        fail("--cloud needs root: a driver outside the nodes mounts volumes for them")
     enter_rootless()
     from mooring.cluster.demo import run_demo
 
-    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep)))
+    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep, cloud=cloud)))
 
 
 COMMANDS = (up, down, status, demo)

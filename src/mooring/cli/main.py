@@ -7,7 +7,7 @@ import sys
 import click
 
 from mooring import __version__
-from mooring.cli import cluster, csi_driver, disks, logs, nodes, parts, simulate, why
+from mooring.cli import cloud, cluster, csi_driver, disks, ebs_driver, logs, nodes, parts, simulate, why
 from mooring.cli.output import fail
 
 
@@ -28,6 +28,8 @@ for command in (
     *why.COMMANDS,
     *simulate.COMMANDS,
     *csi_driver.COMMANDS,
+    *ebs_driver.COMMANDS,
+    *cloud.COMMANDS,
     *parts.COMMANDS,
 ):
     cli.add_command(command)

@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,18 +23,17 @@ import structlog
 
 from mooring.apiserver.entry import load_tokens, write_kubeconfig, write_private
 from mooring.cluster import control, manifests
+from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.node_machine import NodeMachine
-from mooring.cluster.processes import Part, Running, load, save
+from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.sweep import sweep
 from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
-from mooring.kube.objects import StorageClass
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
-from mooring.kube.objects.snapshots import VolumeSnapshotClass
 from mooring.volumes.plugins.disk_array import DiskArray
 
 log = structlog.get_logger(component="cluster")
@@ -67,6 +65,7 @@ class Options:
     rootless: bool = False
     controllers: str = ALL_CONTROLLERS
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable
+    cloud: CloudOptions | None = None
 
 
 @dataclass
@@ -80,6 +79,7 @@ class Cluster:
     _lock: Any = None
     _apiserver: Part | None = None
     _controllers: Part | None = None
+    _cloud: CloudParts | None = None
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> Cluster:
@@ -107,10 +107,23 @@ class Cluster:
 
     @property
     def parts(self) -> list[Part]:
-        """API server and controllers."""
-        return [part for part in (self._apiserver, self._controllers) if part is not None]
+        """API server and controllers, and the cloud if there is one."""
+        parts = [part for part in (self._apiserver, self._controllers) if part is not None]
+        return parts + (self._cloud.parts if self._cloud else [])
+
+    @property
+    def csi(self) -> CSIDrivers:
+        """The user's drivers, and the cloud's if there is one."""
+        return drivers(self.layout, self.options.csi) if self.options.cloud else self.options.csi
+
+    @property
+    def _nodes(self) -> list[str]:
+        return [f"{NODE}{number}" for number in range(1, self.options.nodes + 1)]
 
     async def _start(self) -> None:
+        if self.options.cloud:
+            self._cloud = CloudParts(self.layout, self._nodes, self.options.cloud)
+            await self._cloud.start()
         self.port = self._choose_port()
         kubeconfig = str(self.layout.kubeconfig)
         where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
@@ -126,7 +139,7 @@ class Cluster:
             *grace,
             *self._array_flags(),
             *RECYCLE_FLAGS,
-            *csi_flags(self.options.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
+            *csi_flags(self.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
         )
         await self._controllers.start()
         await self._start_machines()
@@ -187,21 +200,20 @@ class Cluster:
         for definition in DEFINITIONS:
             with contextlib.suppress(AlreadyExists):
                 await client.create(CustomResourceDefinition, definition)
-        with contextlib.suppress(AlreadyExists):
-            await client.create(StorageClass, manifests.DEFAULT_STORAGE_CLASS)
-        with contextlib.suppress(AlreadyExists):
-            await client.create(VolumeSnapshotClass, manifests.DEFAULT_SNAPSHOT_CLASS)
+        for kind, objects in manifests.objects(cloud=self._cloud is not None).items():
+            for each in objects:
+                with contextlib.suppress(AlreadyExists):
+                    await client.create(kind, each)
 
     def _remember(self) -> None:
         self.layout.settings.write_text(json.dumps({"port": self.port, "nodes": self.options.nodes}))
 
     async def _start_machines(self) -> None:
-        for number in range(1, self.options.nodes + 1):
-            name = f"{NODE}{number}"
+        for name in self._nodes:
             self.layout.node(name).mkdir(parents=True, exist_ok=True)
             self._give_credentials(name)
             self.machines[name] = NodeMachine(
-                name, self.layout, self.array, self._agent_command, shared=bool(self.options.csi)
+                name, self.layout, self.array, self._agent_command, shared=bool(self.csi), cloud=self._cloud
             )
         await asyncio.gather(*(machine.start() for machine in self.machines.values()))
 
@@ -219,7 +231,7 @@ class Cluster:
         flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
         if self.options.images:
             flags += ["--images", str(self.options.images)]
-        csi = csi_flags(self.options.csi.settings(name, self.layout.csi_trace))
+        csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
         return mooring("agent", *flags, *self._array_flags(), *csi)
 
     async def _obey(self, command: str, node: str) -> str:
@@ -252,6 +264,8 @@ class Cluster:
         if self._controllers is not None:
             await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
+        if self._cloud is not None:
+            await self._cloud.stop()
         if self._apiserver is not None:
             await self._apiserver.stop()
         if self._lock is not None:
@@ -263,11 +277,6 @@ class Cluster:
 def csi_flags(settings: Mapping[str, str]) -> list[str]:
     """Settings of the CSI plugin on a part's command line."""
     return [flag for k, v in settings.items() for flag in ("--plugin-setting", f"kubernetes.io/csi:{k}={v}")]
-
-
-def mooring(*arguments: str) -> list[str]:
-    """The command line of a part."""
-    return [sys.executable, "-m", "mooring.cli.main", *arguments]
 
 
 def hold(layout: Layout) -> Any:
@@ -302,13 +311,6 @@ def settings(layout: Layout) -> dict[str, Any]:
         return {}
     except ValueError as error:
         raise ClusterError(f"{layout.settings} is damaged ({error}): remove it") from error
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def hand_out(source: Path, target: Path, chown: Callable[[Path, int, int], None] = os.chown) -> None:

@@ -1,8 +1,8 @@
 """`mooring demo`: one volume's life on real block devices, with every claim checked.
 
 Three stories: a drain; a node that loses power while the pod writes; a controller that is killed three times in the
-middle of a move. Each check is made on what is true (the array, the kernel, the bytes on the disk), not on what the API
-says. The exit status is 0 only if every check held.
+middle of a move. With `--cloud` the volume is EBS's, through its CSI driver. Each check is made on what is true (the
+storage, the kernel, the bytes on the disk), not on what the API says. The exit status is 0 only if every check held.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
 from mooring.cluster.view import table
 from mooring.controllers.attachdetach.decide import Attachment, NodeState, may_release
-from mooring.kube.objects import Node, PersistentVolumeClaim, Pod
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.volumes.names import ATTACH_REQUESTED_AT
 from mooring.volumes.out_of_service import TAINT
-from mooring.volumes.plugins.disk_array import Delays
 
 MANIFEST = "statefulset.yaml"
 NODES = 3
@@ -47,6 +46,7 @@ class Demo:
 
     stage: Stage
     rootless: bool
+    cloud: bool = False
     durations: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     failed: list[str] = field(default_factory=list[str])
     marks: list[timeline.Mark] = field(default_factory=list[timeline.Mark])
@@ -150,12 +150,14 @@ async def _bound_volume(demo: Demo) -> bool:
     claim = await demo.stage.client.find(PersistentVolumeClaim, CLAIM, "default")
     if claim is None or claim.status.phase != "Bound":
         return False
-    demo.disk = demo.watch.disk = claim.spec.volume_name
+    volume = await demo.stage.client.get(PersistentVolume, claim.spec.volume_name)
+    demo.disk = volume.spec.csi.volume_handle if volume.spec.csi is not None else volume.name
+    demo.watch.volume, demo.watch.disk = volume.name, demo.disk
     return True
 
 
 def _where(demo: Demo, pod: Pod) -> str:
-    device = demo.stage.array.devices(pod.spec.node_name).get(demo.disk)
+    device = demo.stage.truth.device(demo.disk, pod.spec.node_name)
     return f"{device} (a real block device)" if device and device.startswith("/dev/") else "a directory"
 
 
@@ -244,8 +246,8 @@ async def _show_wait(demo: Demo, node: str) -> None:
     name = next(iter(live.status.volumes_in_use), "")
     verdict = may_release(NodeState.of(live, name), Attachment.of(record))
     await asyncio.sleep(1)
-    held = demo.stage.array.attachments().get(demo.disk, ())
-    demo.check(f"the volume waits: {verdict.reason.message}", not verdict.allowed and tuple(held) == (node,))
+    held = demo.stage.truth.holders(demo.disk)
+    demo.check(f"the volume waits: {verdict.reason.message}", not verdict.allowed and held == (node,))
 
 
 def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
@@ -283,7 +285,7 @@ async def controller_crashes(demo: Demo) -> None:
     assert pod is not None
     old, since = pod.spec.node_name, watch.now
     written = await demo.writes(pod)
-    stage.array.set_delays(demo.disk, Delays(attach=2.5, attach_reply=2.5, detach=2.5))
+    await stage.truth.slow_down(demo.disk, 2.5)
     await stage.cordon(old)
     await stage.client.delete(Pod, POD, "default", uid=pod.uid)
     demo.mark("pod deleted")
@@ -291,11 +293,11 @@ async def controller_crashes(demo: Demo) -> None:
     await stage.until("nothing is written for the new node yet", lambda: watch.record(new) is None)
     await _kill(demo, "before the intent is written", watch.record(new) is None)
     await stage.until("the intent is written", lambda: _requested(demo, new))
-    await _kill(demo, "after the intent, before the attach", new not in stage.array.attachments()[demo.disk])
-    await stage.until("the disk is attached", lambda: new in stage.array.attachments()[demo.disk])
+    await _kill(demo, "after the intent, before the attach", new not in stage.truth.holders(demo.disk))
+    await stage.until("the disk is attached", lambda: new in stage.truth.holders(demo.disk))
     record = watch.record(new)
     await _kill(demo, "after the attach, before its status", record is not None and not record.status.attached)
-    stage.array.set_delays(demo.disk, Delays())
+    await stage.truth.slow_down(demo.disk, 0)
     await demo.timed("moved despite three crashes", since, lambda: demo.running(not_uid=pod.uid))
     moved = await demo.running()
     assert moved is not None
@@ -315,20 +317,22 @@ def _requested(demo: Demo, node: str) -> bool:
 
 
 async def _kill(demo: Demo, when: str, as_meant: bool) -> None:
-    demo.stage.kill_part("controllers")
+    parts = [part for part in ("controllers", demo.stage.truth.part) if part]
+    for part in parts:
+        demo.stage.kill_part(part)
     demo.mark("kill -9")
     demo.check(f"killed {when}", as_meant)
-    await demo.stage.until("the controllers are back", lambda: demo.stage.part("controllers"))
+    await demo.stage.until("the controllers are back", lambda: all(map(demo.stage.part, parts)))
 
 
 # --- the frame ---------------------------------------------------------------------------------------------------
 
 
-async def run_demo(out: Path, *, keep: bool = False) -> int:
+async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False) -> int:
     """Plays everything; returns the exit status."""
     rootless = "MOORING_ROOTLESS" in os.environ
     directory = Path(tempfile.mkdtemp(prefix="mooring-demo-"))
-    demo = Demo(Stage(directory, rootless=rootless), rootless)
+    demo = Demo(Stage(directory, rootless=rootless, cloud=cloud), rootless, cloud)
     began = asyncio.get_running_loop().time()
     try:
         await _play(demo, out)
@@ -349,12 +353,14 @@ async def _play(demo: Demo, out: Path) -> None:
     stage = demo.stage
     demo.head(f"A cluster of {NODES} nodes")
     began = asyncio.get_running_loop().time()
-    await stage.up("--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S))
-    demo.observer = Observer(stage.client, stage.array, stage.machines)
+    storage = ["--cloud"] if demo.cloud else []
+    await stage.up("--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *storage)
+    demo.observer = Observer(stage.client, stage.truth, stage.machines)
     await stage.until("all nodes are Ready", lambda: stage.ready_nodes(NODES))
     taken = asyncio.get_running_loop().time() - began
     demo.durations.append(("cluster up, nodes ready", taken))
-    demo.say(f"up in {taken:.2f} s: API server, controllers, {NODES} machines; data in {stage.layout.root}")
+    parts = "API server, controllers, " + ("a cloud and its EBS driver, " if demo.cloud else "")
+    demo.say(f"up in {taken:.2f} s: {parts}{NODES} machines; data in {stage.layout.root}")
     watching = asyncio.create_task(demo.observer.run())
     try:
         for story in (first_volume, drain, power_loss, controller_crashes):

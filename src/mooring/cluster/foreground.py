@@ -98,7 +98,7 @@ class DriversShown:
     """What CSI drivers of the user's are asked, and what they log."""
 
     def __init__(self, cluster: Cluster) -> None:
-        csi = cluster.options.csi
+        csi = cluster.csi
         self._calls = Tail(cluster.layout.csi_trace, CALLS) if csi else None
         self._logs = [Tail(path, LOG_LINES) for path in csi.logs]
 

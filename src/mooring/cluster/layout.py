@@ -7,8 +7,10 @@
   control.sock          commands of `mooring node …`
   apiserver/            the API server's store and secrets
   array/                the disk array
+  cloud/                the cloud, with `up --cloud`
   nodes/<name>/         a node's root directory
   run/<part>.json       pid and start time of each running part
+  run/ebs/              sockets of the cloud's driver
   logs/<part>.log
   logs/csi.jsonl        every call of a CSI driver
 """
@@ -53,6 +55,10 @@ class Layout:
     @property
     def array(self) -> Path:
         return self.root / "array"
+
+    @property
+    def cloud(self) -> Path:
+        return self.root / "cloud"
 
     @property
     def nodes(self) -> Path:

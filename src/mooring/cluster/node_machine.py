@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from mooring.cluster.cloud import CloudParts
 from mooring.cluster.layout import Layout
 from mooring.cluster.processes import Part, Running
 from mooring.cluster.propagation import clear, share
@@ -43,9 +44,13 @@ class NodeMachine:
         agent: Callable[[str], Sequence[str]],
         *,
         shared: bool = False,
+        cloud: CloudParts | None = None,
     ) -> None:
-        """`shared`: what others mount in the node's directory appears in the machine."""
+        """`shared`: what others mount in the node's directory appears in the machine. With a `cloud` the machine is an
+        instance of it, and has its driver."""
         self._shared = shared
+        self._cloud = cloud
+        self._driver: Part | None = None
         self.name = name
         self.on = False
         self._layout = layout
@@ -104,6 +109,9 @@ class NodeMachine:
         self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
         if self._shared:
             await blocking(share, self._layout.node(self.name))
+        if self._cloud is not None:
+            self._driver = self._cloud.node_driver(self.name)
+            await self._driver.start()
         self._part = Part(
             f"machine-{self.name}",
             machine_command(self.name, self._agent(self.name), self._layout.node(self.name) if self._shared else None),
@@ -119,10 +127,16 @@ class NodeMachine:
     async def _cut(self) -> None:
         init = self.init
         if init is not None:
-            await blocking(stop_file_systems, self._array, self.name, init.pid)
-        if self._part is not None:
-            await self._part.kill()
+            await blocking(stop_file_systems, await blocking(self._devices), init.pid)
+        for part in (self._part, self._driver):
+            if part is not None:
+                await part.kill()
         await self._take_devices()
+
+    def _devices(self) -> list[str]:
+        """Of the array, and of the cloud's instance. Blocks."""
+        disks = [device for device in self._array.devices(self.name).values() if device.startswith("/dev/")]
+        return disks + (self._cloud.devices(self.name) if self._cloud is not None else [])
 
     async def _take_devices(self) -> None:
         if self._shared:
@@ -136,14 +150,16 @@ class NodeMachine:
                 return
             log.warning("machine died: it boots again", node=self.name)
             self.on = False
+            if self._driver is not None:
+                await self._driver.kill()
             await self._take_devices()
             await asyncio.sleep(RESTART_S)
             await self._boot()
 
 
-def stop_file_systems(array: DiskArray, node: str, pid: int) -> None:
-    """Shuts down, without flushing, every file system on the node's disks that process `pid` sees. Blocks."""
-    numbers = [os.stat(device).st_rdev for device in array.devices(node).values() if device.startswith("/dev/")]
+def stop_file_systems(devices: Sequence[str], pid: int) -> None:
+    """Shuts down, without flushing, every file system on the devices that process `pid` sees. Blocks."""
+    numbers = [os.stat(device).st_rdev for device in devices]
     shutdown_filesystems([(os.major(number), os.minor(number)) for number in numbers], pid)
 
 

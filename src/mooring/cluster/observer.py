@@ -1,6 +1,6 @@
 """Watches one volume from outside: what the API reports of it, and what is true.
 
-Truth is looked up where it is: in the disk array's own records and in the kernel's mount tables of each machine.
+Truth is looked up where it is (`truth`): at the storage, and in the kernel's mount tables of each machine.
 Reported state comes from watching the API. Both are kept as times at which a lane's state changed.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from mooring.cluster.truth import Truth
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.mounts.table import read_mount_table
 from mooring.volumes.names import DETACHING
-from mooring.volumes.plugins.disk_array import DiskArray
 
 SAMPLE_S = 0.02
 
@@ -44,12 +44,13 @@ class Lane:
 
 
 class Observer:
-    """Follows the volume whose disk is named `disk` (set once it is known)."""
+    """Follows the PersistentVolume `volume`, whose handle is `disk` (both are set once they are known)."""
 
-    def __init__(self, client: Client, array: DiskArray, pids: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, client: Client, truth: Truth, pids: Callable[[], Mapping[str, int]]) -> None:
+        self.volume = ""
         self.disk = ""
         self.doubly_attached: list[str] = []
-        self._array = array
+        self._truth = truth
         self._pids = pids  # node -> pid of its machine's first process, for nodes that have power
         self._nodes = Informer(client, Node, random=Random(1))
         self._records = Informer(client, VolumeAttachment, random=Random(2))
@@ -75,7 +76,7 @@ class Observer:
         return self._nodes.get(name)
 
     def _is_ours(self, record: VolumeAttachment) -> bool:
-        return record.spec.source.persistent_volume_name == self.disk
+        return record.spec.source.persistent_volume_name == self.volume
 
     async def run(self) -> None:
         """Looks until cancelled."""
@@ -91,7 +92,7 @@ class Observer:
             await asyncio.sleep(SAMPLE_S)
 
     def _look(self) -> None:
-        at, held = self.now, self._array.attachments().get(self.disk, ())
+        at, held = self.now, self._truth.holders(self.disk)
         if len(held) > 1:
             self.doubly_attached.append(f"{at:.2f} s: {', '.join(held)}")
         pids = self._pids()
@@ -106,7 +107,7 @@ class Observer:
         record = self.record(node.name)
         state = ""
         if record is not None:
-            in_use = any(name.endswith(f"/{self.disk}") for name in node.status.volumes_in_use)
+            in_use = any(name.endswith((f"/{self.disk}", f"^{self.disk}")) for name in node.status.volumes_in_use)
             if record.deleting or DETACHING in record.metadata.annotations:
                 state = "detaching"
             elif record.status.attached:
@@ -120,11 +121,11 @@ class Observer:
             return "no power, attached" if node in held else "no power"
         if node not in held:
             return ""
-        return "mounted" if self._mounted(pid) else "attached"
+        return "mounted" if self._mounted(node, pid) else "attached"
 
-    def _mounted(self, pid: int) -> bool:
+    def _mounted(self, node: str, pid: int) -> bool:
         try:
             table = read_mount_table(pid)
         except OSError:
             return False  # the machine has just lost its power
-        return any(mount.mount_point.endswith(f"/mounts/{self.disk}") for mount in table)
+        return any(self._truth.is_of(mount, self.disk, node) for mount in table)

@@ -11,6 +11,8 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,18 +97,32 @@ def kill(running: Running, *, patience: float = 10.0) -> None:
         time.sleep(0.01)
 
 
+def mooring(*arguments: str) -> list[str]:
+    """The command line of a part."""
+    return [sys.executable, "-m", "mooring.cli.main", *arguments]
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Part:
     """One process of the cluster that is started again whenever it dies, until `stop`."""
 
     def __init__(
-        self, name: str, argv: Sequence[str], *, run: Path, logs: Path, environ: Mapping[str, str] | None = None
+        self, name: str, argv: Sequence[str], *, run: Path, logs: Path, environ: Mapping[str, str | None] | None = None
     ) -> None:
+        """In its environment, which is ours otherwise, `environ` is set; None takes a variable away."""
         self.name = name
         self.restarts = 0
         self._argv = list(argv)
         self._record = run / f"{name}.json"
         self._log = logs / f"{name}.log"
-        self._environ = {**os.environ, **(environ or {})}
+        chosen = {**os.environ, **(environ or {})}
+        self._environ = {name: value for name, value in chosen.items() if value is not None}
         self._wanted = False
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None

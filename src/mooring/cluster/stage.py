@@ -17,15 +17,14 @@ from typing import Any
 
 import yaml
 
-from mooring.cluster.cluster import mooring
 from mooring.cluster.layout import Layout
-from mooring.cluster.processes import Running, load
+from mooring.cluster.processes import Running, load, mooring
+from mooring.cluster.truth import ArrayTruth, CloudTruth, Truth
 from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import ConfigMap, Node, Object, Pod, Service, StatefulSet
 from mooring.node.network import claimed
-from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.disk_array import DiskArray
 
 KINDS: dict[str, type[Object]] = {kind.RESOURCE.kind: kind for kind in (ConfigMap, Service, StatefulSet)}
@@ -39,9 +38,10 @@ class Disappointed(Exception):
 class Stage:
     """A cluster under a data directory."""
 
-    def __init__(self, data_dir: Path, *, rootless: bool = False) -> None:
+    def __init__(self, data_dir: Path, *, rootless: bool = False, cloud: bool = False) -> None:
         self.layout = Layout(data_dir)
         self.array = DiskArray(self.layout.array, "directory" if rootless else "loop")
+        self.truth: Truth = CloudTruth(self.layout) if cloud else ArrayTruth(self.layout, self.array)
         self.kubectl = os.environ.get("MOORING_KUBECTL") or shutil.which("kubectl")
         self.client: Client
         self._up: asyncio.subprocess.Process | None = None
@@ -59,6 +59,8 @@ class Stage:
             )
         await self.until("the cluster is up", self._answers)
         self.client = config.load(self.layout.kubeconfig)
+        if isinstance(self.truth, CloudTruth):
+            await self.truth.learn()
 
     async def _answers(self) -> bool:
         if self._up is None or self._up.returncode is not None:
@@ -157,8 +159,7 @@ class Stage:
         init = self.machine(node)
         if init is None:
             return None
-        mounts = self.layout.node(node) / "plugins" / escape_plugin_name("mooring.dev/disk") / "mounts" / disk
-        return Path(f"/proc/{init.pid}/root{mounts}")
+        return Path(f"/proc/{init.pid}/root{self.truth.staged_at(disk, node)}")
 
     def log_of(self, node: str, pod_uid: str, container: str) -> str:
         """A container's output so far, of the attempts that are kept."""

@@ -6,6 +6,7 @@ what provably belongs to the data directory: processes by pid and start time, lo
 
 from __future__ import annotations
 
+from mooring.cloud.devices import LoopDevices
 from mooring.cluster.layout import Layout
 from mooring.cluster.node_machine import take_devices
 from mooring.cluster.processes import Running, end, kill, load
@@ -25,7 +26,7 @@ def sweep(layout: Layout) -> list[str]:
             found.append(f"{record.stem} (process {running.pid})")
             _end(record.stem, running)
         record.unlink(missing_ok=True)
-    return found + _clear_nodes(layout) + _take_all_devices(layout) + _release_networks(layout)
+    return found + _clear_nodes(layout) + _take_all_devices(layout) + _take_volumes(layout) + _release_networks(layout)
 
 
 def _clear_nodes(layout: Layout) -> list[str]:
@@ -47,6 +48,12 @@ def _take_all_devices(layout: Layout) -> list[str]:
     for node in sorted(nodes):
         take_devices(array, node)
     return found
+
+
+def _take_volumes(layout: Layout) -> list[str]:
+    """The devices of the cloud's instances; the cloud's next start gives them back."""
+    gone, _ = LoopDevices(layout.cloud).release()
+    return [f"device {device} of the cloud" for device in gone]
 
 
 def _end(part: str, running: Running) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
+from ssl import SSLContext
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -109,7 +110,7 @@ def note_leading(name: str, leading: bool) -> None:
 
 
 @asynccontextmanager
-async def serving(host: str, port: int) -> AsyncGenerator[int]:
+async def serving(host: str, port: int, tls: SSLContext | None = None) -> AsyncGenerator[int]:
     """Serves /metrics and /healthz while entered; gives the port, which may be asked for as 0. ConfigError if taken."""
     from aiohttp import web
 
@@ -125,7 +126,7 @@ async def serving(host: str, port: int) -> AsyncGenerator[int]:
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, host, port).start()
+            await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError as error:
             raise ConfigError(f"metrics cannot be served on {host}:{port}: {error.strerror or error}") from error
         yield runner.addresses[0][1]

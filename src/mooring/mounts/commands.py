@@ -39,16 +39,21 @@ def find_tool(name: str) -> str:
 async def run(*command: str, ok: Collection[int] = (0,)) -> Outcome:
     """Runs `command` in the C locale without input. Raises CommandFailed unless its exit status is in `ok`."""
     program = find_tool(command[0])
+    # Its start, too, is not to be cancelled: asyncio kills a process whose start is.
+    outcome = await finish(asyncio.ensure_future(_to_its_end(program, *command[1:])))
+    if outcome.status not in ok:
+        raise CommandFailed(command, outcome.status, outcome.output)
+    return outcome
+
+
+async def _to_its_end(program: str, *arguments: str) -> Outcome:
     process = await asyncio.create_subprocess_exec(
         program,
-        *command[1:],
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "LC_ALL": "C"},
     )
-    output, _ = await finish(asyncio.ensure_future(process.communicate()))
-    outcome = Outcome(process.returncode or 0, output.decode(errors="replace"))
-    if outcome.status not in ok:
-        raise CommandFailed(command, outcome.status, outcome.output)
-    return outcome
+    output, _ = await process.communicate()
+    return Outcome(process.returncode or 0, output.decode(errors="replace"))

@@ -90,9 +90,15 @@ def interpret_blkid(device: str, status: int, output: str, has_data: bool) -> Pr
     raise ProbeFailed(f"blkid cannot tell what {device} holds (exit status {status}): {output.strip() or 'no output'}")
 
 
-async def make_filesystem(device: str, fs_type: str) -> None:
+async def make_filesystem(device: str, fs_type: str, options: Sequence[str] = ()) -> None:
     """Formats `device`. The caller has proved that it is blank."""
-    await run(*_fill_in(filesystem_type(fs_type).make, device))
+    await run(*make_command(device, fs_type, options))
+
+
+def make_command(device: str, fs_type: str, options: Sequence[str] = ()) -> list[str]:
+    """Pure: how `device` is formatted. `options` are more arguments for mkfs; they come before the device."""
+    program, *rest = filesystem_type(fs_type).make
+    return [program, *_fill_in(rest[:-1], device), *options, *_fill_in(rest[-1:], device)]
 
 
 async def check_filesystem(device: str, fs_type: str) -> None:
@@ -109,12 +115,12 @@ async def _check(form: Sequence[str], device: str) -> None:
         raise FilesystemCheckFailed(device, status, output)
 
 
-async def prepare(device: str, fs_type: str, read_only: bool) -> None:
-    """Makes `device` ready to be mounted with `fs_type`: formatted if it is blank; if it is not, checked, and grown if
-    the device has become larger."""
+async def prepare(device: str, fs_type: str, read_only: bool, format_options: Sequence[str] = ()) -> None:
+    """Makes `device` ready to be mounted with `fs_type`: formatted (`format_options` are for mkfs) if it is blank; if
+    it is not, checked, and grown if the device has become larger."""
     found = await probe(device)
     if found.content is Content.BLANK and not read_only:
-        await make_filesystem(device, fs_type)
+        await make_filesystem(device, fs_type, format_options)
     elif found == Probe(Content.FILESYSTEM, fs_type):
         if not read_only:
             await check_filesystem(device, fs_type)

@@ -73,7 +73,14 @@ class HostMounts(Mounts):
     async def can_make(self, fs_type: str) -> None:
         await can_make(fs_type)
 
-    async def format_and_mount(self, device: str, target: str, fs_type: str, options: Sequence[str] = ()) -> None:
+    async def format_and_mount(
+        self,
+        device: str,
+        target: str,
+        fs_type: str,
+        options: Sequence[str] = (),
+        format_options: Sequence[str] = (),
+    ) -> None:
         device = os.path.realpath(device)
         there = table.mount_at(await self.mount_table(), _resolved(target))
         if there is not None:
@@ -81,7 +88,7 @@ class HostMounts(Mounts):
             return
         if await blocking(in_exclusive_use, device):
             raise DeviceBusy(device, await blocking(who_holds, device))
-        await prepare(device, fs_type, read_only="ro" in options)
+        await prepare(device, fs_type, "ro" in options, format_options)
         await self.mount(device, target, fs_type, options)
 
     async def resize(self, device: str, mount_path: str) -> None:

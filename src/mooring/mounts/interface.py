@@ -98,9 +98,17 @@ class Mounts(Protocol):
         """What `device` holds. Raises `ProbeFailed` if that cannot be told."""
         ...
 
-    async def format_and_mount(self, device: str, target: str, fs_type: str, options: Sequence[str] = ()) -> None:
+    async def format_and_mount(
+        self,
+        device: str,
+        target: str,
+        fs_type: str,
+        options: Sequence[str] = (),
+        format_options: Sequence[str] = (),
+    ) -> None:
         """Mounts `device` at `target` with `fs_type`, formatting it first if, and only if, it is provably blank, and
-        checking it (fsck) if it is not. Idempotent: the same device already mounted there is success.
+        checking it (fsck) if it is not. Idempotent: the same device already mounted there is success. `format_options`
+        are arguments for mkfs, which the caller has checked.
 
         Raises `FilesystemMismatch` when the device holds anything else (nothing is changed), `FilesystemCheckFailed`,
         `ProbeFailed`, `CommandFailed`, `ToolMissing`.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
@@ -34,13 +35,17 @@ def sanity(programs: Path) -> Path:
 
 
 @contextmanager
-def process(name: str, directory: Path, *command: str | Path) -> Generator[str]:
+def process(
+    name: str, directory: Path, *command: str | Path, environment: Mapping[str, str] | None = None
+) -> Generator[str]:
     """A driver's process, with ENDPOINT in its arguments filled in; its endpoint."""
     log, endpoint = directory / f"{name}.log", f"unix://{directory}/{name}.sock"
     command = tuple(endpoint if argument == "ENDPOINT" else argument for argument in command)
     with (
         open(log, "w") as output,
-        subprocess.Popen([sys.executable, *command], stdout=output, stderr=output) as running,
+        subprocess.Popen(
+            [sys.executable, *command], stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+        ) as running,
     ):
         try:
             yield endpoint
@@ -90,7 +95,7 @@ def run(sanity: Path, directory: Path, *flags: str) -> dict[str, list[str]]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     found = outcomes(report)
     assert found.get("failed") is None, ended.stdout

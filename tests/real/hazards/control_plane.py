@@ -16,7 +16,7 @@ from tests.real.hazards.stage import Stage
 from tests.real.server import HOST, RealServer, free_ports
 
 from mooring.apiserver.entry import write_kubeconfig
-from mooring.cluster.cluster import mooring
+from mooring.cluster.processes import mooring
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
 from mooring.kube.tls import Trust

@@ -1,0 +1,89 @@
+"""The cloud's two seams: what is behind a volume, and where the cloud remembers.
+
+A simulation, and `--devices=off`, put `NoDevices` here; `mooring.cloud.devices` is the real one. A test keeps nothing
+with `NoJournal`; `mooring.cloud.journal` is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Devices(Protocol):
+    """What is behind volumes and snapshots. All methods are idempotent. Sizes are in GiB."""
+
+    async def create(self, volume_id: str, size: int, source: str = "") -> None:
+        """Makes the volume's storage, with the data of `source` if given: the id of a snapshot or another volume."""
+        ...
+
+    async def delete(self, volume_id: str) -> None:
+        """Destroys the volume's data."""
+        ...
+
+    async def resize(self, volume_id: str, size: int) -> None:
+        """Grows the volume, also while it is attached."""
+        ...
+
+    async def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        """The volume becomes a block device of the instance."""
+        ...
+
+    async def detach(self, volume_id: str, instance_id: str, force: bool = False) -> None:
+        """The instance loses the device. Raises VolumeBusy while it is open there, unless `force`."""
+        ...
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> None:
+        """Keeps what the volume holds now."""
+        ...
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Destroys the snapshot's data."""
+        ...
+
+
+class NoDevices(Devices):
+    """Volumes of which there is only a record."""
+
+    async def create(self, volume_id: str, size: int, source: str = "") -> None:
+        return
+
+    async def delete(self, volume_id: str) -> None:
+        return
+
+    async def resize(self, volume_id: str, size: int) -> None:
+        return
+
+    async def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        return
+
+    async def detach(self, volume_id: str, instance_id: str, force: bool = False) -> None:
+        return
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> None:
+        return
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        return
+
+
+class Journal(Protocol):
+    """Where records are kept. A record is a kind, an id and its encoded content."""
+
+    def load(self) -> Iterable[tuple[str, str, bytes]]:
+        """All records: kind, id, content."""
+        ...
+
+    def save(self, changes: Iterable[tuple[str, str, bytes | None]]) -> None:
+        """Keeps all of the changes or, if the process dies meanwhile, none; content None removes. Durable at return."""
+        ...
+
+
+class NoJournal(Journal):
+    """Keeps nothing."""
+
+    def load(self) -> Iterable[tuple[str, str, bytes]]:
+        return ()
+
+    def save(self, changes: Iterable[tuple[str, str, bytes | None]]) -> None:
+        return

@@ -1,0 +1,86 @@
+"""One process that is a cloud: its data directory, its records, its devices and its endpoint, put together.
+
+What was attached when the last process ended is attached again before the first request is answered. At the end,
+devices that nobody uses are taken away; those in use stay, as an instance keeps its volumes when EC2's API is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from mooring.cloud.cloud import Cloud
+from mooring.cloud.data_directory import DataDirectory, Endpoint
+from mooring.cloud.devices import LoopDevices
+from mooring.cloud.errors import DataDirectoryError
+from mooring.cloud.journal import SqliteJournal
+from mooring.cloud.server import Server, serving
+from mooring.cloud.settings import from_json
+from mooring.mounts.blocking import blocking
+
+
+@asynccontextmanager
+async def running(
+    directory: DataDirectory,
+    port: int | None,
+    default_port: int,
+    real_devices: bool,
+    rng: Random,
+    settings: Mapping[str, Any],
+) -> AsyncGenerator[Server]:
+    """A cloud that works while entered. Without `port` it listens where it did before, at first on `default_port`.
+    Raises DataDirectoryError."""
+    with directory.held():
+        credentials = directory.credentials(rng)
+        last = directory.endpoint()
+        devices = LoopDevices(directory.root) if real_devices else None
+        journal = SqliteJournal(directory.database)
+        cloud = Cloud(settings=from_json(settings), clock=time.time, rng=rng, devices=devices, journal=journal)
+        await _attach_again(cloud)
+        wanted = port if port is not None else last.port if last else default_port
+        try:
+            async with _listening(serving(cloud, credentials, wanted, rng), wanted) as server, _working(cloud):
+                directory.write_endpoint(Endpoint(server.port, cloud.settings.region))
+                yield server
+        finally:
+            journal.close()
+            if devices is not None:
+                await blocking(devices.release)
+
+
+async def _attach_again(cloud: Cloud) -> None:
+    for volume in cloud.region.store.volumes.records.values():
+        for attachment in volume.attachments:
+            if volume.stored and attachment.state == "attached":
+                await cloud.region.devices.attach(volume.id, attachment.instance, attachment.device)
+
+
+@asynccontextmanager
+async def _listening(entered: contextlib.AbstractAsyncContextManager[Server], port: int) -> AsyncGenerator[Server]:
+    try:
+        server = await entered.__aenter__()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise DataDirectoryError(f"port {port} is in use by another program: choose one with --port") from error
+    try:
+        yield server
+    finally:
+        await entered.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def _working(cloud: Cloud) -> AsyncGenerator[None]:
+    task = asyncio.create_task(cloud.run(), name="transitions")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,152 @@
+"""`mooring up --cloud`: a cloud beside the cluster, in which each node is an instance, and its EBS driver.
+
+    cloud/                  the cloud's data: what volumes hold, what is attached where
+    run/ebs/NODE.sock       the driver's node service, one for each machine; it has no credentials
+    run/ebs/controller.sock the driver's controller service
+
+The node services are a part of the machines: they come with the power, and go with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import aiohttp
+
+from mooring.cloud.data_directory import DataDirectory
+from mooring.cluster.csi import HOLE, CSIDrivers
+from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.processes import Part, free_port, mooring
+
+DRIVER = "ebs.csi.aws.com"
+READY_S = 30.0
+_FOREIGN = ("AWS_", "MOORING_CLOUD_")
+"""What a user's own environment says of some other cloud is not for these processes."""
+
+
+def drivers(layout: Layout, others: CSIDrivers) -> CSIDrivers:
+    """The user's drivers, and the cloud's."""
+    sockets = _sockets(layout)
+    return CSIDrivers(
+        {**others.addresses, DRIVER: f"unix://{sockets}/{HOLE}.sock"},
+        {**others.controllers, DRIVER: f"unix://{sockets}/controller.sock"},
+        others.faults,
+        (*others.logs, layout.logs / "ebs-controller.log"),
+    )
+
+
+def instance_devices(layout: Layout, instance: str) -> list[str]:
+    """The block devices that an instance has now. Blocks."""
+    links = (layout.cloud / "instances" / instance / "dev" / "disk" / "by-id").glob("nvme-*")
+    return [os.path.realpath(link) for link in links if os.path.exists(link)]
+
+
+def _sockets(layout: Layout) -> Path:
+    return layout.run / "ebs"
+
+
+@dataclass(frozen=True)
+class CloudOptions:
+    """What the cloud was asked for: settings as `mooring cloud --set` takes them."""
+
+    settings: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+class CloudParts:
+    """The processes of the cloud and of its driver's controller. Node k is the k-th instance."""
+
+    def __init__(self, layout: Layout, nodes: Sequence[str], options: CloudOptions) -> None:
+        self.instances: dict[str, str] = {}
+        """By node."""
+        self._layout = layout
+        self._nodes = nodes
+        self._directory = DataDirectory(layout.cloud)
+        self._metadata: dict[str, str] = {}
+        self._options = options
+        self._cloud: Part | None = None
+        self._controller: Part | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        """What runs now."""
+        return [part for part in (self._cloud, self._controller) if part is not None]
+
+    async def start(self) -> None:
+        """Returns when every node has its instance. Raises ClusterError."""
+        _sockets(self._layout).mkdir(parents=True, exist_ok=True)
+        last = self._directory.endpoint()
+        port = last.port if last else free_port()
+        flags = [flag for setting in self._options.settings for flag in ("--set", setting)]
+        flags += [] if self._options.seed is None else ["--seed", str(self._options.seed)]
+        where = ["--data-dir", str(self._layout.cloud), "--port", str(port), "--devices", "on"]
+        self._cloud = self._part("cloud", {}, "cloud", *where, "--instances", str(len(self._nodes)), *flags)
+        await self._cloud.start()
+        await self._until_instances(self._cloud, port)
+        self._controller = self._part(
+            "ebs-controller", self._credentials(port), "ebs-driver", "controller", *self._at("controller")
+        )
+        await self._controller.start()
+
+    async def stop(self) -> None:
+        """The machines have no power any more."""
+        for part in reversed(self.parts):
+            await part.stop()
+
+    def node_driver(self, node: str) -> Part:
+        """The driver's node service on a node's machine, not started yet."""
+        instance = self.instances[node]
+        directory = self._layout.cloud / "instances" / instance / "dev"
+        directory.mkdir(parents=True, exist_ok=True)
+        where = ["--device-dir", str(directory), "--allow-path", str(self._layout.node(node))]
+        environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
+        return self._part(f"ebs-{node}", environ, "ebs-driver", "node", *self._at(node), *where)
+
+    def devices(self, node: str) -> list[str]:
+        """The block devices that the node's instance has now. Blocks."""
+        return instance_devices(self._layout, self.instances[node])
+
+    def _at(self, name: str) -> list[str]:
+        return ["--endpoint", f"unix://{_sockets(self._layout)}/{name}.sock"]
+
+    def _credentials(self, port: int) -> dict[str, str]:
+        held = self._directory.credentials(Random())
+        endpoint = self._directory.endpoint()
+        assert endpoint is not None
+        return {
+            "AWS_ENDPOINT_URL_EC2": f"http://127.0.0.1:{port}",
+            "AWS_REGION": endpoint.region,
+            "AWS_ACCESS_KEY_ID": held.access_key,
+            "AWS_SECRET_ACCESS_KEY": held.secret_key,
+        }
+
+    def _part(self, name: str, environ: Mapping[str, str], *arguments: str) -> Part:
+        foreign = dict.fromkeys(key for key in os.environ if key.startswith(_FOREIGN))
+        return Part(
+            name, mooring(*arguments), run=self._layout.run, logs=self._layout.logs, environ={**foreign, **environ}
+        )
+
+    async def _until_instances(self, part: Part, port: int) -> None:
+        deadline = asyncio.get_running_loop().time() + READY_S
+        async with aiohttp.ClientSession() as session:
+            while asyncio.get_running_loop().time() < deadline and not part.restarts:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(f"http://127.0.0.1:{port}/_cloud") as reply:
+                        if self._take((await reply.json())["instances"]):
+                            return
+                await asyncio.sleep(0.05)
+        raise ClusterError(f"the cloud does not come up; see {self._layout.logs / 'cloud.log'}")
+
+    def _take(self, instances: Sequence[Mapping[str, str]]) -> bool:
+        if len(instances) < len(self._nodes):
+            return False
+        for node, instance in zip(self._nodes, instances, strict=False):
+            self.instances[node] = instance["instance_id"]
+            self._metadata[node] = instance["metadata_endpoint"]
+        return True

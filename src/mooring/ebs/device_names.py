@@ -1,0 +1,129 @@
+"""Device names: which one a volume gets on a node. Pure: time (in seconds) and chance are parameters.
+
+The names in use are EC2's to say (the node's block devices, and the volumes' attachments); what is kept here is only
+what EC2 does not show: names that attachments under way have been given, names that were given a moment ago and may
+still, or already, be in use, and names that EC2 has refused. All of it may be lost in a restart: EC2 refuses a name
+that is taken, and then another one is tried.
+
+Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"; upstream issues 1674 and 2833):
+- /dev/sdb and /dev/xvdb are one name.
+- Names are given in turn, so that a name that an instance does not really give back is not the next one, too.
+- A refused name (an image may have taken it, which no describe shows) is the last to be tried again, for an hour.
+- Where the turn begins, and where it goes on after a refusal, is drawn by chance: two controllers that begin at one
+  place would give the same names, and EC2 would refuse every other one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+BAD_FOR_S = 3600.0
+HELD_FOR_S = 30.0
+"""For so long after an attachment has ended, one way or the other, EC2 may show its name wrongly."""
+
+
+def _names(prefix: str, last: str = "z", first: str = "a") -> tuple[str, ...]:
+    return tuple(f"{prefix}{chr(letter)}" for letter in range(ord(first), ord(last) + 1))
+
+
+NAMES = (
+    *_names("/dev/xvda"),
+    *_names("/dev/xvdb"),
+    *_names("/dev/xvdd", last="x"),
+    *_names("/dev/xvd", first="b"),
+    *_names("/dev/xvdc"),
+)
+"""All names that are given, in this order: as many as an instance can have. None of them is another's alias, and none
+is the root device's."""
+_PLACES = {name: place for place, name in enumerate(NAMES)}
+_SPELLING = re.compile(r"(?:/dev/)?(?:sd|xvd|hd)(.+)")
+
+
+def canonical(device: str) -> str:
+    """The same for all spellings of one name."""
+    match = _SPELLING.fullmatch(device)
+    return match[1] if match else device
+
+
+@dataclass
+class _Node:
+    last: int
+    """The place of the name that was given last."""
+    given: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    """By volume: canonical name and card."""
+    held: dict[str, float] = field(default_factory=dict[str, float])
+    """Canonical names, and until when."""
+    bad: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class DeviceNames:
+    """The names of all nodes, in one process. `random` gives numbers from [0, 1)."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self._random = random
+        self._nodes: dict[str, _Node] = {}
+
+    def give(self, node: str, volume: str, in_use: Iterable[str], now: float) -> str | None:
+        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until `end`."""
+        names = self._node(node, now)
+        names.given.pop(volume, None)
+        taken = {*map(canonical, in_use), *(name for name, _ in names.given.values())}
+        turn = [*NAMES[names.last + 1 :], *NAMES[: names.last + 1]]
+        free = [name for name in turn if canonical(name) not in taken]
+        if not free:
+            return None
+        chosen = min(free, key=lambda name: _doubt(names, canonical(name)))  # of equal ones the first in turn
+        names.last = _PLACES[chosen]
+        names.given[volume] = (canonical(chosen), 0)
+        return chosen
+
+    def choose_card(self, node: str, volume: str, cards: int, in_use: Iterable[int], now: float) -> int:
+        """The card with the fewest volumes, of equal ones the first. `give` comes before it."""
+        names = self._node(node, now)
+        counts = [0] * cards
+        for card in (*in_use, *(card for other, (_, card) in names.given.items() if other != volume)):
+            if card < cards:
+                counts[card] += 1
+        card = counts.index(min(counts))
+        name, _ = names.given[volume]
+        names.given[volume] = (name, card)
+        return card
+
+    def refused(self, node: str, device: str, now: float) -> None:
+        """EC2 would not have the name, or the attachment got stuck with it."""
+        names = self._node(node, now)
+        names.bad[canonical(device)] = now + BAD_FOR_S
+        names.last = self._anywhere()
+
+    def worked(self, node: str, device: str, now: float) -> None:
+        """A volume is attached with the name."""
+        self._node(node, now).bad.pop(canonical(device), None)
+
+    def end(self, node: str, volume: str, now: float) -> None:
+        """The attaching of the volume is over; from now on EC2 shows whether it has the name, though not at once."""
+        names = self._node(node, now)
+        if volume in names.given:
+            names.held[names.given.pop(volume)[0]] = now + HELD_FOR_S
+
+    def _node(self, node: str, now: float) -> _Node:
+        names = self._nodes.get(node)
+        if names is None:
+            names = self._nodes[node] = _Node(self._anywhere())
+        _expire(names.held, now)
+        _expire(names.bad, now)
+        return names
+
+    def _anywhere(self) -> int:
+        return int(self._random() * len(NAMES)) - 1
+
+
+def _doubt(names: _Node, name: str) -> tuple[bool, bool]:
+    return name in names.bad, name in names.held
+
+
+def _expire(until: dict[str, float], now: float) -> None:
+    drop: Callable[[str], object] = until.pop
+    for name in [name for name, end in until.items() if end <= now]:
+        drop(name)

@@ -1,0 +1,136 @@
+"""Amazon's EC2, by botocore in threads of its own. The one module that knows botocore; it is loaded when it is used.
+
+Guarantees: one call is one request (botocore's own retries are off, and `paced` does better); a cancelled call has
+ended, one way or the other, before the cancellation goes on; whatever botocore raises comes out as an EbsError.
+Credentials are botocore's to find (environment, files, web identity, instance metadata); they are never written to the
+log: of botocore's own messages only those of the chosen level and above come through, and those that show requests and
+signatures never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable, MalformedAnswer
+from mooring.mounts.blocking import finish
+
+THREADS = 16
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 30.0
+
+_SHOWS_SECRETS = ("botocore.auth", "botocore.credentials", "botocore.endpoint", "botocore.hooks", "botocore.parsers")
+_NO_CODE = frozenset({"", "Unknown", "500", "502", "503", "504"})
+
+
+class AwsApi(Ec2Api):
+    """EC2 in one region. `close` it in the end."""
+
+    def __init__(self, client: Any, threads: int = THREADS) -> None:
+        """`client` is botocore's; `threads` requests are under way at once, others wait."""
+        self._client = client
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mooring-ec2")
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self._request, action, dict(request))
+        try:
+            answer = await finish(work)
+        except EbsError:
+            raise
+        except Exception as error:
+            raise ebs_error(error, action) from error
+        if not isinstance(answer, Mapping):
+            raise MalformedAnswer(f"{action}: the answer is not a structure")
+        return answer  # pyright: ignore[reportUnknownVariableType]
+
+    def _request(self, action: str, request: Mapping[str, Any]) -> Any:
+        from botocore import xform_name
+
+        method = getattr(self._client, xform_name(action), None)
+        if method is None:
+            raise MalformedAnswer(f"{action}: this botocore does not know it; install a later one")
+        return method(**request)
+
+    def close(self) -> None:
+        """No more requests; those under way go on to their end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+
+def aws_api(
+    region: str,
+    endpoint: str = "",
+    user_agent_extra: str = "",
+    debug: bool = False,
+    threads: int = THREADS,
+) -> AwsApi:
+    """EC2 of the region, or the one at `endpoint` (a URL; empty: botocore's own rules, AWS_ENDPOINT_URL_EC2 included).
+
+    `user_agent_extra` goes into the header by which Amazon sees who calls. `debug` has botocore write of its decisions.
+    Raises EbsError if botocore cannot make a client of that, in words.
+    """
+    import botocore.config
+    import botocore.exceptions
+    import botocore.session
+
+    _set_logs(debug)
+    config = botocore.config.Config(
+        region_name=region,
+        user_agent_extra=user_agent_extra,
+        max_pool_connections=threads,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=READ_TIMEOUT_S,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+    )
+    try:
+        client = botocore.session.get_session().create_client(
+            "ec2", region_name=region, endpoint_url=endpoint or None, config=config
+        )
+    except (botocore.exceptions.BotoCoreError, ValueError) as error:
+        raise EbsError(
+            f"no client for EC2 in region {region!r}, endpoint {endpoint or 'by default'}: {error}"
+        ) from error
+    return AwsApi(client, threads)
+
+
+def ebs_error(error: Exception, action: str) -> EbsError:
+    """What botocore raised, in the driver's words."""
+    from botocore import exceptions as botocore
+
+    if isinstance(error, botocore.ClientError):
+        return _refusal(error.response, action)
+    if isinstance(
+        error, (botocore.NoCredentialsError, botocore.PartialCredentialsError, botocore.CredentialRetrievalError)
+    ):
+        return Ec2Error("AuthFailure", f"there are no credentials for EC2: {error}", action)
+    if isinstance(error, botocore.ParamValidationError):
+        return Ec2Error("InvalidParameterValue", str(error), action)
+    if "Parser" in type(error).__name__:  # botocore.parsers has its error outside the hierarchy
+        return MalformedAnswer(f"{action}: the answer cannot be read: {error}")
+    if isinstance(error, (botocore.HTTPClientError, botocore.ConnectionError, OSError)):
+        return Ec2Unreachable(f"{action}: EC2 did not answer: {error}")
+    if isinstance(error, botocore.BotoCoreError):
+        return Ec2Error("ClientException", str(error), action)
+    return Ec2Unreachable(f"{action}: {type(error).__name__}: {error}")
+
+
+def _refusal(response: Mapping[str, Any], action: str) -> EbsError:
+    """EC2's own error. A server error without a code of EC2's leaves open whether the request was carried out."""
+    error: Mapping[str, Any] = response.get("Error") or {}
+    meta: Mapping[str, Any] = response.get("ResponseMetadata") or {}
+    code, message, status = str(error.get("Code") or ""), str(error.get("Message") or ""), meta.get("HTTPStatusCode")
+    if code in _NO_CODE:
+        if isinstance(status, int) and 400 <= status < 500:
+            return MalformedAnswer(f"{action}: EC2 answered HTTP {status} without an error code: {message}")
+        return Ec2Unreachable(f"{action}: EC2 answered HTTP {status} without an error code: {message}")
+    return Ec2Error(code, message, action)
+
+
+def _set_logs(debug: bool) -> None:
+    logging.getLogger("botocore").setLevel(logging.DEBUG if debug else logging.WARNING)
+    for name in _SHOWS_SECRETS:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,117 @@
+"""Many questions of one kind, few calls: a loop gathers what is asked and asks EC2 at most once in a while.
+
+Guarantees: a question is answered by a call that began after it was put, never by an older one. The first question
+after a quiet time waits only to gather its neighbours; while questions keep coming, there is one call per `every_s`.
+Whoever stops waiting stops at once, and nobody else notices. Equal questions share a place. A bad name costs nobody but
+who asked for it: the names in EC2's complaint are taken out, and the rest is asked again at once; if the complaint
+names nothing that helps, the questions are halved until it does.
+What it must not know: what the questions are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from mooring.ebs.errors import Ec2Error
+
+_Answer = TypeVar("_Answer")
+Ask = Callable[[Sequence[str]], Awaitable[Mapping[str, _Answer]]]
+
+_BETWEEN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
+GATHER_S = 0.02
+EVERY_S = 1.0
+
+
+class Batches(Generic[_Answer]):
+    """One kind of question. `ask` puts up to `largest` of them to EC2 in one call; names without an answer are absent
+    in what it gives. `concerns_names` says whether an error is about some of the names, not about the call."""
+
+    def __init__(
+        self,
+        ask: Ask[_Answer],
+        *,
+        largest: int,
+        concerns_names: Callable[[Ec2Error], bool],
+        gather_s: float = GATHER_S,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._ask = ask
+        self._largest = largest
+        self._concerns_names = concerns_names
+        self._gather_s = gather_s
+        self._every_s = every_s
+        self._waiting: dict[str, asyncio.Future[_Answer | None]] = {}
+        self._loop: asyncio.Task[None] | None = None
+        self._asked_at = float("-inf")
+
+    async def get(self, name: str) -> _Answer | None:
+        """The answer; None if EC2 knows nothing of that name. Raises what the call raised."""
+        answer = self._waiting.get(name)
+        if answer is None:
+            answer = self._waiting[name] = asyncio.get_running_loop().create_future()
+            answer.add_done_callback(_seen)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop().create_task(self._run())
+        return await asyncio.shield(answer)
+
+    async def _run(self) -> None:
+        time = asyncio.get_running_loop().time
+        try:
+            while self._waiting:
+                await asyncio.sleep(max(self._gather_s, self._asked_at + self._every_s - time()))
+                names = list(self._waiting)[: self._largest]
+                answers = {name: self._waiting.pop(name) for name in names}
+                self._asked_at = time()
+                await self._answer(answers)
+        finally:
+            self._loop = None
+            for answer in self._waiting.values():
+                answer.cancel()
+            self._waiting.clear()
+
+    async def _answer(self, answers: Mapping[str, asyncio.Future[_Answer | None]]) -> None:
+        try:
+            found = await isolated(list(answers), self._ask, self._concerns_names)
+        except asyncio.CancelledError:
+            for answer in answers.values():
+                answer.cancel()
+            raise
+        except Exception as error:
+            for answer in answers.values():
+                answer.set_exception(error)
+            return
+        for name, answer in answers.items():
+            answer.set_result(found.get(name))
+
+
+async def isolated(
+    names: Sequence[str], ask: Ask[_Answer], concerns_names: Callable[[Ec2Error], bool]
+) -> Mapping[str, _Answer]:
+    """The answers for those names that EC2 knows, whatever it says of the others."""
+    left: list[str] = list(names)
+    while left:
+        try:
+            return await ask(left)
+        except Ec2Error as error:
+            if not concerns_names(error):
+                raise
+            if len(left) == 1:
+                return {}
+            message = error.message
+        blamed = set(left) & set(_BETWEEN_NAMES.split(message))
+        if not blamed or len(blamed) == len(left):
+            # It names nobody; or everybody, which some stand-ins for EC2 do whoever is to blame.
+            half = len(left) // 2
+            first = await isolated(left[:half], ask, concerns_names)
+            return {**first, **await isolated(left[half:], ask, concerns_names)}
+        left = [name for name in left if name not in blamed]
+    return {}
+
+
+def _seen(answer: asyncio.Future[_Answer | None]) -> None:
+    """An error that nobody waits for any more is not reported as "never retrieved"."""
+    if not answer.cancelled():
+        answer.exception()

@@ -1,0 +1,121 @@
+"""Keeps to EC2's quotas: calls wait here, first come, first served, instead of being refused there.
+
+Guarantees: a throttled call is not an error, it is made again, before all that came later; nothing but cancellation
+ends its waiting. A question (Describe...) that got no answer, or that EC2 had an internal error with, is put a few
+times more. A call that changes something is never repeated on an unknown outcome: whoever made it must look.
+What it must not know: what the calls are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.ec2.buckets import Bucket, bucket_name, quota
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable
+
+THROTTLED = frozenset(
+    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
+)
+"""EC2's ways to say that a bucket is empty."""
+PASSING = frozenset({"InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable", "InternalServerError"})
+"""EC2 could not answer this time; what the call was to change may have changed."""
+
+QUESTION_TRIES = 4
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 20.0
+
+_log = structlog.get_logger(__name__)
+
+
+class PacedApi(Ec2Api):
+    """`api`, at the pace that the quotas allow. With `pacing` off it does what an ordinary SDK does: it calls at once,
+    and again after a backoff."""
+
+    def __init__(self, api: Ec2Api, random: Callable[[], float], pacing: bool = True) -> None:
+        """`random` gives numbers from [0, 1): backoffs are drawn with it."""
+        self._api = api
+        self._random = random
+        self._pacing = pacing
+        self._lanes: dict[str, _Lane] = {}
+        self._arrivals = itertools.count()
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = bucket_name(action, request)
+        question = action.startswith("Describe")
+        lane = self._lanes.setdefault(name, _Lane(Bucket(quota(name))))
+        arrival = next(self._arrivals)
+        failures = 0
+        for attempt in itertools.count(1):
+            if self._pacing:
+                await lane.turn(arrival)
+            try:
+                return await self._api.call(action, request)
+            except Ec2Error as error:
+                if error.code in THROTTLED:
+                    if self._pacing and lane.refused():
+                        _log.info("EC2 throttles us: calls are made more slowly", action=name, per_second=lane.rate)
+                elif error.code in PASSING and not question:
+                    raise Ec2Unreachable(str(error)) from error
+                elif error.code in PASSING and failures + 1 < QUESTION_TRIES:
+                    failures += 1
+                else:
+                    raise
+            except Ec2Unreachable:
+                failures += 1
+                if not question or failures >= QUESTION_TRIES:
+                    raise
+            await asyncio.sleep(self._backoff_s(attempt))
+        raise AssertionError("unreachable: the attempts have no end")
+
+    def _backoff_s(self, attempt: int) -> float:
+        """Drawn evenly from the upper half of a span that doubles with each attempt."""
+        span = min(FIRST_BACKOFF_S * 2 ** min(attempt - 1, 10), LONGEST_BACKOFF_S)
+        return span * (0.5 + 0.5 * self._random())
+
+
+class _Lane:
+    """The calls that wait for one bucket, by their arrival."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def turn(self, arrival: int) -> None:
+        """Returns with a token, when all that arrived before have got theirs."""
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (arrival, turn))
+        self._serve()
+        await turn
+
+    def refused(self) -> bool:
+        """Whether this ends a time of full speed."""
+        return self._bucket.refused(asyncio.get_running_loop().time())
+
+    @property
+    def rate(self) -> float:
+        """Calls per second."""
+        return self._bucket.rate
+
+    def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            if self._waiting[0][1].done():  # its task was cancelled
+                heapq.heappop(self._waiting)
+                continue
+            wait_s = self._bucket.wait_s(loop.time())
+            if wait_s > 0:
+                self._timer = loop.call_later(wait_s, self._serve)
+                return
+            self._bucket.take(loop.time())
+            heapq.heappop(self._waiting)[1].set_result(None)

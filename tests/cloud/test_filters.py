@@ -1,0 +1,61 @@
+"""Filters' values, pages' tokens, device names, and the table's memory."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.cloud.device_names import same
+from mooring.cloud.filters import accepts
+from mooring.cloud.paging import page_of, token_after
+from mooring.cloud.records import Token
+from mooring.cloud.table import Table
+
+LETTERS = st.text("ab*?", max_size=6)
+
+
+@given(pattern=LETTERS, given_=st.text("ab", max_size=6))
+def test_wildcards_match_as_in_a_shell(pattern: str, given_: str) -> None:
+    assert accepts([pattern])(given_) == bool(re.match(translate(pattern), given_))
+
+
+@given(st.text(max_size=8))
+def test_an_escaped_value_matches_itself_only(value: str) -> None:
+    escaped = "".join("\\" + sign if sign in "*?\\" else sign for sign in value)
+    assert accepts([escaped])(value)
+    assert not accepts([escaped])(value + "x")
+
+
+@given(st.text("abcdef0123456789-", max_size=30))
+def test_a_token_leads_behind_the_id_it_was_made_of(id: str) -> None:
+    request = {"NextToken": token_after("DescribeVolumes", id), "MaxResults": 7}
+    assert page_of("DescribeVolumes", request, 5, 500, with_ids=True) == ("DescribeVolumes", 7, id)
+
+
+def test_every_name_of_the_list_is_another_name() -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    names = [f"/dev/xvd{one}{two}" for one in "abcd" for two in letters] + [f"/dev/sd{one}" for one in letters]
+    assert len({same(name) for name in names}) == len(names)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.floats(0.1, 3)), max_size=40), st.floats(0, 5))
+def test_a_table_knows_what_was_at_any_time_that_it_keeps(changes: list[tuple[str, int, float]], back: float) -> None:
+    table: Table[Token] = Table(lambda: 5.0)
+    now, history = 100.0, [(100.0, dict[str, int]())]
+    for id, used, gap in changes:
+        now += gap
+        state = dict(history[-1][1])
+        if used:
+            table.put(Token(id=id, digest="", resources=(), used=used), now)
+            state[id] = used
+        else:
+            table.remove(id, now)
+            state.pop(id, None)
+        history.append((now, state))
+    time = now - back
+    then = [state for at, state in history if at <= time] or [{}]
+    found = {id: table.as_of(id, time) for id in table.ids(time)}
+    assert {id: one.used for id, one in found.items() if one} == then[-1]

@@ -1,0 +1,213 @@
+"""The controller service: lists, capabilities, readiness."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from cloud_api import capability, create, delete, publish, world
+
+from mooring.csi.driver.services import AccessMode
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs.codes import CODES, code_of
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
+
+
+def test_volumes_are_listed_page_by_page_with_their_nodes_and_nobody_elses(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client()
+            made = [(await create(client, f"pvc-{number}")).volume_id for number in range(5)]
+            await w.api.call("CreateVolume", {"Size": 1, "AvailabilityZone": "us-east-1a"})
+            await publish(client, made[0], w.nodes[1])
+            found: dict[str, list[str]] = {}
+            token, calls = "", w.api.count()["DescribeVolumes"]
+            while token or not found:
+                request = csi.ListVolumesRequest(max_entries=2, starting_token=token)
+                reply = await client.controller.list_volumes(request, timeout_s=9)
+                assert len(reply.entries) <= 2
+                found |= {one.volume.volume_id: list(one.status.published_node_ids) for one in reply.entries}
+                token = reply.next_token
+            assert found == {id: [w.nodes[1]] if id == made[0] else [] for id in made}
+            assert w.api.count()["DescribeVolumes"] == calls + 1
+
+    run(story())
+
+
+def test_a_list_without_a_token_is_of_now(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client()
+
+            async def shown() -> list[str]:
+                reply = await client.controller.list_volumes(csi.ListVolumesRequest(max_entries=9), timeout_s=9)
+                return [one.volume.volume_id for one in reply.entries]
+
+            first = (await create(client, "pvc-1")).volume_id
+            assert await shown() == [first]
+            second = (await create(client, "pvc-2")).volume_id
+            assert await shown() == sorted([first, second])
+            await delete(client, first)
+            assert await shown() == [second]
+
+    run(story())
+
+
+def test_a_list_is_read_to_its_last_page_of_ec2s(run) -> None:
+    async def story() -> None:
+        async with world(throttling=False) as w:
+            tags = [{"ResourceType": "volume", "Tags": [{"Key": "ebs.csi.aws.com/cluster", "Value": "true"}]}]
+            request = {"Size": 1, "VolumeType": "gp3", "AvailabilityZone": "us-east-1a", "TagSpecifications": tags}
+            for _ in range(1100):
+                await w.cloud.call("CreateVolume", request)
+            reply = await w.client().controller.list_volumes(csi.ListVolumesRequest(), timeout_s=9)
+            assert len(reply.entries) == 1100
+
+    run(story())
+
+
+def test_a_clusters_list_is_of_that_cluster(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            one, other = w.client(k8s_tag_cluster_id="one"), w.client(k8s_tag_cluster_id="other")
+            made = (await create(one, "pvc-1")).volume_id
+            await create(other, "pvc-2")
+            reply = await one.controller.list_volumes(csi.ListVolumesRequest(), timeout_s=9)
+            assert [entry.volume.volume_id for entry in reply.entries] == [made]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_confirmed"),
+    [
+        (capability(), True),
+        (capability(block=True, mode=AccessMode.MULTI_NODE_MULTI_WRITER), True),
+        (capability(mode=AccessMode.MULTI_NODE_MULTI_WRITER), False),
+        (capability(mode=AccessMode.MULTI_NODE_READER_ONLY), False),
+    ],
+)
+def test_ways_of_use_are_confirmed_or_not(run, asked, is_confirmed) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client()
+            volume = (await create(client)).volume_id
+            request = csi.ValidateVolumeCapabilitiesRequest(volume_id=volume, volume_capabilities=[asked])
+            reply = await client.controller.validate_volume_capabilities(request, timeout_s=9)
+            assert reply.HasField("confirmed") == is_confirmed
+            assert bool(reply.message) != is_confirmed
+            request.volume_id = "vol-0123456789abcdef0"
+            with pytest.raises(CsiError) as caught:
+                await client.controller.validate_volume_capabilities(request, timeout_s=9)
+            assert caught.value.code is Code.NOT_FOUND
+
+    run(story())
+
+
+class Answering(Ec2Api):
+    """Fails as told."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+        self.calls: list[str] = []
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.calls.append(action)
+        if self.error is None:
+            return await asyncio.get_running_loop().create_future()
+        raise self.error
+
+
+def test_a_good_answer_to_probe_is_asked_for_rarely(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            controller = w.controller()
+            for _ in range(100):
+                await controller.check()
+                await asyncio.sleep(10)
+            assert w.api.count() == {"DescribeAvailabilityZones": 4}
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Ec2Error("AuthFailure", "not able to validate"),
+        Ec2Error("UnauthorizedOperation", "no"),
+        Ec2Unreachable("down"),
+        None,
+    ],
+)
+def test_probe_is_true_about_ec2_and_asks_again_after_a_failure(run, error) -> None:
+    async def story() -> None:
+        async with world() as w:
+            api = Answering(error)
+            controller = w.controller(api)
+            for _ in range(2):
+                with pytest.raises(CsiError) as caught:
+                    await controller.check()
+                assert caught.value.code is Code.FAILED_PRECONDITION
+            assert len(api.calls) == 2
+            api.error = Ec2Error("DryRunOperation", "would have succeeded")
+            await controller.check()
+
+    run(story())
+
+
+def test_a_throttled_probe_says_that_the_credentials_are_good(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            await w.controller(Answering(Ec2Error("RequestLimitExceeded", ""))).check()
+
+    run(story())
+
+
+NAMED_IN_THE_DOCUMENTS = (
+    "InvalidVolume.NotFound",
+    "InvalidVolumeID.Malformed",
+    "InvalidVolume.ZoneMismatch",
+    "InvalidVolumeID.ZoneMismatch",
+    "VolumeInUse",
+    "IncorrectState",
+    "IncorrectInstanceState",
+    "InvalidAttachment.NotFound",
+    "InvalidInstanceID.NotFound",
+    "InvalidInstanceID.Malformed",
+    "AttachmentLimitExceeded",
+    "VolumeLimitExceeded",
+    "MaxIOPSLimitExceeded",
+    "VolumeTypeNotAvailableInZone",
+    "InsufficientVolumeCapacity",
+    "UnknownVolumeType",
+    "InvalidSnapshot.NotFound",
+    "InvalidSnapshot.InUse",
+    "InvalidSnapshotID.Malformed",
+    "SnapshotLimitExceeded",
+    "TagLimitExceeded",
+    "IncorrectModificationState",
+    "VolumeModificationSizeLimitExceeded",
+    "FilterLimitExceeded",
+    "EncryptedVolumesNotSupported",
+    "CustomerKeyHasBeenRevoked",
+    "RequestLimitExceeded",
+    "Unavailable",
+    "InternalError",
+    "DryRunOperation",
+    "UnauthorizedOperation",
+)
+
+
+@pytest.mark.parametrize("code", NAMED_IN_THE_DOCUMENTS)
+def test_every_known_code_of_ec2s_has_an_answer(code) -> None:
+    assert code in CODES
+
+
+def test_what_is_not_known_leaves_the_outcome_open() -> None:
+    answers = [code_of(error) for error in (Ec2Error("New", ""), Ec2Unreachable(""), MalformedAnswer(""))]
+    assert answers == [Code.INTERNAL, Code.UNAVAILABLE, Code.INTERNAL]
+    assert not any(CsiError(code, "").outcome.value == "final" for code in answers)

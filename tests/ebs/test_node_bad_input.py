@@ -1,0 +1,157 @@
+"""Whatever is asked of the node service: the right code, nothing executed, nothing outside its folders touched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from csi_messages import messages, nearly
+from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted
+from google.protobuf.message import Message
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import Node, Rpc
+from mooring.mounts.table import read_mount_table
+
+pytestmark = pytest.mark.root
+
+FINE = {
+    Code.OK,
+    Code.INVALID_ARGUMENT,
+    Code.NOT_FOUND,
+    Code.ALREADY_EXISTS,
+    Code.FAILED_PRECONDITION,
+    Code.UNAVAILABLE,
+    Code.UNIMPLEMENTED,
+    Code.ABORTED,
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Generator[EbsMachine]:
+    made = EbsMachine(tmp_path)
+    yield made
+    made.clean_up()
+
+
+async def code_of(call: Any) -> Code:
+    try:
+        await call
+    except CsiError as error:
+        return error.code
+    return Code.OK
+
+
+def world_outside(root: Path) -> tuple[Any, ...]:
+    """What must not change: mounts that are not below the test's own folder, and marks that a command would leave."""
+    mounts = {mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))}
+    return mounts, os.path.exists("/tmp/pwned"), sorted(os.listdir(root))
+
+
+def good_requests(machine: EbsMachine) -> list[Message]:
+    staging, target, use = str(machine.staging()), str(machine.target()), mounted("ext4", ["noatime"])
+    published = {"devicePath": "/dev/xvdba"}
+    return [
+        csi.NodeStageVolumeRequest(
+            volume_id=VOLUME, staging_target_path=staging, volume_capability=use, publish_context=published
+        ),
+        csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=staging),
+        csi.NodePublishVolumeRequest(
+            volume_id=VOLUME,
+            staging_target_path=staging,
+            target_path=target,
+            volume_capability=use,
+            publish_context=published,
+        ),
+        csi.NodeUnpublishVolumeRequest(volume_id=VOLUME, target_path=target),
+        csi.NodeGetVolumeStatsRequest(volume_id=VOLUME, volume_path=target, staging_target_path=staging),
+        csi.NodeExpandVolumeRequest(volume_id=VOLUME, volume_path=target),
+    ]
+
+
+def test_fuzzed_requests(machine: EbsMachine):
+    """About a volume that is attached, perhaps staged and published, and about everything else."""
+    machine.attach()
+    known = (VOLUME, "devicePath", "/dev/xvdba", "partition", "blocksize", "ext4", str(machine.target()), "noatime")
+    good = {type(request): request for request in good_requests(machine)}
+    asked = st.sampled_from(list(Node.methods())).flatmap(
+        lambda rpc: st.tuples(
+            st.just(rpc),
+            nearly(good[rpc.request], *known) if rpc.request in good else messages(rpc.request, *known),
+        )
+    )
+    before = world_outside(machine.root)
+
+    @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(asked)
+    def ask(question: tuple[Rpc[Any, Any], Message]) -> None:
+        assert asyncio.run(code_of(machine.client.call(*question, TIMEOUT_S))) in FINE
+        assert world_outside(machine.root) == before
+
+    ask()
+
+
+async def test_a_planted_link_in_the_targets_place_is_not_followed(machine: EbsMachine, tmp_path: Path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    machine.attach()
+    await machine.stage()
+    machine.target().symlink_to(precious)
+    assert await code_of(machine.publish()) is Code.INVALID_ARGUMENT
+    assert await code_of(machine.unpublish()) is Code.INVALID_ARGUMENT
+    machine.target().unlink()
+    (machine.kubelet / "pods").rmdir()
+    (machine.kubelet / "pods").symlink_to(precious)
+    assert await code_of(machine.publish()) is Code.INVALID_ARGUMENT
+    assert os.listdir(precious) == []
+
+
+async def test_a_planted_link_in_the_place_of_the_staging_directory_is_not_followed(
+    machine: EbsMachine, tmp_path: Path
+):
+    machine.attach()
+    machine.staging().rmdir()
+    (machine.kubelet / "plugins" / VOLUME).symlink_to(tmp_path)
+    request = csi.NodeStageVolumeRequest(
+        volume_id=VOLUME,
+        staging_target_path=str(machine.kubelet / "plugins" / VOLUME),
+        volume_capability=mounted(),
+        publish_context={"devicePath": "/dev/xvdba"},
+    )
+    assert await code_of(machine.node.node_stage_volume(request, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    assert machine.mounts() == []
+
+
+async def test_files_of_somebody_in_the_targets_place_are_kept(machine: EbsMachine):
+    machine.target().write_text("precious")
+    assert await code_of(machine.unpublish()) is Code.FAILED_PRECONDITION
+    assert machine.target().read_text() == "precious"
+    machine.target().unlink()
+    machine.target().mkdir()
+    (machine.target() / "file").write_text("precious")
+    assert await code_of(machine.unpublish()) is Code.FAILED_PRECONDITION
+    assert (machine.target() / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("path", ["/etc", "/tmp", "/proc/self/root/tmp", "relative"])
+async def test_a_path_outside_is_invalid(machine: EbsMachine, path: str):
+    unpublish = csi.NodeUnpublishVolumeRequest(volume_id=VOLUME, target_path=path)
+    assert await code_of(machine.node.node_unpublish_volume(unpublish, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    unstage = csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=path)
+    assert await code_of(machine.node.node_unstage_volume(unstage, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+
+
+async def test_a_volume_is_not_published_without_the_path_at_which_it_is_staged(machine: EbsMachine):
+    machine.attach()
+    request = csi.NodePublishVolumeRequest(
+        volume_id=VOLUME, target_path=str(machine.target()), volume_capability=mounted()
+    )
+    assert await code_of(machine.node.node_publish_volume(request, timeout_s=TIMEOUT_S)) is Code.FAILED_PRECONDITION
+    assert not machine.target().exists()

@@ -1,0 +1,51 @@
+"""When descriptions can be believed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.ebs.settling import Settling
+
+
+def test_nothing_is_proven_within_the_lag_of_the_start(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        assert not settling.proves(4.9, "attach vol-1")
+        assert settling.proves(5.0, "attach vol-1")
+        assert await settling.settle()
+        assert asyncio.get_running_loop().time() == 5
+        assert not await settling.settle()
+
+    run(story())
+
+
+def test_what_was_asked_for_too_early_after_a_change_proves_nothing_of_it(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        await asyncio.sleep(100)
+        settling.note("attach vol-1")
+        assert settling.is_recent("attach vol-1")
+        assert not settling.proves(104.9, "attach vol-1", "detach vol-1")
+        assert settling.proves(105, "attach vol-1")
+        assert settling.proves(100, "detach vol-1", "attach vol-2")
+        await settling.settle("attach vol-1")
+        assert asyncio.get_running_loop().time() == 105
+        assert not settling.is_recent("attach vol-1")
+
+    run(story())
+
+
+def test_old_notes_are_forgotten_and_repeated_ones_are_not(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        settling.note("a")
+        settling.note("b")
+        await asyncio.sleep(4)
+        settling.note("a")
+        await asyncio.sleep(4)
+        settling.note("c")
+        assert settling.is_recent("a")
+        assert not settling.is_recent("b")
+        assert len(settling._changed) == 2
+
+    run(story())
