@@ -42,23 +42,18 @@ async def running(
         devices = LoopDevices(directory.root) if real_devices else None
         journal = SqliteJournal(directory.database)
         cloud = Cloud(settings=from_json(settings), clock=time.time, rng=rng, devices=devices, journal=journal)
-        await _attach_again(cloud)
+        await cloud.restore()
         wanted = port if port is not None else last.port if last else default_port
         try:
-            async with _listening(serving(cloud, credentials, wanted, rng), wanted) as server, _working(cloud):
+            # Of its own chance: request ids and metadata tokens do not change what happens in the cloud.
+            entered = serving(cloud, credentials, wanted, Random(rng.getrandbits(64)))
+            async with _listening(entered, wanted) as server, _working(cloud):
                 directory.write_endpoint(Endpoint(server.port, cloud.settings.region))
                 yield server
         finally:
             journal.close()
             if devices is not None:
                 await blocking(devices.release)
-
-
-async def _attach_again(cloud: Cloud) -> None:
-    for volume in cloud.region.store.volumes.records.values():
-        for attachment in volume.attachments:
-            if volume.stored and attachment.state == "attached":
-                await cloud.region.devices.attach(volume.id, attachment.instance, attachment.device)
 
 
 @asynccontextmanager

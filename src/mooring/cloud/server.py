@@ -23,11 +23,10 @@ from aiohttp import web
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.data_directory import Credentials
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.instance_answers import mac_address, private_address
+from mooring.cloud.instance_views import view
 from mooring.cloud.metadata import Described, MetadataService
 from mooring.cloud.query import parse_request, render_answer, render_error
 from mooring.cloud.records import Instance, Volume
-from mooring.cloud.region import moment, zone_id
 from mooring.cloud.settings import to_json
 
 _log = structlog.get_logger(__name__)
@@ -192,27 +191,22 @@ class Server:
         instance = next(found, None)
         if instance is None:
             return None
-        settings = self.cloud.settings
+        known = view(self.cloud.region, instance)
         return Described(
-            instance_id=instance.id,
-            instance_type=instance.type,
-            region=settings.region,
-            zone=instance.zone,
-            zone_id=zone_id(settings, instance.zone),
-            account=settings.account,
-            image_id=instance.image,
-            private_ip=private_address(instance),
-            launched=moment(instance.launched),
-            macs=tuple(mac_address(instance, index) for index in range(instance.interfaces)),
-            block_devices=_boot_devices(instance),
+            instance_id=known.instance_id,
+            instance_type=known.instance_type,
+            region=self.cloud.settings.region,
+            zone=known.zone,
+            zone_id=known.zone_id,
+            account=known.account,
+            image_id=known.image_id,
+            private_ip=known.private_ip,
+            launched=known.launched,
+            macs=known.macs,
+            block_devices=known.boot_devices,
             access_key=self.credentials.access_key,
             secret_key=self.credentials.secret_key,
         )
-
-
-def _boot_devices(instance: Instance) -> dict[str, str]:
-    """The mapping of the instance's start, when it had its root device only."""
-    return {"ami": instance.root_device.removeprefix("/dev/"), "root": instance.root_device}
 
 
 def _volume_shown(volume: Volume) -> dict[str, Any]:
