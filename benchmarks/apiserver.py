@@ -23,7 +23,7 @@ from tests.real.server import assets, process, real_server
 
 from benchmarks import watches
 from benchmarks.target import PODS_PATH, Figures, Target, pod, resident
-from mooring.cluster.cluster import mooring
+from mooring.cluster.processes import mooring
 
 PODS = 2_000
 IN_FLIGHT = 32
