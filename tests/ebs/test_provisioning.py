@@ -144,6 +144,18 @@ def test_a_volume_with_a_bad_key_is_an_error_that_names_the_key_and_the_next_try
     run(story())
 
 
+def test_a_name_whose_volumes_vanish_again_and_again_does_not_try_all_its_tokens_each_time(run) -> None:
+    async def story() -> None:
+        async with world(bad_kms_keys=["bad-key"]) as w:
+            client = w.client()
+            request = create_request(parameters={"kmsKeyId": "bad-key"})
+            for _ in range(8):
+                await refusal(ask(client, request))
+            assert w.cloud.counters()["CreateVolume"]["calls"] == 1 + 2 * 7
+
+    run(story())
+
+
 def test_a_full_account_still_answers_for_volumes_that_are_there(run) -> None:
     async def story() -> None:
         async with world(volumes_lag_s=4) as w:

@@ -50,7 +50,8 @@ from mooring.ebs.wanted import Wanted, conflict
 
 CREATION_S = 60.0
 """A volume that EC2 has said it makes is waited for so long; most take 1.5 s, nearly all less than 4 s."""
-TOKENS = 50
+TOKENS = 200
+"""So often a volume of one name may vanish while EC2 remembers its tokens, about twelve hours."""
 SEND_TRIES = 3
 
 _log = structlog.get_logger(__name__)
@@ -65,6 +66,8 @@ class Provisioner:
         self._describe = describe
         self._settling = settling
         self._zones: tuple[str, ...] = ()
+        self._spent: dict[str, int] = {}
+        """By name: the last token of which this process knows. Another process finds it by trying all before it."""
 
     # --- making
 
@@ -78,6 +81,7 @@ class Provisioner:
             return await self._available(oldest, wanted)
         _check_same(volume, wanted)
         self._settling.note(making(volume.id))
+        self._spent.pop(wanted.name, None)
         return volume
 
     async def _existing(self, wanted: Wanted) -> Volume | None:
@@ -104,7 +108,8 @@ class Provisioner:
 
     async def _make(self, wanted: Wanted) -> Volume:
         action, request = await self._request(wanted)
-        for number in range(1, TOKENS + 1):
+        for number in range(self._spent.get(wanted.name, 1), TOKENS + 1):
+            self._spent[wanted.name] = number
             try:
                 answer = await self._send(action, {**request, "ClientToken": client_token(wanted.name, number)}, wanted)
                 return _made(answer, action, wanted)
