@@ -55,6 +55,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.simulation
 	@$(BIN)/python -m benchmarks.attach_detach
 	@$(BIN)/python -m benchmarks.csi_attacher
+	@$(BIN)/python -m benchmarks.ebs_attach
 
 # The long rounds; with SEEDS=N also so many seeds of the simulation, which go on where they were stopped.
 soak: $(STAMP) tools

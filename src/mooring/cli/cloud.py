@@ -137,8 +137,8 @@ def _table(rows: Sequence[Sequence[str]]) -> None:
 
 def parsed(given: Sequence[str]) -> dict[str, Any]:
     """`NAME=VALUE` as settings. The value is JSON, or plain words or numbers with commas between them; one number is a
-    delay of exactly that."""
-    from mooring.cloud.settings import Settings, to_json
+    delay of exactly that. A usage error for anything else."""
+    from mooring.cloud.settings import Settings, from_json, to_json
 
     defaults, found = to_json(Settings()), dict[str, Any]()
     for text in given:
@@ -146,6 +146,10 @@ def parsed(given: Sequence[str]) -> dict[str, Any]:
         if not equals or name not in defaults:
             raise click.UsageError(f"--set {text!r}: NAME=VALUE, where NAME is one of {', '.join(defaults)}")
         found[name] = _value(value, defaults[name])
+    try:
+        from_json(found)
+    except ValueError as error:
+        raise click.UsageError(f"--set: {error}") from None
     return found
 
 
@@ -153,7 +157,7 @@ def _value(text: str, default: Any) -> Any:
     if isinstance(default, str):
         return text
     value = _decoded(text)
-    if isinstance(default, list) and not isinstance(value, list):
+    if isinstance(default, (list, tuple)) and not isinstance(value, list):
         return [value, value] if isinstance(value, int | float) else [value]
     return cast(Any, value)
 
