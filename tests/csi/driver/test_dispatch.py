@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mooring.csi.client import Client, Exchange
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
@@ -126,6 +127,21 @@ async def test_a_volume_is_published_at_two_paths_at_once_but_not_while_it_is_st
     node.gate.set()
     await asyncio.gather(*both)
     assert node.published == ["/pods/a", "/pods/b"]
+
+
+async def test_what_became_of_an_operation_whose_caller_went_away_is_in_the_log(
+    client: Client, dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest
+) -> None:
+    controller.gate.clear()
+    controller.failure = NotThere("the disk is gone")
+    with capture_logs() as lines:
+        assert await code_of(client.controller.create_volume(create, timeout_s=0.01)) is Code.DEADLINE_EXCEEDED
+        controller.gate.set()
+        await dispatcher.finish()
+        await asyncio.sleep(0)
+    assert [(line["method"], line["of"], "the disk is gone" in line["error"]) for line in lines] == [
+        ("CreateVolume", "v1", True)
+    ]
 
 
 async def test_an_operation_gives_way_to_another_method_where_the_driver_says_so(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,7 @@ class Dispatcher:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
+                task.add_done_callback(partial(_log_late, rpc.name, key))
                 raise
             raise CsiError(Code.ABORTED, f"a later call for {key[1]} took its place: see what that one says") from None
 
@@ -113,6 +115,16 @@ class Dispatcher:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _log_late(method: str, key: Key, task: asyncio.Task[Any]) -> None:
+    """What became of an operation whose caller went away: nobody else says it."""
+    if task.cancelled():
+        return
+    if (error := task.exception()) is None:
+        _log.info("an operation has ended after its caller was gone", method=method, of=key[1])
+    else:
+        _log.warning("an operation has failed after its caller was gone", method=method, of=key[1], error=str(error))
 
 
 async def _run(
