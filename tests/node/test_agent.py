@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from mooring.kube.errors import Conflict
 from mooring.kube.objects import Lease, Node, Pod
 
 NODE = "node-1"
@@ -262,6 +265,30 @@ def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
         node = await world.until(lambda: world.api.find(Node, NODE))
         assert node.uid != former
         assert node.ready == "True"
+
+    play(story)
+
+
+def test_what_was_decided_of_a_pod_while_its_node_was_absent_comes_too_late_when_the_node_is_back(play: Play) -> None:
+    async def story(world: Any) -> None:
+        await world.start()
+        await world.create_pod()
+        await world.until(lambda: running(world))
+        read = await world.api.get(Pod, "web-0", "default")
+        former = (await world.node()).uid
+        await world.api.delete(Node, NODE)
+        assert await world.api.find(Node, NODE) is None
+
+        async def back() -> bool:
+            node = await world.api.find(Node, NODE)
+            return node is not None and node.uid != former
+
+        await world.until(back)
+        for ended in ("Failed", "Succeeded"):
+            with pytest.raises(Conflict):
+                await world.api.revise(read, {"status": {"phase": ended}}, subresource="status")
+        await asyncio.sleep(60)
+        assert (await world.api.get(Pod, "web-0", "default")).status.phase == "Running"
 
     play(story)
 

@@ -21,10 +21,11 @@ from typing import Any
 import structlog
 
 from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
-from mooring.kube.times import Now
+from mooring.kube.times import Now, format_time
 from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
@@ -73,6 +74,7 @@ class Agent:
         self._network_problem = network_problem
         self._now = now
         self._options = options
+        self._client = client
         self._runtime = runtime
         self._recorder = Recorder(client, COMPONENT, now=now, random=random, host=options.name)
         host = NodeVolumeHost(
@@ -106,6 +108,7 @@ class Agent:
             self._volumes.volumes_in_use,
             volumes_awaited=self._volumes.volumes_awaited,
             volume_limits=plugins.volume_limits(),
+            before_create=self._vouch_for_pods,
             now=now,
             random=random,
         )
@@ -158,6 +161,20 @@ class Agent:
 
     async def _summary(self) -> dict[str, Any]:
         return await summary(self._options.name, self._volumes.mounted(), self._now)
+
+    async def _vouch_for_pods(self) -> None:
+        """Writes each pod that runs here before the Node, which is absent, is made. Whoever has decided for its absence
+        that they are lost (the pod garbage collector) has not read them since: its writes are refused from now on, and
+        it looks again."""
+        running = {uid for uid, sandbox in self._runtime.sandboxes().items() if sandbox.running}
+        if not running:
+            return
+        here = await self._client.list(Pod, field_selector=f"spec.nodeName={self._options.name}")
+        word = {"status": {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}}
+        for pod in here.items:
+            if pod.uid in running and not pod.finished:
+                with contextlib.suppress(NotFound, Conflict):  # it is gone, and another one may have its name
+                    await self._client.revise(pod, word, subresource="status", any_version=True, strategy="strategic")
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works until cancelled, or until `shutdown` was set and is done."""

@@ -18,7 +18,7 @@ import asyncio
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -103,8 +103,13 @@ def seen_taint(node: Node) -> dict[str, str | None]:
     return {SEEN: None} if SEEN in node.metadata.annotations else {}
 
 
+async def _nothing() -> None:
+    return
+
+
 class Registration:
-    """The Node and the Lease of this agent. `volumes_in_use` is asked at the moment of each write."""
+    """The Node and the Lease of this agent. `volumes_in_use` is asked at the moment of each write, `before_create` is
+    done before a Node is made."""
 
     def __init__(
         self,
@@ -114,10 +119,12 @@ class Registration:
         *,
         volumes_awaited: Callable[[], Mapping[str, int]] = dict[str, int],
         volume_limits: Mapping[str, int],
+        before_create: Callable[[], Awaitable[None]] = _nothing,
         now: Now,
         random: Random,
     ) -> None:
         self._client = client
+        self._before_create = before_create
         self._options = options
         self._volumes_in_use = volumes_in_use
         self._volumes_awaited = volumes_awaited
@@ -229,6 +236,7 @@ class Registration:
     async def _send(self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]) -> Node:
         body = self._body(base, volumes, awaited)
         if base is None:
+            await self._before_create()
             return await self._client.create(Node, body)
         if base.uid != self.uid:  # not our creation, or another agent's before us
             self._refuse_change(base, volumes)

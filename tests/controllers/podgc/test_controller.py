@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.podgc.controller import PodGCController
+from mooring.kube.errors import Conflict
 from mooring.kube.objects import Node, Pod
 from mooring.volumes.out_of_service import SEEN, TAINT
 
@@ -46,6 +47,21 @@ def test_a_node_that_has_reported_meanwhile_keeps_its_pod_although_the_cache_doe
         await desk.api.patch(Node, "n", seen, subresource="status")
         await controller.reconcile("default/p")
         assert await desk.api.find(Pod, "p", "default") is not None
+
+    desk(scene)
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(desk: Desk, phase: str):
+    async def scene(desk: Any):
+        controller, _ = await doomed(desk)
+        before = {"status": {"phase": phase}}
+        controller._pods.accept(await desk.api.patch(Pod, "p", before, "default", subresource="status"))
+        word = {"status": {"message": "its node agent says that it runs"}}
+        await desk.api.patch(Pod, "p", word, "default", subresource="status")
+        with pytest.raises(Conflict):
+            await controller.reconcile("default/p")
+        assert (await desk.api.get(Pod, "p", "default")).status.phase == phase
 
     desk(scene)
 

@@ -1,7 +1,8 @@
 """The pod garbage collector. A key is a pod.
 
-A removal is decided upon live reads of the node and carries the pod's uid; its phase is set to Failed first, so that
-owners and users see how it ended.
+A removal is decided upon live reads of the node; its phase is set to Failed first, so that owners and users see how it
+ended. Both writes carry the pod's uid and resourceVersion: an agent that makes its Node anew has written its pods
+before, so what was decided because the Node was absent comes too late then.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ class PodGCController(Controller):
         reason = decide(pod, live)
         if reason is None:
             return
-        await self._mark_failed(pod, reason.message)
-        await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
+        marked = await self._marked_failed(pod, reason.message)
+        version = marked.metadata.resource_version
+        await self.client.delete(
+            Pod, pod.name, pod.namespace, uid=pod.uid, resource_version=version, grace_period_seconds=0
+        )
         self.log.warning("removed", pod=pod.key, reason=reason.message)
 
-    async def _mark_failed(self, pod: Pod, message: str) -> None:
+    async def _marked_failed(self, pod: Pod, message: str) -> Pod:
         if pod.finished:
-            return
+            return pod
         condition = disruption("DeletionByPodGC", f"PodGC: {message}", self.now())
         status = {"phase": "Failed", "conditions": [condition]}
-        await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")
+        return await self.client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
