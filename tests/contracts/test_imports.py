@@ -32,6 +32,8 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
         "mooring.mounts": set[str](),
         "mooring.apiserver": set[str](),
         "mooring.csi": set[str](),
+        "mooring.cloud": {"mooring.mounts"},
+        "mooring.ebs": {"mooring.csi", "mooring.mounts"},
         "mooring.csi_disk": {"mooring.csi", "mooring.mounts", "mooring.volumes"},
         "mooring.volumes": {"mooring.mounts", "mooring.csi"},
         "mooring.controllers": {"mooring.kube", "mooring.volumes", "mooring.csi"},

@@ -265,3 +265,18 @@ def test_readonly_and_file_systems_of_several_writers_are_refused(run) -> None:
                 assert (await refusal(publish(client, made, w.nodes[0], **wrong))).code is Code.INVALID_ARGUMENT
 
     run(story())
+
+
+def test_a_volume_that_has_just_been_detached_can_be_attached_elsewhere_though_descriptions_lag(run) -> None:
+    async def story(seed: int) -> None:
+        async with world(seed=seed, volumes_lag_s=4.5, instances_lag_s=4.5, detaching_s=[4, 4]) as w:
+            client = w.client()
+            made = (await create(client)).volume_id
+            for node in (*w.nodes, *w.nodes):
+                device = await publish(client, made, node)
+                assert w.attached(made) == [(node, device, "attached")]
+                await unpublish(client, made, node)
+                assert w.attached(made) == []
+
+    for seed in range(30):
+        run(story(seed))

@@ -20,6 +20,7 @@ import structlog
 from click.testing import CliRunner
 
 from mooring.cli import ebs_driver as command
+from mooring.cli import ebs_serving
 from mooring.cli.main import cli
 from mooring.csi.client import Client
 from mooring.csi.proto import csi_pb2 as csi
@@ -62,7 +63,7 @@ def test_the_flags_of_upstreams_controller_manifest(started: list[Options]):
         "controller", "--endpoint=unix:/csi/csi.sock", "--batching=true", "--k8s-tag-cluster-id=c1",
         "--extra-tags=a=1,b=2", "--extra-volume-tags=c=3", "--http-endpoint=0.0.0.0:3301", "--warn-on-invalid-tag",
         "--modify-volume-request-handler-timeout=1m30s", "--user-agent-extra=helm", "--aws-sdk-debug-log=true",
-        "--logging-format=text", "--v=2",
+        "--logging-format=text", "--v=2", "--settle-time=750ms",
     )  # fmt: skip
     assert (status, output) == (0, "")
     [options] = started
@@ -71,6 +72,7 @@ def test_the_flags_of_upstreams_controller_manifest(started: list[Options]):
     assert options.warn_on_invalid_tag
     assert options.aws_sdk_debug_log
     assert options.modify_volume_request_handler_timeout == 90
+    assert options.settle_time == 0.75
 
 
 def test_the_flags_of_upstreams_node_manifest(started: list[Options]):
@@ -84,6 +86,12 @@ def test_the_flags_of_upstreams_node_manifest(started: list[Options]):
     assert options.reserved_volume_attachments == 2
     assert options.legacy_xfs
     assert options.metadata_endpoint == "http://169.254.169.254"
+
+
+@pytest.mark.parametrize("text", ["0", "0s"])
+def test_nothing_needs_to_settle_at_an_endpoint_that_always_shows_what_is(started: list[Options], text: str):
+    assert start("controller", f"--settle-time={text}")[0] == 0
+    assert started[0].settle_time == 0
 
 
 def test_what_has_no_use_is_said(started: list[Options]):
@@ -101,6 +109,8 @@ def test_what_has_no_use_is_said(started: list[Options]):
         (["pre-stop-hook"], "drain the node"),
         (["--no-such-flag"], "No such option"),
         (["node", "--batching=false"], "--batching has no meaning in mode node"),
+        (["node", "--settle-time=1s"], "--settle-time has no meaning in mode node"),
+        (["--settle-time=-1s"], "no duration"),
         (["controller", "--legacy-xfs"], "--legacy-xfs has no meaning in mode controller"),
         (["--volume-attach-limit=3", "--reserved-volume-attachments=1"], "exclude each other"),
         (["--modify-volume-request-handler-timeout=0"], "longer than 0"),
@@ -156,7 +166,7 @@ def test_a_node_service_needs_root(started: list[Options], monkeypatch: pytest.M
 async def test_a_controller_that_nobody_tells_a_region_says_so():
     with pytest.raises(MetadataError, match="AWS_REGION"):
         async with contextlib.AsyncExitStack() as stack:
-            await command.assemble(Options(mode=Mode.CONTROLLER, metadata_endpoint=""), stack)
+            await ebs_serving.assemble(Options(mode=Mode.CONTROLLER, metadata_endpoint=""), stack)
 
 
 def make_certificate(key: Path, certificate: Path) -> None:
@@ -168,7 +178,7 @@ def make_certificate(key: Path, certificate: Path) -> None:
 async def test_metrics_are_served_with_a_certificate(tmp_path: Path):
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     make_certificate(key, certificate)
-    context = command._tls(Options(metrics_cert_file=str(certificate), metrics_key_file=str(key)))
+    context = ebs_serving.tls_of(Options(metrics_cert_file=str(certificate), metrics_key_file=str(key)))
     async with metrics.serving("127.0.0.1", 0, context) as port, aiohttp.ClientSession() as session:
         trusted = ssl.create_default_context(cafile=str(certificate))
         trusted.check_hostname = False
@@ -178,7 +188,7 @@ async def test_metrics_are_served_with_a_certificate(tmp_path: Path):
 
 def test_a_certificate_that_is_not_there_ends_it_with_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        command._tls(Options(metrics_cert_file=str(tmp_path / "no"), metrics_key_file=str(tmp_path / "no")))
+        ebs_serving.tls_of(Options(metrics_cert_file=str(tmp_path / "no"), metrics_key_file=str(tmp_path / "no")))
     assert "--metrics-cert-file" in capsys.readouterr().err
 
 

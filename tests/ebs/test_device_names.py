@@ -8,7 +8,8 @@ import re
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mooring.ebs.device_names import BAD_FOR_S, NAMES, DeviceNames, canonical
+from mooring.ebs.device_names import BAD_FOR_S, HELD_FOR_S, NAMES, OWN_NAMES, DeviceNames, canonical
+from mooring.ebs.limits import others
 
 EC2_TAKES = re.compile(r"/dev/xvd([b-z]|[a-d][a-z])")
 
@@ -36,11 +37,38 @@ def test_an_alias_of_a_name_in_use_is_not_given() -> None:
 
 def test_names_are_given_in_turn_also_after_they_are_free_again() -> None:
     names = fresh()
-    given_names = []
-    for number in range(len(NAMES)):
+    given_names: list[str | None] = []
+    for number in range(len(OWN_NAMES) + 1):
         given_names.append(give(names, f"vol-{number}", now=100.0 * number))
         names.end("i-1", f"vol-{number}", 100.0 * number)
-    assert given_names == list(NAMES)
+    assert given_names == [*OWN_NAMES, OWN_NAMES[0]]
+
+
+def test_names_that_others_may_use_are_given_only_when_no_name_of_two_letters_is_free() -> None:
+    for seed in range(20):
+        names = DeviceNames(random.Random(seed).random)
+        given_names = [str(give(names, f"vol-{number}")) for number in range(len(NAMES))]
+        assert set(given_names[: len(OWN_NAMES)]) == set(OWN_NAMES)
+        assert set(given_names) == set(NAMES)
+
+
+def test_the_turn_begins_at_any_name_of_two_letters() -> None:
+    starts = {give(DeviceNames(lambda at=place / 1020: at), "vol-1") for place in range(1020)}
+    assert starts == set(OWN_NAMES)
+
+
+def test_a_name_that_was_given_a_moment_ago_comes_after_those_that_are_surely_free() -> None:
+    names = fresh()
+    for number in range(len(OWN_NAMES)):
+        give(names, f"vol-{number}")
+        names.end("i-1", f"vol-{number}", 0.0)
+    assert give(names, "vol-x") not in OWN_NAMES
+    assert give(names, "vol-y", now=HELD_FOR_S) in OWN_NAMES
+
+
+def test_the_node_service_takes_a_name_for_this_drivers_exactly_if_it_has_two_letters() -> None:
+    assert others(OWN_NAMES) == 0
+    assert others(NAMES) == len(NAMES) - len(OWN_NAMES) == 25
 
 
 def test_after_a_restart_names_in_use_are_not_given() -> None:

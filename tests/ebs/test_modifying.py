@@ -11,6 +11,7 @@ from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs import modifying
 
 
 async def expand(client: Client, volume: str, gib: int, limit: int = 0, **more) -> csi.ControllerExpandVolumeResponse:
@@ -207,5 +208,31 @@ def test_a_volume_that_was_modified_too_often_exhausts_it(run) -> None:
             await expand(client, volume, 20)
             await asyncio.sleep(60)
             assert await code_of(expand(client, volume, 30)) is Code.RESOURCE_EXHAUSTED
+
+    run(story())
+
+
+def test_a_volume_has_one_change_at_a_time_also_when_several_wait(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way: list[str] = []
+    at_once: list[int] = []
+
+    async def apply(self, volume_id: str, target: modifying.Target) -> None:
+        under_way.append(volume_id)
+        at_once.append(len(under_way))
+        await asyncio.sleep(10)
+        under_way.remove(volume_id)
+
+    monkeypatch.setattr(modifying.Modifier, "_apply", apply)
+
+    async def story() -> None:
+        async with world() as w:
+            client = w.client()
+            volume = (await create(client)).volume_id
+            waiting = []
+            for type in ("gp2", "gp3", "io1", "io2"):
+                waiting.append(asyncio.ensure_future(modify(client, volume, type=type)))
+                await asyncio.sleep(5)
+            await asyncio.wait(waiting)
+            assert at_once == [1, 1, 1, 1]
 
     run(story())

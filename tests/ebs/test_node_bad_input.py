@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from csi_messages import messages, nearly
-from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted
+from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted, raw
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -155,3 +155,14 @@ async def test_a_volume_is_not_published_without_the_path_at_which_it_is_staged(
     )
     assert await code_of(machine.node.node_publish_volume(request, timeout_s=TIMEOUT_S)) is Code.FAILED_PRECONDITION
     assert not machine.target().exists()
+
+
+async def test_a_target_that_shows_the_volume_in_the_other_way_is_refused(machine: EbsMachine):
+    machine.attach()
+    await machine.stage()
+    path = await machine.publish()
+    assert await code_of(machine.publish(raw())) is Code.FAILED_PRECONDITION
+    await machine.unpublish()
+    await machine.publish(raw())
+    assert await code_of(machine.publish()) is Code.FAILED_PRECONDITION
+    assert path.is_block_device()

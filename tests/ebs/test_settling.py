@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from cloud_api import create, delete, publish, unpublish, world
+
 from mooring.ebs.settling import Settling
 
 
@@ -47,5 +50,33 @@ def test_old_notes_are_forgotten_and_repeated_ones_are_not(run) -> None:
         assert settling.is_recent("a")
         assert not settling.is_recent("b")
         assert len(settling._changed) == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize("settle_s", [0.0, 30.0])
+def test_after_a_start_the_settle_time_is_what_a_new_volume_waits_for(run, settle_s: float) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client(settle_time=settle_s)
+            began = asyncio.get_running_loop().time()
+            await create(client)
+            assert settle_s <= asyncio.get_running_loop().time() - began < settle_s + 10
+
+    run(story())
+
+
+def test_without_a_settle_time_a_volume_goes_through_its_life_at_an_endpoint_that_shows_what_is(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client(settle_time=0)
+            for _ in range(2):
+                volume = (await create(client)).volume_id
+                for node in w.nodes:
+                    device = await publish(client, volume, node)
+                    assert w.attached(volume) == [(node, device, "attached")]
+                    await unpublish(client, volume, node)
+                await delete(client, volume)
+                assert w.named("pvc-1") == []
 
     run(story())

@@ -86,6 +86,7 @@ def test_a_deleted_snapshot_is_gone_and_its_name_free_though_descriptions_lag(ru
             await asyncio.sleep(60)
             await drop(client, first)
             await drop(client, first)
+            assert await shown(client) == await shown(client, snapshot_id=first) == []
             second = (await take(client, "s", volume)).snapshot_id
             assert second != first
             assert list(w.cloud.region.store.snapshots.records) == [second]

@@ -211,6 +211,23 @@ async def test_a_bind_mount_shows_the_same_and_can_be_read_only(folder: Path):
     assert len(_below(folder)) == 1
 
 
+async def test_a_target_that_shows_another_device_is_not_taken_for_the_one_that_is_asked_for(folder: Path, device: str):
+    image, target = folder / "other", folder / "raw"
+    for path in (image, target):
+        path.touch()
+    os.truncate(image, SIZE)
+    other = loop.create(str(image))
+    try:
+        for _ in range(2):
+            await MOUNTS.bind_mount(other, str(target))
+        with pytest.raises(DeviceBusy, match=f"is mounted there, not {device}"):
+            await MOUNTS.bind_mount(device, str(target))
+        assert device_number(str(target)) == device_number(other)
+        await MOUNTS.unmount(str(target))
+    finally:
+        loop.remove(other)
+
+
 async def test_paths_with_blanks_and_backslashes_are_mount_points_like_others(folder: Path):
     target = str(folder / "a b\\c\td")
     await MOUNTS.mount("tmpfs", target, "tmpfs")

@@ -21,6 +21,8 @@ POD = {"pod": "db-0", "uid": "a", "node": "n1", "disks": "v"}
 OTHER = {"pod": "db-0", "uid": "b", "node": "n2", "disks": "v"}
 ANOTHER = {"pod": "web-0", "uid": "c", "node": "n1", "disks": "v"}
 WRITTEN = {"volume": "v", "node": "n1", "mounted": True, "committed": True, "under": 1, "epoch": 1, "found": 0}
+MADE = {"volume": "v", "name": "v", "id": "vol-1"}
+DEVICE = {"volume": "v", "node": "n1", "device": "/dev/xvdba", "state": "attached"}
 DECLARED = {"node": "n1", "out": True}
 
 
@@ -116,6 +118,10 @@ CASES: dict[str, tuple[Events, Events]] = {
             ("truth.begin", asked("attach", "n2", by="its successor")),
         ],
     ),
+    "S9": (
+        [("truth.created", MADE), ("truth.created", MADE | {"volume": "v vol-2", "id": "vol-2"})],
+        [("truth.created", MADE), ("truth.deleted", MADE), ("truth.created", MADE | {"id": "vol-2"})],
+    ),
     "S2": ([asks(uid=False)], [asks()]),
     "S3": ([pod("Running"), pod("Pending")], [pod("Pending"), pod("Running"), pod("Failed")]),
     "S5": (
@@ -173,6 +179,39 @@ def test_a_violating_trace_is_found_and_a_near_miss_passes(invariant: str):
     violating, near_miss = CASES[invariant]
     assert found(violating) == [invariant]
     assert found(near_miss) == []
+
+
+def test_a_disk_that_is_made_once_more_under_its_own_name_is_found_where_the_storage_has_no_other():
+    made = ("truth.created", {"volume": "v"})
+    assert found([made, ("truth.created", {"volume": "w"})]) == []
+    assert found([made, ("truth.deleted", {"volume": "v"}), made]) == []
+
+
+@pytest.mark.parametrize("state", ["attaching", "attached", "busy"])
+def test_a_cloud_gives_a_device_name_to_one_volume_at_a_time_however_it_is_spelt(state: str):
+    other = DEVICE | {"volume": "w", "device": "/dev/sdba", "state": state}
+    assert found([("truth.device", DEVICE), ("truth.device", other)]) == ["S10"]
+    assert found([("truth.device", DEVICE), ("truth.device", other | {"device": "/dev/sdbb"})]) == []
+    assert found([("truth.device", DEVICE), ("truth.device", other | {"node": "n2"})]) == []
+    gone: Events = [("truth.device", DEVICE), ("truth.device", DEVICE | {"state": ""})]
+    assert found([*gone, ("truth.device", other)]) == []
+
+
+def test_a_cloud_has_an_exclusive_volume_on_one_instance_at_a_time():
+    other = DEVICE | {"node": "n2", "state": "attaching"}
+    assert found([("truth.device", DEVICE), ("truth.device", other)]) == ["S4"]
+    assert found([("truth.device", DEVICE), ("truth.device", DEVICE | {"state": ""}), ("truth.device", other)]) == []
+
+
+def test_a_record_speaks_of_the_disk_of_its_persistent_volume_whatever_the_storage_calls_it():
+    def record_of(volume: str) -> tuple[str, dict[str, Any]]:
+        annotations = {"mooring.dev/volume-name": "kubernetes.io/csi/d^vol-1"}
+        spec = {"nodeName": "n1", "source": {"persistentVolumeName": volume}}
+        return written(RECORDS, "va", {"metadata": {"annotations": annotations}, "spec": spec})
+
+    attached = ("truth.attached", ATTACHED)
+    assert found([record_of("v"), attached]) == []
+    assert found([record_of("w"), attached]) == ["S13"]
 
 
 def test_a_pod_that_a_user_removed_by_force_may_have_a_successor():

@@ -21,6 +21,8 @@ SEAMS = {
     "machine": "processes and mounts of a machine",
     "array": "the plugin of the storage",
     "csi": "a CSI driver of the storage, on the production base for drivers",
+    "ebs": "the EBS driver's process, its socket, and its node service on played machines",
+    "ec2": "EC2's wire, and what is behind the production cloud's volumes: devices of played machines, and its journal",
     "scratch": "the plugin of emptyDir, whose directories are on no disk",
     "storage": "the storage",
     "loop": "clock, and order of what happens",
@@ -32,7 +34,9 @@ INTERFACES = {
     "mooring.node.runtime": {"machine"},
     "mooring.mounts.interface": {"machine"},
     "mooring.volumes.interfaces": {"array", "scratch"},
-    "mooring.csi.driver.services": {"csi"},
+    "mooring.csi.driver.services": {"csi", "ebs"},
+    "mooring.ebs.ec2.api": {"ec2"},
+    "mooring.cloud.interface": {"ec2"},
 }
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}

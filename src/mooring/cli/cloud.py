@@ -28,10 +28,10 @@ DEFAULT_PORT = 7480
 
 
 def default_directory() -> Path:
-    """Beside a cluster's data."""
-    from mooring.cluster.layout import default_data_dir
+    """In a cluster's data directory, where `mooring up --cloud` has its cloud."""
+    from mooring.cluster.layout import open_layout
 
-    return default_data_dir() / "cloud"
+    return open_layout(None).cloud
 
 
 DATA_DIR = click.option(

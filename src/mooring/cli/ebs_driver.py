@@ -5,29 +5,22 @@ What cannot work ends it with status 2 and a message. (Upstream ends with 0 ther
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import ssl
 from collections.abc import Callable
 from pathlib import Path
-from random import SystemRandom
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import structlog
 
 from mooring import __version__
 from mooring.cli.attaching import switch
+from mooring.cli.ebs_serving import serve
 from mooring.cli.output import fail, log_lines
 from mooring.cli.parts import run_until_signalled
 from mooring.cli.tasks import answer_signal
 from mooring.ebs import options as ebs_options
 from mooring.ebs.options import Mode, Options, flag
-
-if TYPE_CHECKING:
-    from mooring.csi.driver.services import Driver
-    from mooring.ebs.controller import EbsController
 
 V = TypeVar("V")
 
@@ -143,6 +136,13 @@ def unused(name: str) -> Callable[[Any], Any]:
     callback=parsed(ebs_options.parse_duration),
     help="How long changes to one volume are gathered.",
 )
+@click.option(
+    "--settle-time",
+    default="5s",
+    show_default=True,
+    callback=parsed(ebs_options.parse_duration),
+    help="By how much EC2's descriptions may be behind. 0 is for an endpoint that always shows what is.",
+)
 @option("--volume-attach-limit", "Volumes that this node may have. Default: from the instance's type.", type=int)
 @option(
     "--reserved-volume-attachments",
@@ -225,70 +225,11 @@ def _run(options: Options) -> None:
     from mooring.kube.errors import ConfigError
 
     try:
-        run_until_signalled(_serve(options))
+        run_until_signalled(serve(options))
     except EndpointError as error:
         fail(error.message)
     except (EbsError, ConfigError) as error:
         fail(str(error))
-
-
-async def _serve(options: Options) -> None:
-    from mooring.csi.driver.dispatch import Dispatcher
-    from mooring.csi.driver.log import log_call
-    from mooring.csi.driver.server import serving
-    from mooring.csi.metrics import plugin_metrics
-    from mooring.kube import metrics
-
-    async with contextlib.AsyncExitStack() as stack:
-        served = await assemble(options, stack)
-        observers = [log_call, plugin_metrics(metrics.REGISTRY).observer(served.name)]
-        dispatcher = Dispatcher(served, options.allow_path, observers)
-        if options.http_endpoint:
-            host, port = ebs_options.parse_host_port(options.http_endpoint)
-            port = await stack.enter_async_context(metrics.serving(host, port, _tls(options)))
-            log.info("metrics are served", host=host, port=port)
-        addresses = await stack.enter_async_context(serving(dispatcher, options.endpoint))
-        click.echo(f"{served.name} ({options.mode}) listens at {', '.join(addresses)}")
-        await asyncio.Event().wait()
-
-
-async def assemble(options: Options, stack: contextlib.AsyncExitStack) -> Driver:
-    """The driver that the options ask for; what must be closed in the end is left to `stack`. Raises EbsError."""
-    from mooring.ebs.driver import ebs_driver as driver
-    from mooring.ebs.driver import make_node, metadata_of
-    from mooring.mounts.host import HostMounts
-
-    node = make_node(options, HostMounts(), metadata_of(options)) if options.has_node else None
-    if not options.has_controller:
-        return driver(__version__, None, node)
-    return driver(__version__, await _controller(options, stack), node)
-
-
-async def _controller(options: Options, stack: contextlib.AsyncExitStack) -> EbsController:
-    """It calls EC2, in a region that is known before the first call."""
-    from mooring.ebs.controller import make_controller
-    from mooring.ebs.driver import region_of
-    from mooring.ebs.ec2.aws import aws_api
-    from mooring.kube.times import wall_clock
-
-    region = await region_of(options)
-    api = aws_api(region, options.ec2_endpoint, options.user_agent_extra, options.aws_sdk_debug_log)
-    stack.callback(api.close)
-    try:
-        return make_controller(options, api, now=wall_clock, random=SystemRandom().random)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _tls(options: Options) -> ssl.SSLContext | None:
-    if not options.metrics_cert_file:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(options.metrics_cert_file, options.metrics_key_file)
-    except OSError as error:
-        fail(f"--metrics-cert-file and --metrics-key-file cannot be used: {error}")
-    return context
 
 
 COMMANDS = (ebs_driver,)

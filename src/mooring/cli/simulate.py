@@ -86,7 +86,7 @@ def simulate(
         _one(outcome, output)
         sys.exit(0 if outcome.ok else 1)
     try:
-        mode = search.exhaustive(depth) if exhaustive else search.systematic() if systematic else None
+        mode = search.exhaustive(depth) if exhaustive else search.systematic(scenario.driver) if systematic else None
         mode = mode or search.random(range(seed, seed + seeds), scenario)
         ledger = Ledger(resume, mode.what) if resume is not None else None
     except (Unfit, LedgerError) as error:

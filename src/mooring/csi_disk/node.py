@@ -7,10 +7,18 @@ request. No shell is used; file system types and mount options are checked befor
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from mooring.csi.driver.services import AccessMode, NodeCapability, NodeService
+from mooring.csi.driver.targets import (
+    check_mounted_target,
+    check_no_file,
+    check_staging_path,
+    make_file,
+    not_staged,
+    remove_file,
+    shown_device,
+)
 from mooring.csi.driver.usage import volume_usage
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
@@ -74,21 +82,19 @@ class DiskNode(NodeService):
 
     async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
         await self._check_use(request.volume_id, request.volume_capability)
-        if not request.staging_target_path:
-            raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
+        check_staging_path(request.staging_target_path)
         device = await self._device(request.volume_id)
         block = request.volume_capability.HasField("block")
         read_only = request.readonly or request.volume_capability.access_mode.mode in _READING
         source = device if block else await self._staged(request, device)
         await self._check_target(request, device, read_only)
-        if block:
-            await blocking(_make_file, request.target_path)
+        await blocking(make_file if block else check_no_file, request.target_path)
         await self._mounts.bind_mount(source, request.target_path, read_only)
         return csi.NodePublishVolumeResponse()
 
     async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
         await self._mounts.unmount(request.target_path)
-        if not await blocking(_remove_file, request.target_path):
+        if not await blocking(remove_file, request.target_path):
             await self._mounts.remove_mount_point(request.target_path)
         return csi.NodeUnpublishVolumeResponse()
 
@@ -119,19 +125,20 @@ class DiskNode(NodeService):
             )
         return device
 
+    async def _mount_at(self, path: str) -> Mount | None:
+        return mount_at(await self._mounts.mount_table(), os.path.realpath(path))
+
     async def _mount_of(self, device: str, path: str) -> Mount | None:
-        """What is mounted at the path if it is the device's. A raw device is a mount of /dev that leads to it."""
-        there = mount_at(await self._mounts.mount_table(), os.path.realpath(path))
+        """What is mounted at the path, if it is the device's."""
+        there = await self._mount_at(path)
         if there is None:
             return None
-        raw = await blocking(_is_device, path, device)
-        return there if raw or there.device == await blocking(device_number, device) else None
+        shown = await blocking(shown_device, path, there.device)
+        return there if shown == await blocking(device_number, device) else None
 
     async def _staged(self, request: csi.NodePublishVolumeRequest, device: str) -> str:
         if await self._mount_of(device, request.staging_target_path) is None:
-            raise CsiError(
-                Code.FAILED_PRECONDITION, f"volume {request.volume_id} is not staged at {request.staging_target_path}"
-            )
+            raise not_staged(request.volume_id, request.staging_target_path)
         return request.staging_target_path
 
     async def _shown(self, disk: str, path: str) -> str:
@@ -143,11 +150,17 @@ class DiskNode(NodeService):
         return device
 
     async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool) -> None:
-        """Raises CsiError if the volume is at the target in another way, or if another target has it for itself."""
-        here = await self._mount_of(device, request.target_path)
+        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for now; or if
+        another target has the volume for itself."""
+        here = await self._mount_at(request.target_path)
         if here is not None:
-            if ("ro" in here.options) != read_only:
-                raise CsiError(Code.ALREADY_EXISTS, f"{request.target_path} shows the volume, but not as asked for now")
+            check_mounted_target(
+                request.target_path,
+                here.source,
+                is_the_volume=await self._mount_of(device, request.target_path) is not None,
+                is_read_only="ro" in here.options,
+                wanted_read_only=read_only,
+            )
         elif request.volume_capability.access_mode.mode in _ALONE and await self._targets(device, request):
             raise CsiError(
                 Code.FAILED_PRECONDITION, f"volume {request.volume_id} is published already, for one workload"
@@ -166,27 +179,3 @@ class DiskNode(NodeService):
 
 _READING = (AccessMode.SINGLE_NODE_READER_ONLY, AccessMode.MULTI_NODE_READER_ONLY)
 _ALONE = (AccessMode.SINGLE_NODE_WRITER, AccessMode.SINGLE_NODE_SINGLE_WRITER, AccessMode.SINGLE_NODE_READER_ONLY)
-
-
-def _make_file(path: str) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
-
-
-def _remove_file(path: str) -> bool:
-    """Removes the empty file over which a device was mounted; whether there was one."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return True
-    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-        os.unlink(path)
-        return True
-    return False
-
-
-def _is_device(path: str, device: str) -> bool:
-    try:
-        status = os.stat(path)
-        return stat.S_ISBLK(status.st_mode) and status.st_rdev == os.stat(device).st_rdev
-    except FileNotFoundError:
-        return False

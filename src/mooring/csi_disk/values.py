@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.csi.driver.capacity import Sizes
-from mooring.csi.driver.mount_options import refused_options
+from mooring.csi.driver.mount_options import flags_refusal
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
@@ -67,6 +67,4 @@ def check_mount(fs_type: str, options: Sequence[str] = ()) -> None:
 def _refused_mount(fs_type: str, options: Sequence[str]) -> str:
     if fs_type and fs_type not in TYPES:
         return f"file system type {fs_type!r} is not known: choose one of {', '.join(sorted(TYPES))}"
-    if count := refused_options(options):
-        return f"{count} of the mount flags cannot be used: give options like noatime or commit=5"
-    return ""
+    return flags_refusal(options)

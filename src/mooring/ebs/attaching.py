@@ -15,38 +15,26 @@ from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import Any
 
 import structlog
 
 from mooring.csi.errors import Code, CsiError
+from mooring.ebs.attachment_steps import STUCK_S, Step, next_step
 from mooring.ebs.codes import NO_INSTANCE, NO_VOLUME, NOT_ATTACHED
-from mooring.ebs.device_names import DeviceNames, canonical
+from mooring.ebs.detaches import PendingDetaches
+from mooring.ebs.device_names import DeviceNames
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.describe import Describe, could_be, poll_pause_s
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
 from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
-from mooring.ebs.presence import AGAIN_S, is_absent
+from mooring.ebs.presence import volume_there
 from mooring.ebs.settling import Settling
 
-STUCK_S = 90.0
-"""An attachment that takes longer does not come any more (upstream issue 2833): the guest still holds the name."""
 TRIES = 5
 """AttachVolume calls that EC2 accepts, or refuses for the volume's state, in one operation."""
-SLOW_DETACH_S = 60.0
 
 _log = structlog.get_logger(__name__)
-
-
-class Step(Enum):
-    """What is to be done next for a volume that is to be attached."""
-
-    DONE = "done"
-    WAIT = "wait"
-    ATTACH = "attach"
-    GIVE_UP = "give up"
-    """The attaching is stuck."""
 
 
 @dataclass
@@ -60,49 +48,28 @@ class _Attaching:
     """EC2's words when it last refused one for the volume's state."""
     first_seen: float = -1.0
     """The loop's time when the volume was first seen attaching."""
-
-
-def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: float) -> Step:
-    """From what EC2 shows of the volume. `mine` is the device name that this operation has asked for, empty if it has
-    not yet; `proven`: the description is younger than all that we know of; `attaching_s`: for how long it has been
-    attaching. Raises CsiError if it can not be attached."""
-    attachment = volume.attachment(node)
-    if attachment is None:
-        return _unattached_step(volume, node, mine, proven)
-    if attachment.state == "attached":
-        is_mine = bool(mine) and canonical(attachment.device) == canonical(mine)
-        return Step.DONE if is_mine or proven else Step.WAIT
-    if attachment.state == "attaching" and attaching_s > STUCK_S:
-        return Step.GIVE_UP
-    return Step.WAIT  # attaching, detaching, busy: EC2 is at it
-
-
-def _unattached_step(volume: Volume, node: str, mine: str, proven: bool) -> Step:
-    if volume.attachments and not volume.multi_attach:
-        if proven:
-            holders = ", ".join(f"{one.instance_id} ({one.state})" for one in volume.attachments)
-            raise CsiError(
-                Code.FAILED_PRECONDITION,
-                f"volume {volume.id} cannot be attached to {node}: it is attached to {holders}",
-            )
-        return Step.WAIT
-    if volume.state == "creating":
-        return Step.WAIT
-    if volume.state not in ("available", "in-use"):
-        raise CsiError(Code.FAILED_PRECONDITION, f"volume {volume.id} cannot be attached: its state is {volume.state}")
-    return Step.WAIT if mine and not proven else Step.ATTACH
+    wait_initialized: bool = False
+    """Before the first call, all of the volume's data must be there."""
 
 
 class Attacher:
     """Attaches and detaches volumes, many at once. `now` is the wall clock, with its zone."""
 
     def __init__(
-        self, api: Ec2Api, describe: Describe, names: DeviceNames, settling: Settling, now: Callable[[], datetime]
+        self,
+        api: Ec2Api,
+        describe: Describe,
+        names: DeviceNames,
+        settling: Settling,
+        detaches: PendingDetaches,
+        now: Callable[[], datetime],
     ) -> None:
+        """`detaches` is told of the detaches that are under way."""
         self._api = api
         self._describe = describe
         self._names = names
         self._settling = settling
+        self._detaches = detaches
         self._now = now
         self._cards: dict[str, int] = {}
 
@@ -110,33 +77,24 @@ class Attacher:
 
     async def attach(self, volume_id: str, node: str, wait_initialized: bool = False) -> str:
         """Returns the device name when the volume is attached to the node. Raises CsiError, EbsError."""
-        work = _Attaching()
+        work = _Attaching(wait_initialized=wait_initialized)
         try:
-            return await self._attach(volume_id, node, wait_initialized, work)
+            return await self._attach(volume_id, node, work)
         finally:
             self._names.end(node, volume_id, self._settling.now())
 
-    async def _attach(self, volume_id: str, node: str, wait_initialized: bool, work: _Attaching) -> str:
+    async def _attach(self, volume_id: str, node: str, work: _Attaching) -> str:
         for asked in itertools.count():
             asked_at = self._settling.now()
-            volume = await self._describe.volume(volume_id)
-            if volume is None:
-                if is_absent(self._settling, asked_at, "vol", volume_id):
-                    raise CsiError(Code.NOT_FOUND, f"there is no volume {volume_id}")
-                await sleep(AGAIN_S)
-                continue
-            match next_step(
-                volume, node, work.device, self._proves(asked_at, volume_id), self._attaching_s(volume, node, work)
-            ):
+            volume = await volume_there(self._describe, self._settling, volume_id)
+            attaching_s = self._attaching_s(volume, node, work)
+            match next_step(volume, node, work.device, self._proves(asked_at, volume_id), attaching_s):
                 case Step.DONE:
                     return self._done(volume, node)
                 case Step.GIVE_UP:
                     await self._give_up(volume, node)
                 case Step.ATTACH:
-                    if wait_initialized:
-                        await self._initialized(volume_id)
                     await self._ask_to_attach(volume, node, work)
-                    wait_initialized = False
                 case Step.WAIT:
                     pass
             await sleep(poll_pause_s(self._describe.batching, asked))
@@ -179,28 +137,30 @@ class Attacher:
         for asked in itertools.count():
             if await self._describe.initialized(volume_id):
                 return
-            await sleep(max(poll_pause_s(False, asked), 1.0))
+            await sleep(poll_pause_s(batching=False, asked=asked))
 
     async def _ask_to_attach(self, volume: Volume, node: str, work: _Attaching) -> None:
         """AttachVolume, with one name after the other until EC2 takes one."""
+        if work.wait_initialized:
+            await self._initialized(volume.id)
+            work.wait_initialized = False
         if work.tries == TRIES:
-            raise CsiError(
-                Code.FAILED_PRECONDITION,
-                f"EC2 does not attach volume {volume.id} to {node}, though it shows it as {volume.state}"
-                + (f": {work.refusal}" if work.refusal else ""),
-            )
+            raise _is_in_vain(volume, node, work)
         work.tries += 1
         instance = await self._instance(node)
         cards = await self._card_count(instance.type)
-        while True:
-            device = self._name(instance, volume)
-            request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": node, "Device": device}
-            if cards > 1:
-                used = [one.card for one in instance.devices if one.volume_id]
-                card = self._names.choose_card(node, volume.id, cards, used, self._settling.now())
-                request["EbsCardIndex"] = card
-            if await self._accepted(request, work):
-                return
+        while not await self._accepted(self._request(volume, instance, cards), work):
+            pass
+
+    def _request(self, volume: Volume, instance: Instance, cards: int) -> dict[str, Any]:
+        """An AttachVolume request, with the next name."""
+        device = self._name(instance, volume)
+        request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": instance.id, "Device": device}
+        if cards > 1:
+            used = [one.card for one in instance.devices if one.volume_id]
+            card = self._names.choose_card(instance.id, volume.id, cards, used, self._settling.now())
+            request["EbsCardIndex"] = card
+        return request
 
     async def _accepted(self, request: dict[str, Any], work: _Attaching) -> bool:
         """Whether there is something to wait for; if not, the name is taken. Raises what ends the operation."""
@@ -264,30 +224,28 @@ class Attacher:
     async def _detach(self, volume_id: str, node: str) -> None:
         if not could_be("i", node):
             return
-        started, is_asked, is_told = self._settling.now(), False, False
-        for asked in itertools.count():
-            asked_at = self._settling.now()
-            volume = await self._describe.volume(volume_id)
-            attachment = volume.attachment(node) if volume else None
-            if is_asked and attachment is None and self._settling.proves(asked_at, _attach(volume_id)):
-                self._settling.note(_detach(volume_id))  # it has ended only now, and may still be shown
-                return
-            if attachment is not None and attachment.state in ("detaching", "busy"):
-                is_asked = True  # by somebody
-            elif self._is_to_ask(volume_id, attachment, is_asked, asked_at):
-                if await self._ask_to_detach(volume_id, node):
+        is_asked = False
+        with self._detaches.waiting(volume_id, node) as under_way:
+            for asked in itertools.count():
+                asked_at = self._settling.now()
+                volume = await self._describe.volume(volume_id)
+                attachment = volume.attachment(node) if volume else None
+                if is_asked and attachment is None and self._settling.proves(asked_at, _attach(volume_id)):
+                    self._settling.note(_detach(volume_id))  # it has ended only now, and may still be shown
+                    return
+                if attachment is not None:
+                    under_way.saw(attachment.state, attachment.device, asked_at)
+                is_to_ask = self._is_to_ask(volume_id, attachment, is_asked, asked_at)
+                if is_to_ask and await self._ask_to_detach(volume_id, node):
                     return
                 is_asked = True
-            if asked_at - started > SLOW_DETACH_S and not is_told and attachment:
-                is_told = True
-                _log.warning(
-                    "a volume takes long to detach: its node may still use it",
-                    volume=volume_id, node=node, device=attachment.device, state=attachment.state,
-                )  # fmt: skip
-            await sleep(poll_pause_s(self._describe.batching, asked))
+                await sleep(poll_pause_s(self._describe.batching, asked))
 
     def _is_to_ask(self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float) -> bool:
-        """EC2 is asked once in any case, for what it shows may be too old; once more if it still shows it attached."""
+        """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching already, whoever
+        asked for that); once more if it still shows it attached."""
+        if attachment is not None and attachment.state in ("detaching", "busy"):
+            return False
         if not is_asked:
             return True
         return attachment is not None and self._settling.proves(asked_at, _detach(volume_id))
@@ -313,6 +271,14 @@ def _is_name_taken(error: Ec2Error) -> bool:
     """EC2 has no code of its own for that."""
     return error.code == "InvalidDevice.InUse" or (
         error.code == "InvalidParameterValue" and "already in use" in error.message
+    )
+
+
+def _is_in_vain(volume: Volume, node: str, work: _Attaching) -> CsiError:
+    return CsiError(
+        Code.FAILED_PRECONDITION,
+        f"EC2 does not attach volume {volume.id} to {node}, though it shows it as {volume.state}"
+        + (f": {work.refusal}" if work.refusal else ""),
     )
 
 

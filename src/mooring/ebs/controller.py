@@ -14,26 +14,25 @@ from mooring.csi.driver.services import ControllerCapability, ControllerService
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.attaching import Attacher
+from mooring.ebs.capabilities import DEVICE_PATH, check_capabilities, refusal
 from mooring.ebs.codes import answering
+from mooring.ebs.detaches import PendingDetaches
 from mooring.ebs.device_names import DeviceNames
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.describe import Describe
-from mooring.ebs.ec2.paced import THROTTLED, PacedApi
+from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.ec2.records import Snapshot, Volume
-from mooring.ebs.errors import EbsError, Ec2Error
 from mooring.ebs.listing import Listing, entry, volume_message
 from mooring.ebs.modifying import Modifier, target_of
 from mooring.ebs.options import Options
 from mooring.ebs.parameters import BLOCK_ATTACH, change
 from mooring.ebs.presence import volume_there
 from mooring.ebs.provisioning import Provisioner
-from mooring.ebs.settling import SETTLE_S, Settling
+from mooring.ebs.readiness import Readiness
+from mooring.ebs.settling import Settling
 from mooring.ebs.snapshots import Snapshotter, snapshot_message
 from mooring.ebs.tags import TagPolicy
-from mooring.ebs.wanted import check_capabilities, refusal, wanted_volume
-
-DEVICE_PATH = "devicePath"
-"""Key of the publish context: the device name that EC2 knows."""
+from mooring.ebs.wanted import wanted_volume
 
 IN_FLIGHT: Mapping[str, tuple[str, ...]] = {
     method: ("volume_id", "node_id") if method in ("ControllerPublishVolume", "ControllerUnpublishVolume") else fields
@@ -47,10 +46,6 @@ GIVES_WAY: Mapping[str, tuple[str, ...]] = {
     "ControllerUnpublishVolume": ("ControllerPublishVolume",),
 }
 """For `Driver.gives_way` (origin design: each of them cancels the other)."""
-
-PROBE_S = 300.0
-"""For so long EC2's yes is good."""
-PROBE_TIMEOUT_S = 10.0
 
 _C = ControllerCapability
 
@@ -73,7 +68,7 @@ class EbsController(ControllerService):
 
     def __init__(
         self,
-        api: Ec2Api,
+        readiness: Readiness,
         describe: Describe,
         settling: Settling,
         tags: TagPolicy,
@@ -82,9 +77,8 @@ class EbsController(ControllerService):
         modifier: Modifier,
         snapshotter: Snapshotter,
     ) -> None:
-        """`api` is asked by `check`, without waiting for a turn."""
         time = asyncio.get_running_loop().time
-        self._api = api
+        self._readiness = readiness
         self._describe = describe
         self._settling = settling
         self._tags = tags
@@ -94,8 +88,6 @@ class EbsController(ControllerService):
         self._snapshotter = snapshotter
         self._volumes: Listing[Volume] = Listing(time)
         self._snapshots: Listing[Snapshot] = Listing(time)
-        self._good_until = float("-inf")
-        self._checking = asyncio.Lock()
 
     # --- volumes
 
@@ -126,8 +118,8 @@ class EbsController(ControllerService):
     ) -> csi.ValidateVolumeCapabilitiesResponse:
         with answering(f"look up volume {request.volume_id}"):
             await self._volume(request.volume_id)
-        if problems := [problem for one in request.volume_capabilities if (problem := refusal(one))]:
-            return csi.ValidateVolumeCapabilitiesResponse(message="; ".join(problems))
+        if problem := refusal(request.volume_capabilities):
+            return csi.ValidateVolumeCapabilitiesResponse(message=problem)
         confirmed = csi.ValidateVolumeCapabilitiesResponse.Confirmed(
             volume_capabilities=request.volume_capabilities,
             volume_context=request.volume_context,
@@ -218,23 +210,8 @@ class EbsController(ControllerService):
     # --- the driver itself
 
     async def check(self) -> None:
-        """Whether EC2 answers, and takes our credentials. Asks it at most once in `PROBE_S`, as long as it says yes.
-        Raises CsiError, FAILED_PRECONDITION."""
-        async with self._checking:
-            time = asyncio.get_running_loop().time
-            if time() < self._good_until:
-                return
-            try:
-                async with asyncio.timeout(PROBE_TIMEOUT_S):
-                    await self._api.call("DescribeAvailabilityZones", {"DryRun": True})
-            except Ec2Error as error:
-                if error.code != "DryRunOperation" and error.code not in THROTTLED:
-                    raise _not_ready(str(error)) from error
-            except EbsError as error:
-                raise _not_ready(str(error)) from error
-            except TimeoutError:
-                raise _not_ready(f"no answer within {PROBE_TIMEOUT_S:g} s") from None
-            self._good_until = time() + PROBE_S
+        """Whether EC2 answers, and takes our credentials (`readiness`). Raises CsiError, FAILED_PRECONDITION."""
+        await self._readiness.check()
 
     async def _volume(self, volume_id: str) -> Volume:
         return await volume_there(self._describe, self._settling, volume_id)
@@ -246,25 +223,22 @@ def make_controller(
     *,
     now: Callable[[], datetime],
     random: Callable[[], float],
-    settle_s: float = SETTLE_S,
+    detaches: PendingDetaches | None = None,
 ) -> EbsController:
     """The controller service that talks to EC2 through `api`. `now` is the wall clock, with its zone; `random` gives
-    numbers from [0, 1). Needs a running event loop. Raises ValueError for tags that EC2 would not take."""
+    numbers from [0, 1); `detaches` is told of the detaches that are under way. Needs a running event loop. Raises
+    ValueError for tags that EC2 would not take."""
     tags = TagPolicy(options.volume_tags, options.extra_tags, options.k8s_tag_cluster_id, options.warn_on_invalid_tag)
     paced = PacedApi(api, random, options.pacing)
     describe = Describe(paced, options.batching)
-    settling = Settling(settle_s)
+    settling = Settling(options.settle_time)
     return EbsController(
-        api,
+        Readiness(api),
         describe,
         settling,
         tags,
-        Attacher(paced, describe, DeviceNames(random), settling, now),
+        Attacher(paced, describe, DeviceNames(random), settling, detaches or PendingDetaches(), now),
         Provisioner(paced, describe, settling),
         Modifier(paced, describe, settling, options.modify_volume_request_handler_timeout),
         Snapshotter(paced, describe, settling, tags),
     )
-
-
-def _not_ready(problem: str) -> CsiError:
-    return CsiError(Code.FAILED_PRECONDITION, f"EC2 cannot be used: {problem}")

@@ -7,10 +7,13 @@ that is taken, and then another one is tried.
 
 Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"; upstream issues 1674 and 2833):
 - /dev/sdb and /dev/xvdb are one name.
+- Names of two letters (/dev/xvdba) go before those of one (/dev/xvdf), which images and launch templates use, too: when
+  an instance is started again, its node service must tell this driver's volumes from others by their names (`limits`;
+  upstream #2796).
 - Names are given in turn, so that a name that an instance does not really give back is not the next one, too.
 - A refused name (an image may have taken it, which no describe shows) is the last to be tried again, for an hour.
-- Where the turn begins, and where it goes on after a refusal, is drawn by chance: two controllers that begin at one
-  place would give the same names, and EC2 would refuse every other one.
+- Where the turn begins (among the names of two letters), and where it goes on after a refusal, is drawn by chance: two
+  controllers that begin at one place would give the same names, and EC2 would refuse every other one.
 """
 
 from __future__ import annotations
@@ -28,15 +31,17 @@ def _names(prefix: str, last: str = "z", first: str = "a") -> tuple[str, ...]:
     return tuple(f"{prefix}{chr(letter)}" for letter in range(ord(first), ord(last) + 1))
 
 
-NAMES = (
+OWN_NAMES = (
     *_names("/dev/xvda"),
     *_names("/dev/xvdb"),
-    *_names("/dev/xvdd", last="x"),
-    *_names("/dev/xvd", first="b"),
     *_names("/dev/xvdc"),
+    *_names("/dev/xvdd", last="x"),
 )
+"""Names that nobody else has a reason to use."""
+NAMES = (*OWN_NAMES, *_names("/dev/xvd", first="b"))
 """All names that are given, in this order: as many as an instance can have. None of them is another's alias, and none
 is the root device's."""
+_OWN = frozenset(OWN_NAMES)
 _PLACES = {name: place for place, name in enumerate(NAMES)}
 _SPELLING = re.compile(r"(?:/dev/)?(?:sd|xvd|hd)(.+)")
 
@@ -66,7 +71,9 @@ class DeviceNames:
         self._nodes: dict[str, _Node] = {}
 
     def give(self, node: str, volume: str, in_use: Iterable[str], now: float) -> str | None:
-        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until `end`."""
+        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until `end`.
+
+        Of the free names, the first in turn that is neither refused nor held, best one of `OWN_NAMES`."""
         names = self._node(node, now)
         names.given.pop(volume, None)
         taken = {*map(canonical, in_use), *(name for name, _ in names.given.values())}
@@ -74,7 +81,7 @@ class DeviceNames:
         free = [name for name in turn if canonical(name) not in taken]
         if not free:
             return None
-        chosen = min(free, key=lambda name: _doubt(names, canonical(name)))  # of equal ones the first in turn
+        chosen = min(free, key=lambda name: _doubt(names, name))  # of equal ones the first in turn
         names.last = _PLACES[chosen]
         names.given[volume] = (canonical(chosen), 0)
         return chosen
@@ -116,11 +123,13 @@ class DeviceNames:
         return names
 
     def _anywhere(self) -> int:
-        return int(self._random() * len(NAMES)) - 1
+        """The place before one of `OWN_NAMES`."""
+        return int(self._random() * len(OWN_NAMES)) - 1
 
 
-def _doubt(names: _Node, name: str) -> tuple[bool, bool]:
-    return name in names.bad, name in names.held
+def _doubt(names: _Node, name: str) -> tuple[bool, bool, bool]:
+    """A held name may be refused, so it comes after all that are surely free."""
+    return canonical(name) in names.bad, canonical(name) in names.held, name not in _OWN
 
 
 def _expire(until: dict[str, float], now: float) -> None:

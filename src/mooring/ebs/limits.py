@@ -6,8 +6,9 @@ The second term is for types whose attachments share slots with network interfac
 the root device and what the instance was launched with. The only list of these without a call to EC2 is the metadata
 service's, made when the instance was last started, and it has this driver's own volumes too if they were attached then:
 counting these made the limit smaller with each restart (upstream #2796). They are told apart by their device names:
-/dev/xvdaa to /dev/xvddz are this driver's (`device_names`), which no image or launch template has a reason to use. A
-volume of this driver under another name is counted by mistake; that makes the limit smaller, never too large.
+/dev/xvdaa to /dev/xvddz are this driver's (`device_names`), which no image or launch template has a reason to use. It
+gives other names only when all of these are taken; a volume under such a name is counted by mistake, which makes the
+limit smaller, never too large.
 """
 
 from __future__ import annotations

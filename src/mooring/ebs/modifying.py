@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -31,6 +32,8 @@ from mooring.ebs.volume_types import TYPES, iops_for
 
 MODIFICATION_S = 900.0
 """A modification is waited for so long; most take seconds."""
+SHOWN_S = 60.0
+"""One that EC2 has accepted is waited for so long to be shown."""
 
 _log = structlog.get_logger(__name__)
 
@@ -144,7 +147,8 @@ class Modifier:
         self._settling = settling
         self._window_s = window_s
         self._gathering: dict[str, _Gathering] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By volume. Whoever holds a lock, or waits for it, keeps it."""
         self._tasks: set[asyncio.Task[Volume]] = set()
 
     async def expand(self, volume_id: str, wanted: csi.CapacityRange) -> Volume:
@@ -176,13 +180,8 @@ class Modifier:
             await asyncio.sleep(self._window_s)
         finally:
             del self._gathering[volume_id]
-        lock = self._locks.setdefault(volume_id, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._apply(volume_id, gathering.target)
-        finally:
-            if not lock.locked() and self._locks.get(volume_id) is lock:
-                del self._locks[volume_id]
+        async with self._locks.setdefault(volume_id, asyncio.Lock()):
+            return await self._apply(volume_id, gathering.target)
 
     async def _apply(self, volume_id: str, target: Target) -> Volume:
         volume = await self._volume(volume_id)
@@ -225,20 +224,18 @@ class Modifier:
         self, volume_id: str, changes: Mapping[str, Any] | None = None
     ) -> Modification | None:
         """The volume's latest modification when it is not "modifying" (any more); `changes`: wait for one that makes
-        them. Raises CsiError if it failed."""
+        them. Raises CsiError if that one failed, or takes too long."""
         time = asyncio.get_running_loop().time
         began = time()
         for asked in itertools.count():
             latest = await self._describe.modification(volume_id)
-            is_it = changes is None or (latest is not None and makes(latest, changes))
-            if is_it and (latest is None or latest.state != "modifying"):
-                if latest is not None and latest.state == "failed" and changes is not None:
-                    raise CsiError(
-                        Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}"
-                    )
+            is_shown = changes is None or (latest is not None and makes(latest, changes))
+            if is_shown and (latest is None or latest.state != "modifying"):
+                if changes is not None:
+                    _check_made(latest, volume_id)
                 return latest
-            if time() - began > (MODIFICATION_S if is_it else 60.0):
-                state = latest.state if latest and is_it else "not shown"
+            if time() - began > (MODIFICATION_S if is_shown else SHOWN_S):
+                state = latest.state if latest and is_shown else "not shown"
                 raise CsiError(
                     Code.UNAVAILABLE, f"the modification of volume {volume_id} is {state} after {time() - began:.0f} s"
                 )
@@ -264,6 +261,11 @@ class _Gathering:
 
 
 _FIELDS = {"Size": "size", "VolumeType": "type", "Iops": "iops", "Throughput": "throughput"}
+
+
+def _check_made(latest: Modification | None, volume_id: str) -> None:
+    if latest is not None and latest.state == "failed":
+        raise CsiError(Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}")
 
 
 def _refuse_while_optimizing(running: Modification | None, volume: Volume) -> None:

@@ -11,14 +11,24 @@ import asyncio
 import os
 
 from mooring.csi.driver.services import NodeCapability, NodeService
-from mooring.csi.driver.usage import volume_usage
+from mooring.csi.driver.targets import (
+    check_mounted_target,
+    check_no_file,
+    check_staging_path,
+    make_file,
+    not_staged,
+    raw_device,
+    remove_file,
+    shown_device,
+)
+from mooring.csi.driver.usage import device_size, volume_usage
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs import limits
+from mooring.ebs.capabilities import DEVICE_PATH
 from mooring.ebs.metadata import Metadata
 from mooring.ebs.node_devices import DeviceFinder, check_volume_id
-from mooring.ebs.node_targets import make_file, remove_file, shows_device, size_of
-from mooring.ebs.staging import DEVICE_PATH, Use, use_of
+from mooring.ebs.staging import Use, use_of
 from mooring.ebs.topology import node_segments
 from mooring.mounts.blocking import blocking
 from mooring.mounts.holders import device_number
@@ -101,15 +111,13 @@ class EbsNode(NodeService):
 
     async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
         use = use_of(request.volume_capability, request.volume_context, self._legacy_xfs)
-        if not request.staging_target_path:
-            raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
+        check_staging_path(request.staging_target_path)
         device = await self._find(request.volume_id, request.publish_context.get(DEVICE_PATH, ""), use.partition)
         source = device if use.block else await self._staged(request, device)
         await self._clear_dead_mount(request.target_path)
         read_only = request.readonly or use.read_only
         await self._check_target(request.target_path, device, read_only)
-        if use.block:
-            await blocking(make_file, request.target_path)
+        await blocking(make_file if use.block else check_no_file, request.target_path)
         await self._mounts.bind_mount(source, request.target_path, read_only)
         return csi.NodePublishVolumeResponse()
 
@@ -121,20 +129,20 @@ class EbsNode(NodeService):
 
     async def _staged(self, request: csi.NodePublishVolumeRequest, device: str) -> str:
         if await self._mount_of(device, request.staging_target_path) is None:
-            raise CsiError(
-                Code.FAILED_PRECONDITION, f"volume {request.volume_id} is not staged at {request.staging_target_path}"
-            )
+            raise not_staged(request.volume_id, request.staging_target_path)
         return request.staging_target_path
 
     async def _check_target(self, target: str, device: str, read_only: bool) -> None:
         """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for now."""
         here = await self._mount_at(target)
-        if here is None:
-            return
-        if await self._mount_of(device, target) is None:
-            raise CsiError(Code.FAILED_PRECONDITION, f"{here.source} is mounted at {target}: unpublish that first")
-        if ("ro" in here.options) != read_only:
-            raise CsiError(Code.ALREADY_EXISTS, f"{target} shows the volume, but not as asked for now")
+        if here is not None:
+            check_mounted_target(
+                target,
+                here.source,
+                is_the_volume=await self._mount_of(device, target) is not None,
+                is_read_only="ro" in here.options,
+                wanted_read_only=read_only,
+            )
 
     # --- volumes in use
 
@@ -144,14 +152,14 @@ class EbsNode(NodeService):
 
     async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
         device = await self._shown(request.volume_id, request.volume_path)
-        size = await blocking(size_of, device)
+        size = await blocking(device_size, device)
         if size < request.capacity_range.required_bytes:
             raise CsiError(
                 Code.UNAVAILABLE,
                 f"{device} of {request.volume_id} has {size} bytes, {request.capacity_range.required_bytes} are asked "
                 f"for: ControllerExpandVolume comes first, and this machine learns of it a little later",
             )
-        if not await blocking(shows_device, request.volume_path):
+        if not await blocking(raw_device, request.volume_path):
             await self._mounts.resize(device, request.volume_path)
         return csi.NodeExpandVolumeResponse(capacity_bytes=size)
 
@@ -159,7 +167,7 @@ class EbsNode(NodeService):
         """The device that the path shows. Raises CsiError, NOT_FOUND, unless it is the volume's."""
         there = await self._mount_at(path)
         if there is not None:
-            number = await blocking(shows_device, path) or there.device
+            number = await blocking(shown_device, path, there.device)
             device = await blocking(self._devices.volume_at, number, volume_id)
             if device is not None:
                 return device
@@ -184,11 +192,11 @@ class EbsNode(NodeService):
         return mount_at(await self._mounts.mount_table(), os.path.realpath(path))
 
     async def _mount_of(self, device: str, path: str) -> Mount | None:
-        """What is mounted at the path, if it is the device's. A raw device is a mount of /dev that leads to it."""
+        """What is mounted at the path, if it is the device's."""
         there = await self._mount_at(path)
         if there is None:
             return None
-        shown = await blocking(shows_device, path) or there.device
+        shown = await blocking(shown_device, path, there.device)
         return there if shown == await blocking(device_number, device) else None
 
     async def _clear_dead_mount(self, path: str) -> None:
@@ -197,7 +205,7 @@ class EbsNode(NodeService):
         there = await self._mount_at(path)
         if there is None:
             return
-        number = await blocking(shows_device, path) or there.device
+        number = await blocking(shown_device, path, there.device)
         if number[0] != _NO_DEVICE and await blocking(self._devices.disk_of, number) is None:
             await self._mounts.unmount(path)
 

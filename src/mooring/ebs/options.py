@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from mooring.ebs.settling import SETTLE_S
+
 DRIVER_NAME = "ebs.csi.aws.com"
 DEFAULT_ENDPOINT = "unix:///tmp/csi.sock"
 METADATA_ENDPOINT = "http://169.254.169.254"
@@ -45,6 +47,7 @@ CONTROLLER_FLAGS = frozenset(
         "batching",
         "pacing",
         "modify_volume_request_handler_timeout",
+        "settle_time",
     }
 )
 """By the names of `Options`' fields; `--deprecated-metrics` and what is about logs and sockets is for all modes."""
@@ -95,6 +98,8 @@ class Options:
     """Calls are made no faster than EC2's quotas allow."""
     modify_volume_request_handler_timeout: float = 2.0
     """Seconds for which changes to one volume are gathered, to be asked of EC2 as one."""
+    settle_time: float = SETTLE_S
+    """Seconds by which EC2's descriptions may be behind; 0 for an endpoint that always shows what is (`settling`)."""
 
     volume_attach_limit: int = -1
     """Volumes that this node may have; below 0: from the instance's type."""

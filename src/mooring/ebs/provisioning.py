@@ -38,6 +38,7 @@ import structlog
 
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.codes import NO_VOLUME
+from mooring.ebs.creating import available
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.describe import Describe, could_be, poll_pause_s
 from mooring.ebs.ec2.records import Fields, Volume
@@ -48,8 +49,6 @@ from mooring.ebs.tags import specification
 from mooring.ebs.topology import Place
 from mooring.ebs.wanted import Wanted, conflict
 
-CREATION_S = 60.0
-"""A volume that EC2 has said it makes is waited for so long; most take 1.5 s, nearly all less than 4 s."""
 TOKENS = 200
 """So often a volume of one name may vanish while EC2 remembers its tokens, about twelve hours."""
 SEND_TRIES = 3
@@ -186,33 +185,8 @@ class Provisioner:
             raise MalformedAnswer("DescribeAvailabilityZones: there is no zone in this region")
         return {"AvailabilityZone": self._zones[0]}
 
-    # --- waiting for it
-
     async def _available(self, made: Volume, wanted: Wanted) -> Volume:
-        """The volume when it can be used. Raises CsiError: it has vanished, or went wrong."""
-        began, was_seen, gone_at = self._settling.now(), made.state in ("available", "in-use"), -1.0
-        for asked in itertools.count():
-            now = self._settling.now()
-            volume = await self._describe.volume(made.id)
-            if volume is None:
-                gone_at = now if gone_at < 0 else gone_at
-                if was_seen and self._settling.now() - gone_at >= self._settling.settle_s:
-                    raise _vanished(made.id, wanted)
-            elif volume.state in ("available", "in-use"):
-                return volume
-            elif volume.state == "creating":
-                was_seen, gone_at = True, -1.0
-            elif volume.state == "error":
-                raise CsiError(
-                    Code.INTERNAL,
-                    f"volume {made.id} for {wanted.name} went wrong at EC2: delete it there, then try again",
-                )
-            else:
-                raise _vanished(made.id, wanted)
-            if now - began > CREATION_S:
-                raise _late(made.id, wanted, was_seen)
-            await sleep(poll_pause_s(self._describe.batching, asked))
-        raise AssertionError("unreachable: the questions have no end")
+        return await available(self._describe, self._settling, made, wanted)
 
     # --- deleting
 
@@ -271,26 +245,6 @@ def _check_same(volume: Volume, wanted: Wanted) -> None:
             Code.ALREADY_EXISTS,
             f"there is a volume {volume.id} of the name {wanted.name}, but {problem}: take another name",
         )
-
-
-def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
-    """EC2 looks at the key only after it has said that it makes the volume (upstream issue 3010)."""
-    key = wanted.parameters.kms_key_id
-    if wanted.parameters.encrypted:
-        cause = (
-            f"most likely the KMS key {key or '(the default one)'} does not exist, is disabled, or may not be used by "
-        )
-        cause += "the driver's role: kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext, kms:Decrypt"
-    else:
-        cause = "did somebody delete it? If volumes are encrypted by default, look at the default KMS key"
-    return CsiError(
-        Code.FAILED_PRECONDITION, f"EC2 made volume {volume_id} for {wanted.name}, and then it vanished: {cause}"
-    )
-
-
-def _late(volume_id: str, wanted: Wanted, was_seen: bool) -> CsiError:
-    problem = "is still being created" if was_seen else "is not shown"
-    return CsiError(Code.UNAVAILABLE, f"volume {volume_id} for {wanted.name} {problem} after {CREATION_S:g} s")
 
 
 def _create(name: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 
 SETTLE_S = 5.0
+"""What is waited for unless `--settle-time` says otherwise. EC2 documents no bound."""
 
 
 class Settling:

@@ -43,17 +43,7 @@ class Snapshotter:
             found = await self._lookup(request.name)
         if found is None:
             return await self._make(request, tags)
-        if found.volume_id != request.source_volume_id:
-            raise CsiError(
-                Code.ALREADY_EXISTS,
-                f"there is a snapshot {found.id} of the name {request.name}, of volume {found.volume_id}: "
-                "take another name",
-            )
-        if found.state == "error":
-            raise CsiError(
-                Code.INTERNAL,
-                f"snapshot {found.id} of the name {request.name} went wrong: {found.message or 'delete it'}",
-            )
+        _check_usable(found, request)
         return found
 
     async def _lookup(self, name: str) -> Snapshot | None:
@@ -101,11 +91,27 @@ class Snapshotter:
         """Our snapshots, by id; empty parameters choose all."""
         if snapshot_id:
             one = await self._describe.snapshot(snapshot_id)
-            return {one.id: one} if one and volume_id in ("", one.volume_id) else {}
-        if volume_id and not could_be("vol", volume_id):
-            return {}
-        found = await self._describe.all_snapshots(self._tags.listed(), volume_id)
+            found = {one.id: one} if one and volume_id in ("", one.volume_id) else {}
+        elif volume_id and not could_be("vol", volume_id):
+            found = {}
+        else:
+            found = await self._describe.all_snapshots(self._tags.listed(), volume_id)
         return {id: one for id, one in found.items() if not self._settling.is_recent(_delete(id))}
+
+
+def _check_usable(found: Snapshot, request: csi.CreateSnapshotRequest) -> None:
+    """Raises CsiError unless the snapshot is the one that is asked for."""
+    if found.volume_id != request.source_volume_id:
+        raise CsiError(
+            Code.ALREADY_EXISTS,
+            f"there is a snapshot {found.id} of the name {request.name}, of volume {found.volume_id}: "
+            "take another name",
+        )
+    if found.state == "error":
+        raise CsiError(
+            Code.INTERNAL,
+            f"snapshot {found.id} of the name {request.name} went wrong: {found.message or 'delete it'}",
+        )
 
 
 def snapshot_message(snapshot: Snapshot) -> csi.Snapshot:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mooring.csi.driver.mount_options import refused_options
-from mooring.csi.driver.services import AccessMode
-from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs.capabilities import check_capabilities
 from mooring.ebs.formatting import check_format, fs_type_of, mkfs_options, partition_of
-
-DEVICE_PATH = "devicePath"
-"""Key of a publish context: the name under which EC2 attached the volume."""
-
-ACCESS_MODES = (AccessMode.SINGLE_NODE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER)
-"""EBS volumes are for one node; with multi-attach a raw one can be for several."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +29,7 @@ class Use:
 
 def use_of(capability: csi.VolumeCapability, context: Mapping[str, str], legacy_xfs: bool = False) -> Use:
     """What is asked for, with the volume's context. Raises CsiError, INVALID_ARGUMENT."""
-    if reason := refused_use(capability):
-        raise CsiError(Code.INVALID_ARGUMENT, reason)
+    check_capabilities([capability])
     partition = partition_of(context)
     if capability.HasField("block"):
         check_format(context, "", block=True)
@@ -56,17 +47,3 @@ def _options(fs_type: str, flags: Iterable[str]) -> tuple[str, ...]:
     """xfs: a snapshot's volume has the id of the volume that it was made of, and both may be mounted on one node."""
     more = ("nouuid",) if fs_type == "xfs" else ()
     return tuple(dict.fromkeys((*flags, *more)))
-
-
-def refused_use(capability: csi.VolumeCapability) -> str:
-    """Why an EBS volume cannot be used in this way; empty if it can."""
-    mode = capability.access_mode.mode
-    if mode not in ACCESS_MODES:
-        return f"{AccessMode.Name(mode)}: choose one of {', '.join(map(AccessMode.Name, ACCESS_MODES))}"
-    if not capability.HasField("mount"):
-        return ""
-    if mode == AccessMode.MULTI_NODE_MULTI_WRITER:
-        return "MULTI_NODE_MULTI_WRITER: a file system may be mounted by one node only: ask for a block volume"
-    if count := refused_options(capability.mount.mount_flags):
-        return f"{count} of the mount flags cannot be used: give options like noatime or commit=5"
-    return ""

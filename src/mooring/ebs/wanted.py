@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mooring.csi.driver.capacity import GIB, fits
-from mooring.csi.driver.mount_options import refused_options
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs.capabilities import check_capabilities
 from mooring.ebs.ec2.records import Snapshot, Volume
-from mooring.ebs.formatting import check_format, fs_type_of
+from mooring.ebs.formatting import check_format
 from mooring.ebs.parameters import BLOCK_ATTACH, VolumeParameters, volume_parameters
 from mooring.ebs.tags import AUTO_IOPS_TAG, IOPS_PER_GB_TAG, TagPolicy
 from mooring.ebs.topology import Place, allows, places
 from mooring.ebs.volume_types import TYPES, iops_for, size_for
-
-ACCESS_MODES = (AccessMode.SINGLE_NODE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER)
-"""The latter for raw block volumes only: no file system stands two writers."""
 
 
 @dataclass(frozen=True)
@@ -94,30 +91,6 @@ def conflict(volume: Volume, wanted: Wanted) -> str:
         return f"it is a copy of {volume.source_id or 'no volume'}"
     if volume.multi_attach != wanted.multi_attach:
         return f"it can{'' if volume.multi_attach else 'not'} be attached to several nodes"
-    return ""
-
-
-def check_capabilities(capabilities: Iterable[csi.VolumeCapability]) -> None:
-    """Raises CsiError, INVALID_ARGUMENT, unless volumes can be used in all of these ways."""
-    if problems := [problem for capability in capabilities if (problem := refusal(capability))]:
-        raise CsiError(Code.INVALID_ARGUMENT, "; ".join(problems))
-
-
-def refusal(capability: csi.VolumeCapability) -> str:
-    """Why no volume can be used in this way; empty if one can."""
-    mode = capability.access_mode.mode
-    if mode not in ACCESS_MODES:
-        return f"access mode {AccessMode.Name(mode)} is not one that EBS has"
-    if capability.HasField("block"):
-        return ""
-    if mode == AccessMode.MULTI_NODE_MULTI_WRITER:
-        return "MULTI_NODE_MULTI_WRITER is for raw block volumes only: no file system stands two writers"
-    try:
-        fs_type_of(capability.mount.fs_type)
-    except CsiError as error:
-        return error.message
-    if count := refused_options(capability.mount.mount_flags):
-        return f"{count} of the mount flags cannot be used: give options like noatime or commit=5"
     return ""
 
 

@@ -107,10 +107,17 @@ def _bind(source: str, target: str, read_only: bool) -> None:
     there = table.mount_at(table.read_mount_table(), target)
     if there is None:
         syscalls.bind(source, target)
-    elif os.stat(source).st_dev != os.stat(target).st_dev:
+    elif _content(os.stat(source)) != _content(os.stat(target)):
         raise DeviceBusy(target, [f"{there.source} is mounted there, not {source}"])
     if read_only and (there is None or "ro" not in there.options):
         syscalls.remount_bind_read_only(target)
+
+
+def _content(status: os.stat_result) -> tuple[int, int]:
+    """What two paths have in common that show one file system, or one device: all device nodes are on one file system,
+    so of these the device itself is compared, too."""
+    is_device = stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
+    return status.st_dev, status.st_rdev if is_device else 0
 
 
 def _unmount(target: str) -> None:

@@ -73,7 +73,7 @@ class Mounts(Protocol):
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
         """Makes the directory `source` also visible at `target`, which is created when missing; or a file or device, if
         `target` is a file. Idempotent: a target that is a mount point already is left as it is, save for being made
-        read-only when asked."""
+        read-only when asked. Raises `DeviceBusy` if another file system, or another device, is mounted there."""
         ...
 
     async def unmount(self, target: str) -> None:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.simulation.clouds import CloudFaults
 from mooring.simulation.log import SYNC_S
 from mooring.simulation.loop import Actor
-from mooring.simulation.plan import ACTIONS, Plan, Step
+from mooring.simulation.part import Part
+from mooring.simulation.plan import ACTIONS, EC2_FAULTS, Plan, Step
 from mooring.simulation.users import Users, rival
-from mooring.simulation.world import Part, World
+from mooring.simulation.world import World
 from mooring.volumes.errors import VolumeError
 
 MUST_STAY = 2
@@ -25,6 +27,7 @@ class Acting:
     def __init__(self, world: World) -> None:
         self.world = world
         self.users = Users(world)
+        self.cloud = CloudFaults(world.ec2) if world.ec2 is not None else None
         self._leaders: list[Actor] = []  # of those who have a successor
         self._frozen: list[Actor] = []
 
@@ -32,12 +35,21 @@ class Acting:
         """Begins each step at its time, and does not wait for its end."""
         for step in plan:
             await asyncio.sleep(max(step.at - asyncio.get_running_loop().time(), 0))
+            if self._too_late(step):
+                continue
             self.world.trace("plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how)
-            name = step.what.replace("-", "_")
-            act: Callable[[Step], Awaitable[None]] = (
-                getattr(self.users, name) if step.what in ACTIONS else getattr(self, f"_{name}")
-            )
-            self.world.user.start(self._heard(act(step)))
+            self.world.user.start(self._heard(self._act(step.what)(step)))
+
+    def _act(self, what: str) -> Callable[[Step], Awaitable[None]]:
+        if what in EC2_FAULTS:
+            return getattr(self.cloud, what.removeprefix("ec2-"))
+        name = what.replace("-", "_")
+        return getattr(self.users, name) if what in ACTIONS else getattr(self, f"_{name}")
+
+    def _too_late(self, step: Step) -> bool:
+        """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere else."""
+        late = asyncio.get_running_loop().time() >= self.world.scenario.heal_s
+        return late and step.what == "drain" and self.world.ec2 is not None
 
     async def _heard(self, work: Awaitable[None]) -> None:
         await work
@@ -55,6 +67,8 @@ class Acting:
         array.quota = None
         array.denies.clear()
         array.mount_failure.clear()
+        if self.cloud is not None:
+            self.cloud.heal()
         world.log.sync_s = SYNC_S
         if world.network.server is None:
             world.server.start()
@@ -141,8 +155,10 @@ class Acting:
             await self.users.declare(step.on, False)
 
     async def _lose_machine(self, step: Step) -> None:
-        """It never comes back. A user says so, or nobody does. All but two may be lost."""
+        """It never comes back. A user says so, or nobody does. All but two may be lost, and the last of a zone not."""
         if len(self.world.machines) - len(self.world.lost) <= MUST_STAY or step.on in self.world.lost:
+            return
+        if not self.world.has_neighbour(step.on):
             return
         self.world.lost.add(step.on)
         self.world.power_off(step.on)

@@ -152,10 +152,11 @@ def csi_plugins(array: Array, host: VolumeHost) -> PluginManager:
 
 
 def staged_at(root: Path, disk: str) -> str | None:
-    """Where a node with this root directory mounts the disk, as what it has written down there says."""
-    of_driver = root / "plugins" / escape_plugin_name(CSI_PLUGIN) / DRIVER
-    for directory in sorted(of_driver.glob("*")):
+    """Where a node with this root directory mounts the disk, as what it has written down there says. A disk has the
+    name of its PersistentVolume."""
+    of_plugin = root / "plugins" / escape_plugin_name(CSI_PLUGIN)
+    for directory in sorted(of_plugin.glob("*/*")):
         data = load(str(directory))
-        if data is not None and data.volume_handle == disk:
+        if data is not None and data.spec_vol_id == disk:
             return str(directory / "globalmount")
     return None

@@ -71,7 +71,7 @@ class Lanes:
     def _record(self, event: Event, record: VolumeAttachment) -> None:
         annotations = record.metadata.annotations
         place = (
-            disk_of(annotations.get(VOLUME_NAME, "")) or record.spec.source.persistent_volume_name or "?",
+            record.spec.source.persistent_volume_name or disk_of(annotations.get(VOLUME_NAME, "")) or "?",
             record.spec.node_name,
         )
         going = record.deleting or DETACHING in annotations

@@ -117,7 +117,10 @@ def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> It
 
 async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
     claims = {claim.key: claim for claim in (await world.api.list(PersistentVolumeClaim)).items}
+    used = {key for pod in pods for key in claims_of(pod)}
     for claim in claims.values():
+        if world.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
+            continue  # it waits for its first consumer
         if not claim.spec.volume_name or claim.status.phase != "Bound":
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
     desired = {
@@ -137,8 +140,13 @@ async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
         seen = {volume: node for volume, node in places.items() if node not in world.silent}
         if seen != desired:
             yield "L3", f"wanted {_told(desired)}, and {what} is {_told(seen)}"
-    volumes = {each.name for each in (await world.api.list(PersistentVolume)).items}
-    if leaked := sorted(disk for disk in world.array.disks - volumes if disk.startswith("pvc-")):
+    made = (await world.api.list(PersistentVolume)).items
+    volumes = {each.name for each in made}
+    if world.ec2 is not None:
+        handles = {each.spec.csi.volume_handle for each in made if each.spec.csi is not None}
+        if leaked := sorted(world.ec2.volumes().keys() - handles):
+            yield "S9", f"volumes of the driver without a PersistentVolume: {', '.join(leaked)}"
+    elif leaked := sorted(disk for disk in world.array.disks - volumes if disk.startswith("pvc-")):
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
 
 

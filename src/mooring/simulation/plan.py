@@ -45,6 +45,15 @@ FAULTS: dict[str, str] = {
     "quota": "array",
     "mount-fails": "node",  # though it took effect
 }
+EC2_FAULTS: dict[str, str] = {
+    "ec2-slow": "ec2",
+    "ec2-stuck": "ec2",  # attachments, or detachments, do not come to their end
+    "ec2-fails": "ec2",
+    "ec2-unanswered": "ec2",  # what was asked for is done, and its answer is an error
+    "ec2-throttles": "ec2",
+    "ec2-lags": "ec2",
+}
+"""In place of those of the array where the storage is a cloud's."""
 ACTIONS: dict[str, str] = {
     "scale": "set",
     "delete-pod": "set",
@@ -57,21 +66,35 @@ ACTIONS: dict[str, str] = {
     "uncordon": "node",
     "restart-set": "set",  # scaled to nothing, and back
 }
+OF_ARRAY = ("slow-array", "array-stalls", "array-fails", "array-unanswered", "array-lies", "quota")
 RARE: dict[str, float] = {"restart-set": 0.0}
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint"),
+    *EC2_FAULTS,
 )
 
 
 def make_plan(seed: int, scenario: Scenario) -> Plan:
     """The plan of a seed."""
     chance = stream(seed, "plan")
-    kinds = [kind for kind in FAULTS if not scenario.only or kind in scenario.only]
+    kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
     faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
     actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)]
     return tuple(sorted([*faults, *actions, *scenario.steps], key=lambda step: step.at))
+
+
+def faults_of(scenario: Scenario) -> dict[str, str]:
+    """The kinds of faults that there are, and whom they strike."""
+    if scenario.driver != "ebs":
+        return FAULTS
+    return {kind: whom for kind, whom in FAULTS.items() if kind not in OF_ARRAY} | EC2_FAULTS
+
+
+def processes_of(scenario: Scenario) -> list[str]:
+    """The processes of controllers, and of a driver if it has one of its own."""
+    return [*PROCESSES, *(["ebs"] if scenario.driver == "ebs" else [])]
 
 
 def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:
@@ -86,7 +109,7 @@ def _about(chance: Random, number: int) -> int:
 
 def _struck(scenario: Scenario, kind: str) -> list[str]:
     """Whom a fault may strike."""
-    groups = {"nodes": scenario.node_names, "controllers": [*PROCESSES]}
+    groups = {"nodes": scenario.node_names, "controllers": processes_of(scenario)}
     wanted = {part for each in scenario.on for part in groups.get(each, [each])}
     targets = _targets(scenario, kind)
     return [each for each in targets if each in wanted] or targets if wanted else targets
@@ -94,7 +117,8 @@ def _struck(scenario: Scenario, kind: str) -> list[str]:
 
 def _targets(scenario: Scenario, kind: str) -> list[str]:
     nodes = scenario.node_names
-    targets = {"node": nodes, "part": [*nodes, *PROCESSES], "process": [*PROCESSES], "set": [*scenario.sets]}
+    parts = [*nodes, *processes_of(scenario)]
+    targets = {"node": nodes, "part": parts, "process": [*PROCESSES], "set": [*scenario.sets]}
     return targets.get(kind, [kind])
 
 
@@ -110,7 +134,7 @@ def _longest(scenario: Scenario) -> float:
 
 
 def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
-    on = chance.choice(_struck(scenario, FAULTS[what]))
+    on = chance.choice(_struck(scenario, faults_of(scenario)[what]))
     short = chance.choice((0.5, 3.0, 20.0))
     longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
     if what == "array-stalls":

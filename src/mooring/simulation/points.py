@@ -15,8 +15,9 @@ import msgspec
 
 from mooring.kube.transport import Request
 from mooring.simulation.loop import SimulationLoop
+from mooring.simulation.part import Part
 from mooring.simulation.plan import Plan, Step
-from mooring.simulation.world import Part, World
+from mooring.simulation.world import World
 
 KINDS: dict[str, tuple[str, ...]] = {
     "request": ("request-lost", "reply-lost", "crash-before", "crash-after"),

@@ -15,12 +15,16 @@ evict_after_s: 30            # and its pods are evicted after so long
 force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
 node_deletion_confirms_death: false
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
-driver: plugin               # plugin, csi: how the cluster reaches the storage
+driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage; ebs: it is a simulated cloud's
+zones: 2                     # of the cloud, if it is one; nodes take turns
+cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
 storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
 workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -51,6 +55,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: dict[str, str] = {}
     storage: str = "array"
     driver: str = "plugin"
+    zones: int = 2
+    cloud: dict[str, Any] = {}
     grace_period_s: float = 40.0
     on: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 import yaml
 
-from mooring.simulation.plan import ACTIONS, FAULTS, PROCESSES
+from mooring.simulation.clouds import cloud_settings
+from mooring.simulation.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.plugins import DRIVERS
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.storage import KINDS as STORAGES
@@ -55,22 +57,35 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def _wrong(scenario: Scenario) -> Iterator[str]:
-    parts = [*scenario.node_names, *PROCESSES]
-    yield from _unknown("only", scenario.only, FAULTS)
+    parts = [*scenario.node_names, *processes_of(scenario)]
+    faults = faults_of(scenario)
+    yield from _unknown("only", scenario.only, faults)
     yield from _unknown("on", scenario.on, ["nodes", "controllers", *parts])
-    yield from _unknown("weights", scenario.weights, [*FAULTS, *ACTIONS])
+    yield from _unknown("weights", scenario.weights, [*faults, *ACTIONS])
     yield from _unknown("workloads", scenario.workloads, scenario.sets)
     yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
     yield from _unknown("storage", [scenario.storage], STORAGES)
     yield from _unknown("driver", [scenario.driver], DRIVERS)
-    if scenario.driver == "csi" and "static" in scenario.workloads.values():
-        yield "workloads: static volumes are a plugin's: they cannot be played with driver: csi"
-    yield from _unknown("steps", [step.what for step in scenario.steps], [*FAULTS, *ACTIONS])
-    places = [*parts, *scenario.sets, "server", "array", "api"]
+    if scenario.driver != "plugin" and "static" in scenario.workloads.values():
+        yield f"workloads: static volumes are a plugin's: they cannot be played with driver: {scenario.driver}"
+    if scenario.driver == "ebs":
+        yield from _wrong_cloud(scenario)
+    yield from _unknown("steps", [step.what for step in scenario.steps], [*faults, *ACTIONS])
+    places = [*parts, *scenario.sets, "server", "array", "ec2", "api"]
     yield from _unknown("steps", [step.on for step in scenario.steps], places)
     for step in scenario.steps:
         if step.at >= scenario.heal_s:
             yield f"steps: {step.what} at {step.at:g} s: from {scenario.heal_s:g} s on everything is healed"
+
+
+def _wrong_cloud(scenario: Scenario) -> Iterator[str]:
+    if not 1 <= scenario.zones <= min(scenario.nodes, 6):
+        yield f"zones: {scenario.zones}; there are 1 to 6, and a node in each"
+        return
+    try:
+        cloud_settings(scenario, Random(0))
+    except ValueError as error:
+        yield f"cloud: {error}"
 
 
 def _unknown(field: str, said: Iterable[str], known: Iterable[str]) -> Iterator[str]:

@@ -36,13 +36,14 @@ def random(seeds: range, scenario: Scenario) -> Search:
     return Search(what, "seeds", len(seeds), scenario, run)
 
 
-def systematic() -> Search:
-    """Every single fault. Raises `Unfit`."""
-    plan = single.story(single.SMALL)
-    passed = single.points(single.SMALL, plan)
+def systematic(driver: str = "plugin") -> Search:
+    """Every single fault, on a cloud if the driver is `ebs`. Raises `Unfit`."""
+    small = single.SMALL_CLOUD if driver == "ebs" else single.SMALL
+    plan = single.story(small)
+    passed = single.points(small, plan)
     jobs = single.jobs(passed, plan)
-    run = partial(campaign, in_batches(jobs), single.SMALL, work=play_batch)
-    return Search(f"single faults {_digest(jobs)}", "runs", len(jobs), single.SMALL, run, single.told(passed))
+    run = partial(campaign, in_batches(jobs), small, work=play_batch)
+    return Search(f"single faults {_digest(jobs)}", "runs", len(jobs), small, run, single.told(passed))
 
 
 def exhaustive(depth: int) -> Search:

@@ -168,12 +168,17 @@ class Array:
             return
         if self.quota is not None and sum(each == node for each in self.attached.values()) >= self.quota:
             raise StorageRefused(f"node {node} has {self.quota} disks, which is the quota")
+        self.appear(disk, node)
+
+    def appear(self, disk: str, node: str, path: str = "") -> None:
+        """The node has the disk from now on, at `path` if that is said."""
+        holder = self.attached.get(disk, node)
         if holder != node:
             self.also.add((disk, holder))
         self.history.append(("attach", disk, node))
         self.attached[disk] = node
         self.epochs[disk] = self.epochs.get(disk, 0) + 1
-        self._give_path(disk, node)
+        self._give_path(disk, node, path)
         self.journal("array", "truth.attached", volume=disk, node=node, epoch=self.epochs[disk])
         self._everybody_writes(disk)
 
@@ -193,6 +198,10 @@ class Array:
         if (disk, node) in self.mounted and self.kind.keeps:
             self.refused.append(("detach", disk, node))
             raise DeviceStillInUse(disk, node, ["a mount"])
+        self.vanish(disk, node)
+
+    def vanish(self, disk: str, node: str) -> None:
+        """The node has the disk no more."""
         self.history.append(("detach", disk, node))
         if (disk, node) in self.also:
             self.also.discard((disk, node))
@@ -208,11 +217,11 @@ class Array:
 
     # --- device paths
 
-    def _give_path(self, disk: str, node: str) -> None:
+    def _give_path(self, disk: str, node: str, path: str) -> None:
         number = 0
         while self.short_paths and f"/dev/d{number}" in self.paths[node]:
             number += 1
-        self.paths[node][f"/dev/d{number}" if self.short_paths else f"/dev/{disk}"] = disk
+        self.paths[node][path or (f"/dev/d{number}" if self.short_paths else f"/dev/{disk}")] = disk
 
     def path(self, disk: str, node: str) -> str:
         """Where the disk is on the node, or was."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from mooring.simulation.campaign import Job
 from mooring.simulation.plan import Plan, Step
 from mooring.simulation.points import Point, single_faults
@@ -18,6 +20,10 @@ from mooring.simulation.scenario import Scenario
 
 SMALL = Scenario(nodes=2, sets={"db": 1}, minutes=8, faults=0, actions=0)
 """Two nodes, one volume, and (one after the other) two pods that want it."""
+
+
+SMALL_CLOUD = msgspec.structs.replace(SMALL, driver="ebs", zones=1)
+"""The same on a cloud; calls of EC2 are points, too."""
 
 
 class Unfit(Exception):

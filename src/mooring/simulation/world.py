@@ -24,13 +24,18 @@ from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.array import Array
-from mooring.simulation.asked import WHO, teller
+from mooring.simulation.asked import WHO
 from mooring.simulation.choices import stream
+from mooring.simulation.clouds import cloud_settings
 from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
+from mooring.simulation.ebs import PROCESS as EBS
+from mooring.simulation.ebs import EbsProcess
+from mooring.simulation.ec2 import Ec2
 from mooring.simulation.log import VolatileLog
-from mooring.simulation.loop import Actor, acting
+from mooring.simulation.loop import START, Actor, acting
 from mooring.simulation.machine import Machine
 from mooring.simulation.network import Link, Network
+from mooring.simulation.part import Part
 from mooring.simulation.plugins import DRIVERS, array_plugins
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.storage import KINDS
@@ -56,78 +61,6 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
-RESTART_S = 1.0
-"""A part that ends by itself is started anew after this time, as a supervisor would."""
-
-
-class Part:
-    """Something that can be killed and started anew. `begin(actor, link)` is its work."""
-
-    def __init__(self, world: World, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]) -> None:
-        self.name, self.world = name, world
-        self.link = Link(world.network, name, token, stream(world.seed, f"link {name}"))
-        self._asked, self.link.on_answer = teller(world.trace, name, world.asker)
-        self.link.on_request = self._requested
-        self.life = 0
-        self.actor: Actor | None = None
-        self._begin = begin
-        self._crash_in: int | None = None
-        self._crashed = asyncio.Event()
-
-    @property
-    def alive(self) -> bool:
-        return self.actor is not None and not self.actor.halted
-
-    def start(self) -> None:
-        """A new life, if it has none."""
-        if self.alive or self.world.trace.closed:
-            return
-        self.life += 1
-        actor = self.world.actor(self.name)
-        self.actor, self._crash_in = actor, None
-        actor.start(self._live(actor))
-
-    async def _live(self, actor: Actor) -> None:
-        try:
-            await self._begin(self)
-        except Exception as error:
-            self.world.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
-        if self.actor is actor:
-            self.actor = None
-        asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.world.context)
-
-    def kill(self) -> None:
-        """From this moment on not a line of it runs any more."""
-        if self.actor is not None:
-            self.actor.halted = True
-            self.actor = None
-
-    def abandon(self) -> Actor | None:
-        """Pauses it for good as far as this part is concerned: a successor may start; who resumes it is up to us."""
-        actor, self.actor = self.actor, None
-        if actor is not None:
-            actor.halted = True
-        return actor
-
-    def crash_at(self, number: int) -> asyncio.Event:
-        """Kills it at its `number`-th request from now, just when that has been sent, and sets the event then."""
-        self._crash_in, self._crashed = number, asyncio.Event()
-        return self._crashed
-
-    def spare(self) -> None:
-        """It does not crash any more."""
-        self._crash_in = None
-
-    def _requested(self, request: Request) -> None:
-        self._asked(request)
-        if self._crash_in is None:
-            return
-        self._crash_in -= 1
-        if self._crash_in < 0:
-            self._crash_in = None
-            self.world.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
-            self.kill()
-            self._crashed.set()
 
 
 class World:
@@ -151,7 +84,12 @@ class World:
         self.log = VolatileLog(stream(seed, "log"), journal=self._stored)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
+        self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
+        self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
+        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs)
         self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
+        if self.ebs is not None:
+            self.processes[EBS] = self._driver(self.ebs)
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.powered = set(self.machines)
@@ -182,7 +120,7 @@ class World:
             controllers = make_controllers(
                 [each for each in names if self._of_use(each)],
                 Client(part.link, watch_s=WATCH_S),
-                make_plugins=array_plugins(self.array, self.scenario.driver),
+                make_plugins=self.make_plugins,
                 now=part.actor.now,
                 random=lambda each: stream(self.seed, f"{each} {part.life}"),
                 scenario=self.scenario,
@@ -195,6 +133,27 @@ class World:
 
         return Part(self, name, self.tokens.admin(), run)
 
+    def _make_ec2(self) -> Ec2:
+        clock, began = asyncio.get_running_loop().time, START.timestamp()
+        return Ec2(
+            self.array,
+            self.scenario.node_names,
+            cloud_settings(self.scenario, stream(self.seed, "cloud settings")),
+            clock=lambda: began + clock(),
+            random=stream(self.seed, "cloud"),
+            host=self.actor("ec2"),
+        )
+
+    def _driver(self, ebs: EbsProcess) -> Part:
+        async def run(part: Part) -> None:
+            assert part.actor is not None
+            chance = stream(self.seed, f"{EBS} {part.life}")
+            await ebs.serve(part.actor, part.link, part.actor.now, chance, self.asker)
+
+        part = Part(self, EBS, self.tokens.admin(), run)
+        part.on_kill = ebs.lose
+        return part
+
     def _of_use(self, controller: str) -> bool:
         kinds = ONLY_FOR.get(controller)
         return kinds is None or not kinds.isdisjoint(self.scenario.workloads.values())
@@ -206,7 +165,7 @@ class World:
             root / name,
             now=lambda: self._clock(name),
             random=stream(self.seed, name),
-            make_plugins=array_plugins(self.array, self.scenario.driver),
+            make_plugins=self.make_plugins,
         )
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
@@ -270,6 +229,11 @@ class World:
         self.server.start()
         await self.network.reachable.wait()
         body = {"metadata": {"name": "disk"}, "provisioner": DRIVERS[self.scenario.driver], "reclaimPolicy": "Delete"}
+        if self.ec2 is not None:
+            self.ec2.start()
+            body["volumeBindingMode"] = (
+                "WaitForFirstConsumer"  # or a volume could be where no node has room for its pod
+            )
         await self.api.create(StorageClass, body)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
@@ -287,6 +251,11 @@ class World:
                 await asyncio.sleep(2)
             else:
                 return
+
+    def has_neighbour(self, node: str) -> bool:
+        """Whether another machine can have the volumes of this one: in a cloud one of its zone."""
+        others = [name for name in self.machines if name != node and name not in self.lost]
+        return any(self.ec2 is None or self.ec2.zone(each) == self.ec2.zone(node) for each in others)
 
     def power_off(self, node: str) -> None:
         """The machine is dead at once."""

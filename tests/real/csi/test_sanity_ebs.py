@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 BY_REASON = yaml.safe_load(Path(__file__).with_name("sanity-skipped-ebs.yaml").read_text())
 SKIPPED = sorted(name for names in BY_REASON.values() for name in names)
-LIMIT = 3
-"""Volumes that the node may have beside its root: one of the specs attaches as many, and one more."""
 TIMES = ("creating", "deleting", "attaching", "detaching", "snapshot", "modifying", "optimizing")
 QUICK = [f"--set={name}_s=0,0.2" for name in TIMES]
+TYPE = "d3.8xlarge"
+"""It may have three volumes, its root among them: one of the specs attaches as many as it may, and one more."""
 MOORING = ("-m", "mooring.cli.main")
 
 
@@ -30,7 +30,7 @@ MOORING = ("-m", "mooring.cli.main")
 def cloud(directory: Path) -> Generator[dict[str, str]]:
     """A cloud with one instance; the environment of whoever uses it, from `mooring cloud env`."""
     data = f"--data-dir={directory}/cloud"
-    flags = (data, "--port=0", "--instances=1", "--devices=on", *QUICK)
+    flags = (data, "--port=0", "--instances=1", f"--instance-type={TYPE}", "--devices=on", *QUICK)
     with process("cloud", directory, *MOORING, "cloud", *flags):
         for _ in range(200):
             if "for a client" in (directory / "cloud.log").read_text():
@@ -44,8 +44,8 @@ def cloud(directory: Path) -> Generator[dict[str, str]]:
 def driver(directory: Path, mode: str, environment: Mapping[str, str]) -> AbstractContextManager[str]:
     """The node service is given no credentials."""
     devices = environment["MOORING_CLOUD_DEVICES"]
-    node = (f"--device-dir={devices}", f"--allow-path={directory}", f"--volume-attach-limit={LIMIT}")
-    flags = () if mode == "controller" else node
+    of_mode = {"node": [f"--device-dir={devices}", f"--allow-path={directory}"], "controller": ["--settle-time=300ms"]}
+    flags = [flag for each, given in of_mode.items() if mode in (each, "all") for flag in given]
     chosen = {name: value for name, value in environment.items() if mode != "node" or "KEY" not in name}
     command = (*MOORING, "ebs-driver", mode, "--endpoint", "ENDPOINT", *flags)
     return process(mode, directory, *command, environment=chosen)

@@ -49,6 +49,48 @@ async def test_a_raw_device_is_a_file_in_its_targets_place(disks: Disks) -> None
     assert not path.exists()
 
 
+async def test_a_target_that_shows_another_device_is_refused(disks: Disks) -> None:
+    for volume in ("v1", "v2"):
+        await disks.create(volume, capability=raw())
+    path = await disks.mount("v2", capability=raw())
+    there = os.stat(path).st_rdev
+    await disks.attach("v1", capability=raw())
+    await disks.stage("v1", raw())
+    with pytest.raises(CsiError, match=f"is mounted at {path}") as caught:
+        await disks.publish("v1", capability=raw())
+    assert caught.value.code is Code.FAILED_PRECONDITION
+    assert os.stat(path).st_rdev == there
+
+
+async def test_a_target_that_shows_another_file_system_is_refused(disks: Disks) -> None:
+    for volume in ("v1", "v2"):
+        await disks.create(volume)
+    path = await disks.mount("v2")
+    await disks.attach("v1")
+    await disks.stage("v1")
+    with pytest.raises(CsiError, match=f"is mounted at {path}") as caught:
+        await disks.publish("v1")
+    assert caught.value.code is Code.FAILED_PRECONDITION
+
+
+async def test_a_target_that_shows_the_volume_in_the_other_way_is_refused(disks: Disks) -> None:
+    await disks.create()
+    path = await disks.mount()
+    assert await code_of(disks.publish(capability=raw())) is Code.FAILED_PRECONDITION
+    await disks.unpublish()
+    await disks.publish(capability=raw())
+    assert await code_of(disks.publish()) is Code.FAILED_PRECONDITION
+    assert path.is_block_device()
+
+
+async def test_a_file_that_holds_something_is_not_removed_from_a_targets_place(disks: Disks) -> None:
+    disks.target().write_text("somebody's")
+    with pytest.raises(CsiError, match="it is no empty file") as caught:
+        await disks.unpublish()
+    assert caught.value.code is Code.FAILED_PRECONDITION
+    assert disks.target().read_text() == "somebody's"
+
+
 async def test_a_snapshot_and_a_clone_hold_what_was_written_before(disks: Disks) -> None:
     await disks.create()
     path = await disks.mount()

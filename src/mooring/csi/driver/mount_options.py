@@ -11,6 +11,12 @@ _ANOTHER_THING = frozenset(
 )
 
 
+def flags_refusal(flags: Iterable[str]) -> str:
+    """Why a volume cannot be mounted with the flags; empty if it can."""
+    count = refused_options(flags)
+    return f"{count} of the mount flags cannot be used: give options like noatime or commit=5" if count else ""
+
+
 def refused_options(flags: Iterable[str]) -> int:
     """How many of the flags cannot be used. They are not named, for flags may hold secrets."""
     return sum(not (_OPTION.fullmatch(flag) and flag.partition("=")[0] not in _ANOTHER_THING) for flag in flags)

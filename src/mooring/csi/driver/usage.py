@@ -1,4 +1,4 @@
-"""How full a volume is: the answer of NodeGetVolumeStats. Blocking."""
+"""How large and how full a volume is: for the answers of NodeGetVolumeStats and NodeExpandVolume. Blocking."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ _UNIT = csi.VolumeUsage.Unit
 def volume_usage(path: str) -> list[csi.VolumeUsage]:
     """Bytes and inodes of the file system at the path; of a device its bytes. Raises OSError."""
     if not os.path.isdir(path):
-        with open(path, "rb", buffering=0) as device:
-            return [csi.VolumeUsage(total=device.seek(0, os.SEEK_END), unit=_UNIT.BYTES)]
+        return [csi.VolumeUsage(total=device_size(path), unit=_UNIT.BYTES)]
     room = os.statvfs(path)
     size = csi.VolumeUsage(
         total=room.f_blocks * room.f_frsize,
@@ -23,3 +22,9 @@ def volume_usage(path: str) -> list[csi.VolumeUsage]:
     )
     used = room.f_files - room.f_ffree
     return [size, csi.VolumeUsage(total=room.f_files, available=room.f_ffree, used=used, unit=_UNIT.INODES)]
+
+
+def device_size(path: str) -> int:
+    """Bytes of a block device. Raises OSError."""
+    with open(path, "rb", buffering=0) as device:
+        return device.seek(0, os.SEEK_END)

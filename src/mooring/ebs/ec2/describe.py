@@ -33,6 +33,7 @@ _T = TypeVar("_T")
 VOLUMES, INSTANCES, SNAPSHOTS, NAMES, TYPES = 500, 50, 1000, 200, 100
 """The largest batches."""
 PAGE = 500
+LONGEST_PAUSE_S = 15.0
 _UNKNOWN = frozenset(
     {
         "InvalidVolume.NotFound",
@@ -200,7 +201,7 @@ def poll_pause_s(batching: bool, asked: int) -> float:
     call, so the pauses grow from the start. What takes very long is asked about rarely either way.
     """
     first = 20 if batching else 0
-    return 0.0 if asked < first else min(EVERY_S * 1.8 ** (asked - first), 15.0)
+    return 0.0 if asked < first else min(EVERY_S * 1.8 ** min(asked - first, 10), LONGEST_PAUSE_S)
 
 
 def could_be(prefix: str, id: str) -> bool:

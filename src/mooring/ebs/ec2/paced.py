@@ -48,36 +48,41 @@ class PacedApi(Ec2Api):
 
     async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
         name = bucket_name(action, request)
-        question = action.startswith("Describe")
         lane = self._lanes.setdefault(name, _Lane(Bucket(quota(name))))
-        arrival = next(self._arrivals)
-        failures = 0
+        arrival, failures = next(self._arrivals), 0
         for attempt in itertools.count(1):
             if self._pacing:
                 await lane.turn(arrival)
             try:
                 return await self._api.call(action, request)
-            except Ec2Error as error:
-                if error.code in THROTTLED:
-                    if self._pacing and lane.refused():
-                        _log.info("EC2 throttles us: calls are made more slowly", action=name, per_second=lane.rate)
-                elif error.code in PASSING and not question:
-                    raise Ec2Unreachable(str(error)) from error
-                elif error.code in PASSING and failures + 1 < QUESTION_TRIES:
-                    failures += 1
+            except (Ec2Error, Ec2Unreachable) as error:
+                if isinstance(error, Ec2Error) and error.code in THROTTLED:
+                    self._throttled(lane, name)
                 else:
-                    raise
-            except Ec2Unreachable:
-                failures += 1
-                if not question or failures >= QUESTION_TRIES:
-                    raise
+                    failures += 1
+                    _check_repeatable(action, error, failures)
             await asyncio.sleep(self._backoff_s(attempt))
         raise AssertionError("unreachable: the attempts have no end")
+
+    def _throttled(self, lane: _Lane, name: str) -> None:
+        if self._pacing and lane.refused():
+            _log.info("EC2 throttles us: calls are made more slowly", action=name, per_second=lane.rate)
 
     def _backoff_s(self, attempt: int) -> float:
         """Drawn evenly from the upper half of a span that doubles with each attempt."""
         span = min(FIRST_BACKOFF_S * 2 ** min(attempt - 1, 10), LONGEST_BACKOFF_S)
         return span * (0.5 + 0.5 * self._random())
+
+
+def _check_repeatable(action: str, error: Ec2Error | Ec2Unreachable, failures: int) -> None:
+    """Raises what ends the call after so many failures: only a question may be put again. What changes something, and
+    was not refused, may have been carried out."""
+    if isinstance(error, Ec2Error) and error.code not in PASSING:
+        raise error
+    if not action.startswith("Describe"):
+        raise error if isinstance(error, Ec2Unreachable) else Ec2Unreachable(str(error)) from error
+    if failures >= QUESTION_TRIES:
+        raise error
 
 
 class _Lane:

@@ -23,6 +23,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     storage.DetachedFirst,
     storage.DeletedWhenFree,
     claims.BoundToEachOther,
+    claims.OneDiskForEach,
     claims.KeptWhileClaimed,
     claims.ProtectedWhileUsed,
     parts.NothingAcknowledgedIsLost,

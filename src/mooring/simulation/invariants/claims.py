@@ -39,6 +39,32 @@ class BoundToEachOther(Checker):
             self._volumes.pop(event.fields["name"], None)
 
 
+class OneDiskForEach(Checker):
+    """S9: there are never two disks for one claim. `name` is what the disk is made for, `id` what the storage calls it;
+    each is the volume where the storage has no names of its own."""
+
+    name = "S9"
+
+    def listen(self, trace: Trace) -> None:
+        self._disks: defaultdict[str, set[str]] = defaultdict(set)
+        self._names: dict[str, str] = {}  # disk -> what for
+        trace.listen("truth.created", self._created)
+        trace.listen("truth.deleted", self._deleted)
+
+    def _created(self, event: Event) -> None:
+        self.guarded += 1
+        volume = event.fields["volume"]
+        name, disk = event.fields.get("name", volume), event.fields.get("id", volume)
+        self._names[disk] = name
+        self._disks[name].add(disk)
+        if len(self._disks[name]) > 1:
+            self.wrong(f"there are several disks for {name}: {', '.join(sorted(self._disks[name]))}", event)
+
+    def _deleted(self, event: Event) -> None:
+        disk = event.fields.get("id", event.fields["volume"])
+        self._disks[self._names.pop(disk, "")].discard(disk)
+
+
 class KeptWhileClaimed(Checker):
     """S14: a disk is deleted only when its claim is gone, and S16: what was written to it is found again."""
 

@@ -19,7 +19,8 @@ def place(event: Event) -> Place:
 
 
 class OneWriter(Checker):
-    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most."""
+    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most; and a cloud has
+    it on one instance at most, in whatever state."""
 
     name = "S4"
 
@@ -28,6 +29,14 @@ class OneWriter(Checker):
         trace.listen("truth.mounted", self._mount)
         trace.listen("truth.unmounted", self._unmount)
         trace.listen("truth.revoked", self._unmount)
+        self._devices: defaultdict[str, set[str]] = defaultdict(set)
+        trace.listen("truth.device", self._device)
+
+    def _device(self, event: Event) -> None:
+        volume, node = place(event)
+        (self._devices[volume].add if event.fields["state"] else self._devices[volume].discard)(node)
+        if len(self._devices[volume]) > 1:
+            self.wrong(f"the cloud has {volume} on {' and '.join(sorted(self._devices[volume]))}", event)
 
     def _mount(self, event: Event) -> None:
         volume, node = place(event)
@@ -76,13 +85,27 @@ class MountedMeansAttached(Checker):
 
 
 class TheRightDevice(Checker):
-    """S10: what is mounted as a volume is that volume's disk."""
+    """S10: what is mounted as a volume is that volume's disk; and a cloud gives a device name of an instance to one
+    volume at a time, however the name is spelt."""
 
     name = "S10"
 
     def listen(self, trace: Trace) -> None:
         self._used: set[str] = set()
+        self._devices: dict[Place, str] = {}  # node and name -> volume
         trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.device", self._device)
+
+    def _device(self, event: Event) -> None:
+        volume, node = place(event)
+        name = node, event.fields["device"].removeprefix("/dev/").removeprefix("sd").removeprefix("xvd")
+        holder = self._devices.get(name, volume)
+        if holder != volume and event.fields["state"]:
+            self.wrong(f"{event.fields['device']} of {node} is {holder} and {volume}", event)
+        elif event.fields["state"]:
+            self._devices[name] = volume
+        elif holder == volume:
+            self._devices.pop(name, None)
 
     def _mount(self, event: Event) -> None:
         device = event.fields.get("device", "")

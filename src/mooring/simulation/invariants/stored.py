@@ -24,6 +24,10 @@ class Reference(msgspec.Struct):
     name: str = ""
 
 
+class Source(msgspec.Struct, rename="camel", frozen=True):
+    persistent_volume_name: str = ""
+
+
 class Taint(msgspec.Struct):
     key: str = ""
 
@@ -34,6 +38,7 @@ class Spec(msgspec.Struct, rename="camel"):
     access_modes: tuple[str, ...] = ()
     claim_ref: Reference | None = None
     taints: tuple[Taint, ...] = ()
+    source: Source = Source()
 
 
 class Condition(msgspec.Struct):
@@ -59,8 +64,8 @@ class Stored(msgspec.Struct):
 
     @property
     def volume_name(self) -> str:
-        """Of a VolumeAttachment: the volume that it is about."""
-        return disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        """Of a VolumeAttachment: the volume that it is about. Disks have the names of their PersistentVolumes."""
+        return self.spec.source.persistent_volume_name or disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
 
     @property
     def ready(self) -> str:

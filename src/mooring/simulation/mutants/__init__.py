@@ -6,7 +6,7 @@ The names are those of the bugs in Kubernetes' history that have the same fault 
 
 from __future__ import annotations
 
-from mooring.simulation.mutants import attacher, attaching, binding, csi, node, pods
+from mooring.simulation.mutants import attacher, attaching, binding, csi, ebs, node, pods
 from mooring.simulation.mutants.mutant import Mutant, PatchGone
 
 MUTANTS: dict[str, Mutant] = dict(
@@ -16,6 +16,7 @@ MUTANTS: dict[str, Mutant] = dict(
             **attacher.MUTANTS,
             **binding.MUTANTS,
             **csi.MUTANTS,
+            **ebs.MUTANTS,
             **node.MUTANTS,
             **pods.MUTANTS,
         }.items()
@@ -38,9 +39,7 @@ WAITING: dict[str, str] = {
     "B47": "lists from a replica that is behind",
     "B53": "topology of storage",
     "B59": "garbage collection of a CSINode whose Node is gone",
-    "B60": "a driver that chooses device names",
-    "B61": "a driver that chooses device names",
-    "B63": "a driver for a cloud's disks",
+    "B60": "a guest that still holds a device whose name the cloud gives again",
     "B64": "a scheduler that assumes volumes before they are bound; ours waits for the write",
     "B70": "the same as H4a: its volume cannot be resolved any more",
     "H1": "a timer that also runs for nodes that answer; ours does not, and B02b and B13 are its two halves",

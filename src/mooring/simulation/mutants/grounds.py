@@ -6,7 +6,7 @@ these grounds, too.
 
 from __future__ import annotations
 
-from mooring.simulation.plan import ACTIONS, FAULTS
+from mooring.simulation.plan import ACTIONS, FAULTS, faults_of
 from mooring.simulation.scenario import Scenario
 
 OTHERS = 0.3
@@ -31,7 +31,8 @@ def ground(
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
-    others = dict.fromkeys([*FAULTS, *ACTIONS], others_weigh)
+    kinds = faults_of(Scenario(driver=driver)) if driver == "ebs" else FAULTS
+    others = dict.fromkeys([*kinds, *ACTIONS], others_weigh)
     named = {kind.replace("_", "-"): weight for kind, weight in weights.items()}
     if unknown := set(named) - set(others):
         raise ValueError(f"no such fault or action: {', '.join(sorted(unknown))}")
@@ -186,3 +187,18 @@ CSI_UNANSWERED = ground(driver="csi", array_unanswered=12, delete_claim=14, scal
 """A CSI driver does what it is asked for and does not say so, while claims come and go."""
 CSI_SLOW = ground(driver="csi", slow_unmount=14, delete_pod=14, others_weigh=0.05)
 """A CSI driver still unstages what the node has given up on, while pods come back."""
+EBS_CLAIMS = ground(
+    driver="ebs", on=("ebs",), actions=24, storm=14, ec2_unanswered=10, cut_replies=6, crash=6, kill=3, delete_claim=16,
+    scale=6, delete_set=4, others_weigh=0.03,
+)  # fmt: skip
+"""EC2 makes and deletes volumes and does not say so, the driver dies, claims come and go."""
+EBS_FAILING = ground(
+    driver="ebs", on=("ebs",), actions=24, ec2_fails=16, storm=4, delete_claim=16, scale=6, delete_set=4,
+    others_weigh=0.03,
+)  # fmt: skip
+"""EC2 does not do what it is asked for, and nobody knows whether it has."""
+EBS_MOVING = ground(
+    driver="ebs", sets={"db": 2, "web": 2}, actions=24, crash=4, ec2_slow=3, ec2_lags=16, drain=12, uncordon=10,
+    delete_pod=6, others_weigh=0.05,
+)  # fmt: skip
+"""Volumes go from node to node, and EC2 describes what was."""

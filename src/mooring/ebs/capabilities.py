@@ -1,0 +1,43 @@
+"""The ways in which EBS volumes can be used: one rule for the controller service and for the node service. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.csi.driver.mount_options import flags_refusal
+from mooring.csi.driver.services import AccessMode
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs.formatting import fs_type_of
+
+ACCESS_MODES = (AccessMode.SINGLE_NODE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER)
+"""EBS volumes are for one node; with multi-attach a raw one can be for several."""
+
+DEVICE_PATH = "devicePath"
+"""Key of a publish context: the name under which EC2 attached the volume."""
+
+
+def check_capabilities(capabilities: Iterable[csi.VolumeCapability]) -> None:
+    """Raises CsiError, INVALID_ARGUMENT, unless volumes can be used in all of these ways."""
+    if problem := refusal(capabilities):
+        raise CsiError(Code.INVALID_ARGUMENT, problem)
+
+
+def refusal(capabilities: Iterable[csi.VolumeCapability]) -> str:
+    """Why no volume can be used in all of these ways; empty if one can."""
+    return "; ".join(problem for capability in capabilities if (problem := _refusal(capability)))
+
+
+def _refusal(capability: csi.VolumeCapability) -> str:
+    mode = capability.access_mode.mode
+    if mode not in ACCESS_MODES:
+        return f"{AccessMode.Name(mode)}: choose one of {', '.join(map(AccessMode.Name, ACCESS_MODES))}"
+    if not capability.HasField("mount"):
+        return ""
+    if mode == AccessMode.MULTI_NODE_MULTI_WRITER:
+        return "MULTI_NODE_MULTI_WRITER: a file system may be mounted by one node only: ask for a block volume"
+    try:
+        fs_type_of(capability.mount.fs_type)
+    except CsiError as error:
+        return error.message
+    return flags_refusal(capability.mount.mount_flags)
