@@ -9,7 +9,7 @@ import pytest
 from disk_record import reconciled, wanted
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
-from mooring.kube.objects import VolumeAttachment
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.simulation.array import ArrayPlugin, _Attacher
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
 from mooring.volumes.interfaces import BulkVolumeVerifier
@@ -71,6 +71,20 @@ def test_what_the_storage_says_against_an_attach_is_in_the_record_until_it_succe
         desk.array.disks.add("d")
         done = await reconciled(desk, controller)
         assert (done.status.attached, done.status.attach_error) == (True, None)
+
+    desk(scene)
+
+
+def test_a_record_whose_attach_was_refused_goes_although_its_volume_is_not_defined_any_more(desk: Desk):
+    async def scene(desk: Any):
+        await wanted(desk)
+        desk.array.disks.clear()
+        controller = desk.make(AttacherController, plugins=desk.plugins())
+        with pytest.raises(VolumeNotFound):
+            await reconciled(desk, controller)
+        await desk.api.delete(PersistentVolume, "pv")
+        await desk.api.delete(VolumeAttachment, "va")
+        assert await reconciled(desk, controller) is None
 
     desk(scene)
 

@@ -89,11 +89,17 @@ class Definitions:
         return await self.plugin(record).attach_notes(await self.spec(record), record.spec.node_name)
 
     async def detacher(self, record: VolumeAttachment) -> tuple[str, Detacher]:
-        """The volume's name, and who detaches it. What was attached here needs no PersistentVolume for that."""
+        """The volume's name, and who detaches it. What was noted for an attach is enough, whether that was done or
+        refused, when the PersistentVolume is gone. Raises VolumeError if there is neither."""
         plugin, notes = self.plugin(record), record.metadata.annotations
         if ATTACH_REQUESTED_AT in notes and VOLUME_NAME in notes:
             return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
-        spec = await self.spec(record)
+        try:
+            spec = await self.spec(record)
+        except VolumeError:
+            if VOLUME_NAME not in notes:
+                raise
+            return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
         name = notes.get(VOLUME_NAME) or csi_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
         return name, plugin.detacher_of(notes, spec)
 
