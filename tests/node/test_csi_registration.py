@@ -147,6 +147,18 @@ def test_the_csinode_is_the_nodes_and_lists_each_driver(api: Api):
     api(story)
 
 
+def test_whoever_keeps_the_node_is_told_of_what_was_written_to_it(api: Api):
+    async def story(client: Client) -> None:
+        writer, told = CSINodeWriter(client, "n"), list[Node]()
+        writer.written = told.append
+        await writer.add("a.example.com", answer("i-1", zone="z"))
+        await writer.add("b.example.com", answer("i-2", zone="z"))
+        assert [node.metadata.labels[ZONE] for node in told] == ["z"]
+        assert told[0].metadata.resource_version == (await client.get(Node, "n")).metadata.resource_version
+
+    api(story)
+
+
 def test_a_driver_whose_node_id_has_changed_is_entered_anew(api: Api):
     async def story(client: Client) -> None:
         writer = CSINodeWriter(client, "n")

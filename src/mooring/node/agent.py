@@ -115,6 +115,7 @@ class Agent:
         self._registration.nodes.add_handler(self._volumes.node_changed)
         if self._csi is not None:
             self._registration.nodes.add_handler(self._csi.node_changed)
+            self._csi.tell_of_writes(self._registration.nodes.accept)
         self._pods = Informer(
             client,
             Pod,

@@ -72,3 +72,79 @@ def test_the_smaller_claim_chooses_first_and_takes_the_volume_that_it_wastes_lea
         assert await settled(desk) == {"small": "y", "large": "x"}
 
     desk(scene)
+
+
+async def bound(desk: Any) -> PersistentVolumeClaim:
+    """Pod p's claim a, bound to volume v."""
+    await prepare(desk, {"a": "1Gi"}, {"v": "1Gi"})
+    await desk.api.patch(PersistentVolumeClaim, "a", {"spec": {"volumeName": "v"}}, "default")
+    status = {"status": {"phase": "Bound"}}
+    return await desk.api.patch(PersistentVolumeClaim, "a", status, "default", subresource="status")
+
+
+async def knows(desk: Any, claim: PersistentVolumeClaim) -> SchedulingController:
+    """A scheduler whose caches have everything, and this claim."""
+    controller = desk.make(SchedulingController)
+    controller._nodes.accept(await desk.api.get(Node, "n"))
+    controller._classes.accept(await desk.api.get(StorageClass, "kept"))
+    controller._volumes.accept(await desk.api.get(PersistentVolume, "v"))
+    controller._pods.accept(await desk.api.get(Pod, "p", "default"))
+    controller._claims.accept(claim)
+    return controller
+
+
+async def delete_claim(desk: Any) -> None:
+    await desk.api.patch(PersistentVolumeClaim, "a", {"metadata": {"finalizers": None}}, "default")
+    await desk.api.delete(PersistentVolumeClaim, "a", "default")
+
+
+def test_a_pod_is_bound_when_its_claims_are(desk: Desk):
+    async def scene(desk: Any):
+        controller = await knows(desk, await bound(desk))
+        await controller.reconcile("default/p")
+        assert (await desk.api.get(Pod, "p", "default")).spec.node_name == "n"
+
+    desk(scene)
+
+
+def test_a_pod_is_not_bound_for_a_claim_that_was_made_again_and_a_node_is_chosen_for_that_one(desk: Desk):
+    async def scene(desk: Any):
+        former = await bound(desk)
+        await delete_claim(desk)
+        spec = {
+            "storageClassName": "kept",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        await desk.api.create(PersistentVolumeClaim, {"metadata": {"name": "a"}, "spec": spec}, "default")
+        controller = await knows(desk, former)
+        await controller.reconcile("default/p")
+        assert not (await desk.api.get(Pod, "p", "default")).spec.node_name
+        await controller.reconcile("default/p")
+        assert await reserved(desk) == {"a": "v"}
+
+    desk(scene)
+
+
+def test_a_pod_is_not_bound_for_a_claim_that_is_gone(desk: Desk):
+    async def scene(desk: Any):
+        former = await bound(desk)
+        await delete_claim(desk)
+        await (await knows(desk, former)).reconcile("default/p")
+        assert not (await desk.api.get(Pod, "p", "default")).spec.node_name
+
+    desk(scene)
+
+
+def test_a_pod_is_not_bound_for_a_claim_that_is_being_deleted_and_is_told_so(desk: Desk):
+    async def scene(desk: Any):
+        former = await bound(desk)
+        await desk.api.delete(PersistentVolumeClaim, "a", "default")
+        controller = await knows(desk, former)
+        await controller.reconcile("default/p")
+        await controller.reconcile("default/p")
+        pod = await desk.api.get(Pod, "p", "default")
+        assert not pod.spec.node_name
+        assert [each.message for each in pod.status.conditions] == ['persistentvolumeclaim "a" is being deleted']
+
+    desk(scene)

@@ -146,11 +146,14 @@ class AttacherController(Controller):
                 await self._tell_lost(record)
 
     async def _tell_lost(self, record: VolumeAttachment) -> None:
+        now = self._records.get(record.name)
+        if now is None or now.metadata.resource_version != record.metadata.resource_version:
+            return  # written since: the storage was asked about something else
         self.log.warning("NotAttachedAnyMore", record=record.name, node=record.spec.node_name)
         try:
             patch = {"status": {"attached": False}}
             self._records.accept(await self.client.revise(record, patch, subresource="status"))
-        except (Conflict, NotFound):  # written since: the storage was asked about something else
+        except (Conflict, NotFound):  # as above; the cache does not know it yet
             return
 
     async def _take(self, step: Step, record: VolumeAttachment) -> VolumeAttachment | None:

@@ -69,16 +69,16 @@ class SchedulingController(Controller):
         pod = self._pods.get(key)
         if pod is None or not _waits(pod):
             return
-        missing, volumes = self._pod_volumes(pod)
-        if missing:
-            message = f'persistentvolumeclaim "{missing}" not found'
-            await self._unschedulable(pod, Reason("FailedScheduling", message))
+        problem, volumes = self._pod_volumes(pod)
+        if problem:
+            await self._unschedulable(pod, Reason("FailedScheduling", problem))
             return
         choice = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
         if choice.node is None:
             await self._unschedulable(pod, choice.reason)
         elif all(each.bound for each in volumes):
-            await self._bind(pod, choice.node, choice.reason)
+            if await self._as_cached(volumes):
+                await self._bind(pod, choice.node, choice.reason)
         else:
             await self._choose_for_claims(volumes, choice.node, choice.matches)
 
@@ -100,17 +100,29 @@ class SchedulingController(Controller):
         return self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 
     def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
-        """The first claim that does not exist (or ""), and the others."""
+        """What is wrong with the first claim that cannot be used (or ""), and the claims before it."""
         found: list[PodVolume] = []
         for key in claims_of(pod):
             claim = self._claims.get(key)
-            if claim is None:
-                return key.partition("/")[2], found
+            if claim is None or claim.deleting:
+                problem = "not found" if claim is None else "is being deleted"
+                return f'persistentvolumeclaim "{key.partition("/")[2]}" {problem}', found
             users = self._pods.by_index("claim", key)
             others = tuple(u.key for u in users if u.uid != pod.uid and u.spec.node_name and not u.finished)
             storage_class = self._classes.get(claim.spec.storage_class_name or "")
             found.append(PodVolume(claim, self._volumes.get(claim.spec.volume_name or ""), storage_class, others))
         return "", found
+
+    async def _as_cached(self, volumes: Iterable[PodVolume]) -> bool:
+        """Whether the claims are the ones that the choice was made for. A claim that was deleted and made again is
+        another one: it waits for a node to be chosen for it, and nobody would do so for a pod that has one already."""
+        found = True
+        for each in volumes:
+            live = await self.client.find(PersistentVolumeClaim, each.claim.name, each.claim.namespace)
+            if live is not None:
+                self._claims.accept(live)
+            found = found and live is not None and live.uid == each.claim.uid and not live.deleting
+        return found
 
     async def _bind(self, pod: Pod, node: Node, reason: Reason) -> None:
         body = {

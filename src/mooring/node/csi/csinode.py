@@ -56,6 +56,8 @@ class CSINodeWriter:
     def __init__(self, client: Client, node_name: str) -> None:
         self._client = client
         self._node_name = node_name
+        self.written: Callable[[Node], None] = lambda _: None
+        """Told of the Node when it was written, so that nobody else on the node goes on with an older one."""
         self._writing = asyncio.Lock()
 
     async def add(self, driver: str, info: csi.NodeGetInfoResponse) -> None:
@@ -66,7 +68,7 @@ class CSINodeWriter:
             missing = missing_labels(node, info.accessible_topology.segments, driver)
             if missing:
                 labels = {"metadata": {"labels": missing}}
-                await self._client.revise(node, labels, any_version=True)
+                self.written(await self._client.revise(node, labels, any_version=True))
             await self._repeated(lambda: self._put(node, entry))
 
     async def remove(self, driver: str) -> None:

@@ -7,6 +7,7 @@ asked for the node's info, which goes to the CSINode; after the Node was registe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -62,6 +63,10 @@ class NodeDrivers:
         if new is not None and (old is None or old.uid != new.uid):
             self._told.clear()
             self._again.set()
+
+    def tell_of_writes(self, written: Callable[[objects.Node], None]) -> None:
+        """`written` is called with the Node whenever one of its labels was written here."""
+        self._writer.written = written
 
     async def synced(self) -> None:
         """Returns when it is known what the API server says of drivers: whether their volumes are attached."""
