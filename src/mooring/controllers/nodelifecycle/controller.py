@@ -7,6 +7,7 @@ heartbeat, timed by this process's own clock: after a restart each node gets a w
 from __future__ import annotations
 
 import asyncio
+import math
 from random import Random
 from typing import Any
 
@@ -39,6 +40,8 @@ class NodeLifecycleController(Controller):
             Pod, lambda pod: [f"pod:{pod.key}"], indexers={"node": lambda pod: [pod.spec.node_name]}
         )
         self._heartbeats: dict[str, Heartbeat] = {}
+        self._tainted: dict[str, tuple[str, float]] = {}
+        """By node: the time on its first NoExecute taint, and the loop's time when that was seen first."""
 
     def _renewed(self, _: Lease | None, new: Lease | None) -> None:
         # Only a node that is thought silent must be looked at again; renewals are many.
@@ -48,6 +51,8 @@ class NodeLifecycleController(Controller):
                 self._note(node)
 
     def _taints_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None and old is not None:
+            self._tainted.pop(old.name, None)
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             for pod in self._pods.by_index("node", new.name):
                 self.queue.add(f"pod:{pod.key}")
@@ -131,10 +136,9 @@ class NodeLifecycleController(Controller):
         after = evict_after(pod, node.spec.taints)
         if after is None:
             return
-        added = [t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added]
-        elapsed = (self.now() - parse_time(min(added))).total_seconds() if added else after
-        if elapsed < after:
-            self.queue.add_after(f"pod:{pod.key}", after - elapsed)
+        left = after - self._tainted_for(node)
+        if left > 0:
+            self.queue.add_after(f"pod:{pod.key}", left)
             return
         keys = ", ".join(t.key for t in node.spec.taints if t.effect == "NoExecute")
         message = f"node {node.name} has taint {keys}"
@@ -143,6 +147,18 @@ class NodeLifecycleController(Controller):
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
         self.log.info("Evicted", pod=pod.key, reason=message)
         self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion: {message}")
+
+    def _tainted_for(self, node: Node) -> float:
+        """Seconds since the first of its NoExecute taints. The taint's time may be another clock's, which is ahead of
+        this one: then what counts is for how long it has been known here."""
+        added = min((t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default="")
+        if not added:
+            return math.inf
+        here = asyncio.get_running_loop().time()
+        known, since = self._tainted.get(node.name, ("", here))
+        if known != added:
+            self._tainted[node.name], since = (added, here), here
+        return max((self.now() - parse_time(added)).total_seconds(), here - since)
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
         await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")
