@@ -19,8 +19,9 @@ from typing import Any
 
 import structlog
 
+from mooring.csi.driver.progress import waits_for
 from mooring.csi.errors import Code, CsiError
-from mooring.ebs.attachment_steps import STUCK_S, Step, next_step
+from mooring.ebs.attachment_steps import STUCK_S, Step, next_step, shown
 from mooring.ebs.codes import NO_INSTANCE, NO_VOLUME, NOT_ATTACHED
 from mooring.ebs.detaches import PendingDetaches
 from mooring.ebs.device_names import DeviceNames
@@ -96,7 +97,7 @@ class Attacher:
                 case Step.ATTACH:
                     await self._ask_to_attach(volume, node, work)
                 case Step.WAIT:
-                    pass
+                    waits_for(shown(volume, node))
             await sleep(poll_pause_s(self._describe.batching, asked))
         raise AssertionError("unreachable: the questions have no end")
 
@@ -233,8 +234,9 @@ class Attacher:
                 if is_asked and attachment is None and self._settling.proves(asked_at, _attach(volume_id)):
                     self._settling.note(_detach(volume_id))  # it has ended only now, and may still be shown
                     return
-                if attachment is not None:
+                if volume is not None and attachment is not None:
                     under_way.saw(attachment.state, attachment.device, asked_at)
+                    waits_for(shown(volume, node))
                 is_to_ask = self._is_to_ask(volume_id, attachment, is_asked, asked_at)
                 if is_to_ask and await self._ask_to_detach(volume_id, node):
                     return

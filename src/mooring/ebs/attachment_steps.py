@@ -37,6 +37,16 @@ def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: f
     return Step.WAIT  # attaching, detaching, busy: EC2 is at it
 
 
+def shown(volume: Volume, node: str) -> str:
+    """What EC2 shows of the volume on the instance, for people."""
+    attachment = volume.attachment(node)
+    if attachment is None:
+        return f"EC2 shows it as {volume.state}"
+    where = f"{node} as {attachment.device}" if attachment.device else node
+    hint = "; the instance still has it open or mounted" if attachment.state == "busy" else ""
+    return f"EC2 shows it as {attachment.state} on {where}{hint}"
+
+
 def _unattached_step(volume: Volume, node: str, mine: str, proven: bool) -> Step:
     if volume.attachments and not volume.multi_attach:
         if proven:

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from mooring.csi.client import Client, Exchange
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
+from mooring.csi.driver.progress import waits_for
 from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver
 from mooring.csi.errors import Code, CsiError
@@ -127,6 +128,31 @@ async def test_a_volume_is_published_at_two_paths_at_once_but_not_while_it_is_st
     node.gate.set()
     await asyncio.gather(*both)
     assert node.published == ["/pods/a", "/pods/b"]
+
+
+async def test_who_asks_again_is_told_what_the_operation_waits_for(
+    driver: Driver, capability: csi.VolumeCapability
+) -> None:
+    gate = asyncio.Event()
+
+    class Waiting(PlayController):
+        async def controller_publish_volume(
+            self, request: csi.ControllerPublishVolumeRequest
+        ) -> csi.ControllerPublishVolumeResponse:
+            waits_for("the robot looks for the tape")
+            await gate.wait()
+            return csi.ControllerPublishVolumeResponse()
+
+    client = Client(LocalChannel(Dispatcher(replace(driver, controller=Waiting()), [])))
+    request = csi.ControllerPublishVolumeRequest(volume_id="v1", node_id="n1", volume_capability=capability)
+    publishing = asyncio.ensure_future(client.controller.controller_publish_volume(request, timeout_s=5))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(CsiError, match=r"for v1 \(the robot looks for the tape\): try again"):
+        await client.controller.controller_publish_volume(request, timeout_s=5)
+    gate.set()
+    await publishing
+    waits_for("nobody")
 
 
 async def test_what_became_of_an_operation_whose_caller_went_away_is_in_the_log(

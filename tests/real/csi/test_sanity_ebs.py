@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
@@ -24,6 +25,7 @@ QUICK = [f"--set={name}_s=0,0.2" for name in TIMES]
 TYPE = "d3.8xlarge"
 """It may have three volumes, its root among them: one of the specs attaches as many as it may, and one more."""
 MOORING = ("-m", "mooring.cli.main")
+LONG = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="takes minutes: `make soak` plays it")
 
 
 @contextmanager
@@ -62,7 +64,7 @@ def parameters(directory: Path) -> list[str]:
     return flags
 
 
-@pytest.mark.parametrize("access_type", ["mount", "block"])
+@pytest.mark.parametrize("access_type", ["mount", pytest.param("block", marks=(LONG, pytest.mark.soak))])
 async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> None:
     """Every spec that the driver's capabilities make applicable passes; the others are the ones that are committed."""
     with cloud(tmp_path) as environment, driver(tmp_path, "all", environment) as endpoint:
@@ -73,6 +75,8 @@ async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> No
     assert len(found["passed"]) >= 79
 
 
+@LONG
+@pytest.mark.soak
 async def test_controller_and_node_as_two_processes(sanity: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         environment = stack.enter_context(cloud(tmp_path))
