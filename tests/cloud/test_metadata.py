@@ -8,20 +8,24 @@ from random import Random
 
 import pytest
 
+from mooring.cloud.instance_views import InstanceView
 from mooring.cloud.metadata import TOKEN_HEADER, TTL_HEADER, Described, MetadataService
 
 INSTANCE = Described(
-    instance_id="i-0123",
-    instance_type="m5.large",
+    InstanceView(
+        instance_id="i-0123",
+        instance_type="m5.large",
+        zone="us-east-1a",
+        zone_id="use1-az1",
+        state="running",
+        account="123456789012",
+        image_id="ami-1",
+        private_ip="10.0.0.7",
+        launched=datetime(2026, 1, 2, tzinfo=UTC),
+        macs=("0e:00:00:00:00:07", "0e:00:00:00:01:07"),
+        boot_devices={"ami": "xvda", "root": "/dev/xvda"},
+    ),
     region="us-east-1",
-    zone="us-east-1a",
-    zone_id="use1-az1",
-    account="123456789012",
-    image_id="ami-1",
-    private_ip="10.0.0.7",
-    launched=datetime(2026, 1, 2, tzinfo=UTC),
-    macs=("0e:00:00:00:00:07", "0e:00:00:00:01:07"),
-    block_devices={"ami": "xvda", "root": "/dev/xvda"},
     access_key="AKIA",
     secret_key="hush",
 )
@@ -84,7 +88,9 @@ def test_the_identity_document_says_which_instance_it_is(service: MetadataServic
 
 
 def test_a_directory_lists_what_is_in_it(service: MetadataService) -> None:
-    assert get(service, "meta-data/network/interfaces/macs/").splitlines() == [f"{mac}/" for mac in INSTANCE.macs]
+    assert get(service, "meta-data/network/interfaces/macs/").splitlines() == [
+        f"{mac}/" for mac in INSTANCE.instance.macs
+    ]
     assert get(service, "meta-data/block-device-mapping/").splitlines() == ["ami", "root"]
     assert get(service, "meta-data/placement/availability-zone") == "us-east-1a"
 

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import cast
 
+from mooring.cloud.instance_views import InstanceView
+
 Tree = Mapping[str, "str | Tree"]
 
 TOKEN_PATH = "/latest/api/token"
@@ -27,19 +29,10 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Described:
-    """What the service knows of an instance. `block_devices` is by mapping name: {"ami": "xvda", "root": ...}."""
+    """What the service knows: the instance, the region's name, and the credentials of its role."""
 
-    instance_id: str
-    instance_type: str
+    instance: InstanceView
     region: str
-    zone: str
-    zone_id: str
-    account: str
-    image_id: str
-    private_ip: str
-    launched: datetime
-    macs: tuple[str, ...]
-    block_devices: Mapping[str, str]
     access_key: str
     secret_key: str = field(repr=False)
 
@@ -61,9 +54,9 @@ class MetadataService:
         self._rng = rng
         self._tokens: dict[str, float] = {}
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], instance: Described | None) -> Reply:
-        """The answer to a request; `instance` is None if it has been terminated."""
-        if instance is None:
+    def answer(self, method: str, path: str, headers: Mapping[str, str], known: Described | None) -> Reply:
+        """The answer to a request; `known` is None if the instance has been terminated."""
+        if known is None:
             return Reply(404)
         if path.rstrip("/") == TOKEN_PATH:
             return self._token(headers) if method == "PUT" else Reply(405)
@@ -72,7 +65,7 @@ class MetadataService:
         token = headers.get(TOKEN_HEADER, "")
         if self._tokens.get(token, 0.0) <= self._clock():
             return Reply(401)
-        return _get(path, _tree(instance, datetime.fromtimestamp(self._clock(), UTC)))
+        return _get(path, _tree(known, datetime.fromtimestamp(self._clock(), UTC)))
 
     def _token(self, headers: Mapping[str, str]) -> Reply:
         ttl = headers.get(TTL_HEADER, "")
@@ -96,15 +89,16 @@ def _get(path: str, tree: Tree) -> Reply:
     return Reply(200, "\n".join(name if isinstance(below, str) else f"{name}/" for name, below in here.items()))
 
 
-def _tree(it: Described, now: datetime) -> Tree:
+def _tree(known: Described, now: datetime) -> Tree:
+    it = known.instance
     interfaces: Tree = {mac: {"mac": mac, "device-number": str(at)} for at, mac in enumerate(it.macs)}
     latest: Tree = {
-        "dynamic": {"instance-identity": {"document": _document(it)}},
+        "dynamic": {"instance-identity": {"document": _document(known)}},
         "meta-data": {
             "ami-id": it.image_id,
-            "block-device-mapping": dict(it.block_devices),
+            "block-device-mapping": dict(it.boot_devices),
             "hostname": _hostname(it),
-            "iam": {"security-credentials": {ROLE: _credentials(it, now)}},
+            "iam": {"security-credentials": {ROLE: _credentials(known, now)}},
             "instance-id": it.instance_id,
             "instance-life-cycle": "on-demand",
             "instance-type": it.instance_type,
@@ -115,7 +109,7 @@ def _tree(it: Described, now: datetime) -> Tree:
             "placement": {
                 "availability-zone": it.zone,
                 "availability-zone-id": it.zone_id,
-                "region": it.region,
+                "region": known.region,
             },
             "services": {"domain": "amazonaws.com", "partition": "aws"},
         },
@@ -123,11 +117,12 @@ def _tree(it: Described, now: datetime) -> Tree:
     return cast("Tree", {"latest": latest})
 
 
-def _hostname(it: Described) -> str:
+def _hostname(it: InstanceView) -> str:
     return f"ip-{it.private_ip.replace('.', '-')}.ec2.internal"
 
 
-def _document(it: Described) -> str:
+def _document(known: Described) -> str:
+    it = known.instance
     return json.dumps(
         {
             "accountId": it.account,
@@ -138,22 +133,22 @@ def _document(it: Described) -> str:
             "instanceType": it.instance_type,
             "pendingTime": it.launched.astimezone(UTC).strftime(_TIME),
             "privateIp": it.private_ip,
-            "region": it.region,
+            "region": known.region,
             "version": "2017-09-30",
         },
         indent=2,
     )
 
 
-def _credentials(it: Described, now: datetime) -> str:
+def _credentials(known: Described, now: datetime) -> str:
     return json.dumps(
         {
             "Code": "Success",
             "Type": "AWS-HMAC",
             "LastUpdated": now.strftime(_TIME),
             "Expiration": (now + _VALID_FOR).strftime(_TIME),
-            "AccessKeyId": it.access_key,
-            "SecretAccessKey": it.secret_key,
+            "AccessKeyId": known.access_key,
+            "SecretAccessKey": known.secret_key,
             "Token": "none-is-needed-here",
         },
         indent=2,

@@ -191,22 +191,8 @@ class Server:
         instance = next(found, None)
         if instance is None:
             return None
-        known = view(self.cloud.region, instance)
-        return Described(
-            instance_id=known.instance_id,
-            instance_type=known.instance_type,
-            region=self.cloud.settings.region,
-            zone=known.zone,
-            zone_id=known.zone_id,
-            account=known.account,
-            image_id=known.image_id,
-            private_ip=known.private_ip,
-            launched=known.launched,
-            macs=known.macs,
-            block_devices=known.boot_devices,
-            access_key=self.credentials.access_key,
-            secret_key=self.credentials.secret_key,
-        )
+        shown = view(self.cloud.region, instance)
+        return Described(shown, self.cloud.settings.region, self.credentials.access_key, self.credentials.secret_key)
 
 
 def _volume_shown(volume: Volume) -> dict[str, Any]:
