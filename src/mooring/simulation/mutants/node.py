@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -165,11 +166,12 @@ def _any_device(original: Any) -> Any:
 
 
 def _old_path(original: Any) -> Any:
-    paths: dict[tuple[str, str], str] = {}
+    # By client, so that no run knows what another one has seen.
+    paths: WeakKeyDictionary[Any, dict[tuple[str, str], str]] = WeakKeyDictionary()
 
     async def look(client: Any, node_name: str, node_uid: str, unique_name: str, *more: Any) -> Any:
         found = await original(client, node_name, node_uid, unique_name, *more)
-        path = paths.setdefault((node_uid, unique_name), found.attachment[DEVICE_PATH])
+        path = paths.setdefault(client, {}).setdefault((node_uid, unique_name), found.attachment[DEVICE_PATH])
         return replace(found, attachment={DEVICE_PATH: path})
 
     return look
