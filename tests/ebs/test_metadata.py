@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from aiohttp import web
 
+from mooring.cloud.instance_views import InstanceView
 from mooring.cloud.metadata import Described, MetadataService
 from mooring.ebs import metadata
 from mooring.ebs.errors import MetadataError
@@ -184,21 +185,20 @@ async def test_without_a_service_what_is_missing_is_named_by_its_flag():
 async def test_it_understands_the_clouds_own_service(monkeypatch: pytest.MonkeyPatch):
     """The endpoint of `mooring cloud` has its tests against the documentation; here the two meet."""
     service = MetadataService(lambda: 0.0, Random(1))
-    it = Described(
+    shown = InstanceView(
         instance_id="i-0123",
         instance_type="m5.large",
-        region="us-east-1",
         zone="us-east-1a",
         zone_id="use1-az1",
+        state="running",
         account="1",
         image_id="ami-1",
         private_ip="10.0.0.1",
         launched=datetime(2030, 1, 1, tzinfo=UTC),
         macs=("0a:ff:01:02:03:04", "0a:ff:01:02:03:05"),
-        block_devices={"ami": "xvda", "root": "/dev/xvda", "ebs1": "sdb"},
-        access_key="a",
-        secret_key="s",
+        boot_devices={"ami": "xvda", "root": "/dev/xvda", "ebs1": "sdb"},
     )
+    it = Described(shown, region="us-east-1", access_key="a", secret_key="s")
 
     async def ask(imds: Imds, path: str) -> tuple[int, str]:
         token = service.answer("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, it).text
