@@ -171,11 +171,15 @@ class Agent:
         if not running:
             return
         here = await self._client.list(Pod, field_selector=f"spec.nodeName={self._options.name}")
-        word = {"status": {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}}
         for pod in here.items:
             if pod.uid in running and not pod.finished:
                 with contextlib.suppress(NotFound, Conflict):  # it is gone, and another one may have its name
-                    await self._client.revise(pod, word, subresource="status", any_version=True, strategy="strategic")
+                    self._pods.accept(await self._vouch_for(pod))
+
+    async def _vouch_for(self, pod: Pod) -> Pod:
+        word = {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}
+        patch = {"status": word}
+        return await self._client.revise(pod, patch, subresource="status", any_version=True, strategy="strategic")
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works until cancelled, or until `shutdown` was set and is done."""
