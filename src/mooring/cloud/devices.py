@@ -45,6 +45,10 @@ class LoopDevices(Devices):
         """What is /dev for the instance."""
         return self._instances / instance_id / "dev"
 
+    def link_to(self, volume_id: str, instance_id: str) -> Path:
+        """The link to the volume's device on the instance, by the serial number; whether it is there or not."""
+        return self.device_directory(instance_id) / "disk" / "by-id" / _serial(volume_id)
+
     def release(self) -> tuple[list[str], list[str]]:
         """Takes away all devices that nobody uses, and leaves what is attached where as it is written down: `attach`
         makes them again. The devices that went, and those in use. Blocks."""
@@ -126,7 +130,7 @@ class LoopDevices(Devices):
     def _links(self, volume_id: str, instance_id: str, device: str = "") -> list[Path]:
         """By what names the instance sees the volume; those that are there now, or with `device` those to be made."""
         there = self.device_directory(instance_id)
-        by_id = there / "disk" / "by-id" / _serial(volume_id)
+        by_id = self.link_to(volume_id, instance_id)
         if device:
             return [there / Path(device).name, by_id]
         medium = str(self._medium(volume_id))

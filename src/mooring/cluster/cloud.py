@@ -20,6 +20,7 @@ from random import Random
 import aiohttp
 
 from mooring.cloud.data_directory import DataDirectory
+from mooring.cloud.devices import BY_ID, LoopDevices
 from mooring.cluster.csi import HOLE, CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import Part, free_port, mooring
@@ -43,7 +44,7 @@ def drivers(layout: Layout, others: CSIDrivers) -> CSIDrivers:
 
 def instance_devices(layout: Layout, instance: str) -> list[str]:
     """The block devices that an instance has now. Blocks."""
-    links = (layout.cloud / "instances" / instance / "dev" / "disk" / "by-id").glob("nvme-*")
+    links = (LoopDevices(layout.cloud).device_directory(instance) / "disk" / "by-id").glob(f"{BY_ID}*")
     return [os.path.realpath(link) for link in links if os.path.exists(link)]
 
 
@@ -102,7 +103,7 @@ class CloudParts:
     def node_driver(self, node: str) -> Part:
         """The driver's node service on a node's machine, not started yet."""
         instance = self.instances[node]
-        directory = self._layout.cloud / "instances" / instance / "dev"
+        directory = LoopDevices(self._layout.cloud).device_directory(instance)
         directory.mkdir(parents=True, exist_ok=True)
         where = ["--device-dir", str(directory), "--allow-path", str(self._layout.node(node))]
         environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}

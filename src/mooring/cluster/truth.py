@@ -14,6 +14,7 @@ from typing import Protocol
 import aiohttp
 
 from mooring.cloud.data_directory import DataDirectory
+from mooring.cloud.devices import LoopDevices
 from mooring.cluster.cloud import DRIVER
 from mooring.cluster.layout import Layout
 from mooring.mounts.holders import device_number
@@ -95,8 +96,7 @@ class CloudTruth(Truth):
         return tuple(node for node in self._instances if self.device(handle, node))
 
     def device(self, handle: str, node: str) -> str | None:
-        there = self._layout.cloud / "instances" / self._instances[node] / "dev" / "disk" / "by-id"
-        link = there / f"nvme-Amazon_Elastic_Block_Store_{handle.replace('-', '')}"
+        link = LoopDevices(self._layout.cloud).link_to(handle, self._instances[node])
         return os.path.realpath(link) if os.path.exists(link) else None
 
     def is_of(self, mount: Mount, handle: str, node: str) -> bool:

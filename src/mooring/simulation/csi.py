@@ -104,17 +104,18 @@ class _Controller(ControllerService):
         return reply
 
 
-class _Node(NodeService):
-    capabilities = (N.STAGE_UNSTAGE_VOLUME, N.SINGLE_NODE_MULTI_WRITER)
+class PlayedNode(NodeService):
+    """A node service whose mounts are played. How a device is found, and what is told of the node, is the driver's."""
 
     def __init__(self, array: Array, node: str) -> None:
         self._array, self._node = array, node
 
-    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
-        path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
-        found = self._array.at_path(path, self._node, wanted)
-        if found != wanted:
-            raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
+    def disk(self, volume_id: str) -> str:
+        """The name under which the played machine knows the volume."""
+        return volume_id
+
+    def mount(self, found: str, path: str, wanted: str) -> csi.NodeStageVolumeResponse:
+        """Mounts the disk that is at the path."""
         self._array.mount(found, self._node, path=path, wanted=wanted)
         if (failure := self._array.mount_failure.get(self._node)) is not None:
             raise failure
@@ -122,7 +123,7 @@ class _Node(NodeService):
 
     async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
         await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
-        self._array.unmount(request.volume_id, self._node)
+        self._array.unmount(self.disk(request.volume_id), self._node)
         return csi.NodeUnstageVolumeResponse()
 
     async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
@@ -133,6 +134,17 @@ class _Node(NodeService):
         if Path(request.target_path).exists():
             Path(request.target_path).rmdir()
         return csi.NodeUnpublishVolumeResponse()
+
+
+class _Node(PlayedNode):
+    capabilities = (N.STAGE_UNSTAGE_VOLUME, N.SINGLE_NODE_MULTI_WRITER)
+
+    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
+        path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
+        found = self._array.at_path(path, self._node, wanted)
+        if found != wanted:
+            raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
+        return self.mount(found, path, wanted)
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(node_id=self._node, max_volumes_per_node=self._array.limit or 0)

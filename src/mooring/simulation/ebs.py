@@ -17,7 +17,7 @@ from typing import Any
 
 from mooring.csi.client import Channel
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
-from mooring.csi.driver.services import NodeCapability, NodeService
+from mooring.csi.driver.services import NodeCapability
 from mooring.csi.errors import Code, CsiError, NotConnected
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Reply, Rpc
@@ -26,11 +26,11 @@ from mooring.ebs.controller import DEVICE_PATH, make_controller
 from mooring.ebs.driver import ebs_driver
 from mooring.ebs.options import DRIVER_NAME, Options
 from mooring.ebs.topology import node_segments
+from mooring.simulation.csi import PlayedNode
 from mooring.simulation.ec2 import Ec2, Ec2Wire, device_path
 from mooring.simulation.loop import Actor
 from mooring.simulation.network import Link
 from mooring.simulation.scratch import ScratchPlugin
-from mooring.simulation.storage import Array
 from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
@@ -110,39 +110,22 @@ async def _answer(
         answer.set_result(reply)
 
 
-class _Node(NodeService):
+class _Node(PlayedNode):
     capabilities = (NodeCapability.STAGE_UNSTAGE_VOLUME,)
 
     def __init__(self, ec2: Ec2, node: str) -> None:
-        self._ec2, self._node = ec2, node
+        super().__init__(ec2.array, node)
+        self._ec2 = ec2
 
-    @property
-    def _array(self) -> Array:
-        return self._ec2.array
+    def disk(self, volume_id: str) -> str:
+        return self._ec2.disk(volume_id)
 
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
-        path, wanted = device_path(request.publish_context[DEVICE_PATH]), self._ec2.disk(request.volume_id)
+        path, wanted = device_path(request.publish_context[DEVICE_PATH]), self.disk(request.volume_id)
         found = self._array.at_path(path, self._node, "")
         if not found:
             raise CsiError(Code.NOT_FOUND, f"there is no device {path}")
-        self._array.mount(found, self._node, path=path, wanted=wanted)
-        if (failure := self._array.mount_failure.get(self._node)) is not None:
-            raise failure
-        return csi.NodeStageVolumeResponse()
-
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
-        await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
-        self._array.unmount(self._ec2.disk(request.volume_id), self._node)
-        return csi.NodeUnstageVolumeResponse()
-
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
-        Path(request.target_path).mkdir(exist_ok=True)
-        return csi.NodePublishVolumeResponse()
-
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
-        if Path(request.target_path).exists():
-            Path(request.target_path).rmdir()
-        return csi.NodeUnpublishVolumeResponse()
+        return self.mount(found, path, wanted)
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(
