@@ -336,8 +336,8 @@ async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False) -> int
     began = asyncio.get_running_loop().time()
     try:
         await _play(demo, out)
-    except (Disappointed, AssertionError) as error:
-        demo.check(f"the story goes on: {error}", False)
+    except* (Disappointed, AssertionError) as errors:
+        demo.check(f"the story goes on: {'; '.join(map(str, errors.exceptions))}", False)
     finally:
         await _take_down(demo)
     click.echo("\n" + table(("STEP", "SECONDS"), [(what, f"{taken:.2f}") for what, taken in demo.durations]))
@@ -361,14 +361,13 @@ async def _play(demo: Demo, out: Path) -> None:
     demo.durations.append(("cluster up, nodes ready", taken))
     parts = "API server, controllers, " + ("a cloud and its EBS driver, " if demo.cloud else "")
     demo.say(f"up in {taken:.2f} s: {parts}{NODES} machines; data in {stage.layout.root}")
-    watching = asyncio.create_task(demo.observer.run())
     try:
-        for story in (first_volume, drain, power_loss, controller_crashes):
-            await story(demo)
+        async with asyncio.TaskGroup() as group:  # an observer that fails ends the story, and says why
+            watching = group.create_task(demo.observer.run())
+            for story in (first_volume, drain, power_loss, controller_crashes):
+                await story(demo)
+            watching.cancel()
     finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, ExceptionGroup):
-            await watching
         _draw(demo, out)
 
 

@@ -125,7 +125,6 @@ class Observer:
 
     def _mounted(self, node: str, pid: int) -> bool:
         try:
-            table = read_mount_table(pid)
+            return any(self._truth.is_of(mount, self.disk, node) for mount in read_mount_table(pid))
         except OSError:
-            return False  # the machine has just lost its power
-        return any(self._truth.is_of(mount, self.disk, node) for mount in table)
+            return False  # the machine has just lost its power, or the device has just been detached

@@ -40,7 +40,7 @@ class Truth(Protocol):
         ...
 
     def is_of(self, mount: Mount, handle: str, node: str) -> bool:
-        """Whether a mount on the node is of the volume."""
+        """Whether a mount on the node is of the volume. Raises OSError if its device goes at this moment."""
         ...
 
     def staged_at(self, handle: str, node: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.controllers.attachdetach.decide import is_detached
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.volumes.names import DETACHING, VOLUME_NAME
@@ -53,7 +54,9 @@ def pod_state(pod: Pod) -> str:
 
 
 def attachment_state(record: VolumeAttachment) -> str:
-    """attaching, attached or detaching, with the last error."""
+    """attaching, attached, detaching or detached, with the last error."""
+    if is_detached(record):
+        return "detached; its node waits until no request can be late"
     if record.deleting or DETACHING in record.metadata.annotations:
         error = record.status.detach_error
         return "detaching" + (f": {error.message}" if error else "")

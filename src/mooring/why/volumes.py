@@ -12,6 +12,7 @@ from mooring.controllers.attachdetach.decide import (
     VolumeState,
     decide,
     demands_of,
+    is_detached,
 )
 from mooring.kube.objects import PersistentVolume
 from mooring.kube.reason import Reason
@@ -142,7 +143,7 @@ def _holders(state: VolumeState, decision: Decision, known: Snapshot) -> list[Ca
     """Who has the volume: the record of each other node, its pods, and the node if something is wrong with it."""
     found: list[Cause | None] = []
     for record in known.attachments_of(state.volume):
-        if record.spec.node_name == decision.node:
+        if record.spec.node_name == decision.node or is_detached(record):
             continue
         node = record.spec.node_name
         pods = [demand.pods for demand in state.demands if demand.node == node]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from decide_values import ATTACHED, NODE
 from hypothesis import example, given
@@ -105,6 +106,28 @@ def test_an_attachment_in_any_state_keeps_the_volume_from_another_node(held: Att
     about = next(each for each in decide(given_state) if each.node == "n1")
     assert (about.action, about.reason.code) == (Action.BLOCKED, "MultiAttach")
     assert "n0" in about.reason.message
+
+
+def test_what_the_storage_has_detached_keeps_only_its_own_node_from_the_volume():
+    out = attachment(deleting=True, detached=True)
+    both = state(demands=(demand("n0"), demand("n1", since="0")), attachments=(out,), nodes=(node("n0"), node("n1")))
+    assert [(each.node, each.action, each.reason.code) for each in decide(both)] == [
+        ("n0", Action.WAIT, "Detached"),
+        ("n1", Action.ATTACH, "Wanted"),
+    ]
+
+
+def test_what_the_storage_has_detached_does_not_make_another_attachment_a_second_one():
+    kept = (attachment(deleting=True, detached=True), attachment("n1"))
+    told = state(demands=(demand("n1"),), attachments=kept, nodes=(node("n0"), node("n1")))
+    assert [(each.node, each.action) for each in decide(told)] == [("n0", Action.WAIT), ("n1", Action.REPORT)]
+
+
+@pytest.mark.parametrize("deletion", ["2030-01-01T00:00:00Z", None])
+def test_the_word_that_it_is_detached_counts_only_for_a_record_that_is_being_deleted(deletion: str | None):
+    metadata = {"name": "va", "annotations": {"mooring.dev/detached": "now"}, "deletionTimestamp": deletion}
+    record = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n0"}}, VolumeAttachment)
+    assert Attachment.of(record).detached is (deletion is not None)
 
 
 def test_why_the_other_node_keeps_it_is_in_the_message():

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from disk_record import reconciled, wanted, wanted_again
 
+from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.attacher.slots import Slots
@@ -32,7 +33,8 @@ def test_only_requests_within_their_validity_are_outstanding():
     assert requests.outstanding_for(sent, START + timedelta(seconds=90), VALIDITY_S) == 70
     assert requests.outstanding_for(sent, START + timedelta(seconds=161), VALIDITY_S) == 0
     assert requests.begun(sent, START + timedelta(seconds=110), VALIDITY_S).count(",") == 1, "the first has passed"
-    assert requests.refused(sent) == first
+    assert requests.without(sent, sent[1]) == first
+    assert requests.without((first,), first) is None
     assert requests.outstanding_for(sent, START + timedelta(seconds=60), 0.0) == 0, (
         "requests that die with their sender"
     )
@@ -132,6 +134,66 @@ def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(desk: Desk,
             await reconciled(desk, attacher)
             await asyncio.sleep(VALIDITY_S / 4)
         assert await desk.api.find(VolumeAttachment, "va") is None
+
+    desk(scene)
+
+
+async def detached_twice(desk: Any) -> VolumeAttachment | None:
+    """A detach is not answered, its repetition is."""
+    await desk.api.delete(VolumeAttachment, "va")
+    unanswered(desk, "detach")
+    attacher = desk.make(AttacherController, plugins=desk.plugins())
+    with pytest.raises(TimeoutError):
+        await reconciled(desk, attacher)
+    return await reconciled(desk, attacher)
+
+
+def test_when_only_a_detach_may_come_late_the_record_says_that_others_may_have_the_volume(
+    desk: Desk, slow_storage: None
+):
+    async def scene(desk: Any):
+        await wanted(desk)
+        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        kept = await detached_twice(desk)
+        assert kept is not None and is_detached(kept)
+
+    desk(scene)
+
+
+def test_while_an_attach_may_come_late_nobody_else_may_have_the_volume(desk: Desk, slow_storage: None):
+    async def scene(desk: Any):
+        await wanted(desk)
+        unanswered(desk, "attach")
+        with pytest.raises(TimeoutError):
+            await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        kept = await detached_twice(desk)
+        assert kept is not None and not is_detached(kept)
+
+    desk(scene)
+
+
+def test_what_another_process_has_noted_meanwhile_is_not_taken_back_with_an_answered_request(
+    desk: Desk, slow_storage: None
+):
+    """Two attachers for a moment: one's refusal says nothing about the other's request."""
+
+    async def scene(desk: Any):
+        await wanted(desk)
+        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        await desk.api.delete(VolumeAttachment, "va")
+        noted = "mooring.dev/detach-requested-at"
+
+        async def refusing(disk: str, node: str) -> None:
+            live = await desk.api.get(VolumeAttachment, "va")
+            both = live.metadata.annotations[noted] + ",2030-01-01T00:00:00.000000Z"
+            await desk.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {noted: both}}})
+            raise VolumeInUse("d", "n", ("elsewhere",))
+
+        desk.array.detach = refusing
+        with pytest.raises(VolumeInUse):
+            await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        left = await desk.api.get(VolumeAttachment, "va")
+        assert left.metadata.annotations[noted] == "2030-01-01T00:00:00.000000Z"
 
     desk(scene)
 

@@ -5,8 +5,9 @@ node that is concerned. The controller carries the decisions out; simulation che
 reasons. Nothing here reads a clock, an API or a plugin.
 
 The rules (design section 2; reference/protocol.md has the counterexample behind each):
-- A VolumeAttachment blocks attachment elsewhere in every state, unless the storage lets several nodes write. Where
-  there are two all the same (one came late), one node is told of its own, and the other goes.
+- A VolumeAttachment blocks attachment elsewhere in every state, unless the storage lets several nodes write, or has
+  detached it and nothing that was asked of it can attach it again. Where there are two all the same (one came late),
+  one node is told of its own, and the other goes.
 - A volume that no pod wants on a node is detached when the node says that it does not use it; while it says so, never.
 - A node that does not answer keeps what it holds until somebody who knows says that it is dead (`release`).
 - Where only a lock keeps a second node out, nothing is granted to a node that it is closed for.
@@ -31,6 +32,7 @@ from mooring.controllers.attachdetach.state import (
     Verdict,
     VolumeState,
     demands_of,
+    is_detached,
 )
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
@@ -51,6 +53,7 @@ __all__ = [
     "decide",
     "demands_of",
     "how_held",
+    "is_detached",
     "is_same_node",
     "knows_its_mounts",
     "may_release",
@@ -110,6 +113,9 @@ def _about_attachment(
     def so(action: Action, code: str, message: str) -> Decision:
         return Decision(action, attachment.node, Reason(code, message), pods)
 
+    if attachment.detached:
+        later = "it may have it again when no request can be carried out late"
+        return so(Action.WAIT, "Detached", f"detached from node {attachment.node}; {later}")
     if attachment.deleting:
         return so(Action.WAIT, "Detaching", f"being detached from node {attachment.node}{_because(attachment)}")
     if (timers := _timers_to_erase(node, attachment, demand)) and not (attachment.marked and demand is None):
@@ -173,7 +179,7 @@ def _about_unwanted(state: VolumeState, attachment: Attachment, node: NodeState 
 def _told(state: VolumeState, node: NodeState) -> bool:
     """Whether a node that still uses what nobody wants there may be told again that it has it."""
     held = next(each for each in state.attachments if each.node == node.name)
-    alone = state.several_nodes or len(state.attachments) == 1
+    alone = state.several_nodes or len(state.holding) == 1
     current = state.lock is not None and held.epoch == state.lock.epoch
     return is_same_node(node, held) and alone and (current or state.several_nodes)
 
@@ -183,7 +189,7 @@ def _holder(state: VolumeState) -> Attachment | None:
 
     The lock decides; without one, whoever was told of it, or uses it, or has it at the storage, then the oldest.
     """
-    if state.several_nodes or len(state.attachments) < 2:
+    if state.several_nodes or len(state.holding) < 2:
         return None
 
     def rank(each: Attachment) -> tuple[bool, bool, bool, bool, str, str]:
@@ -192,7 +198,7 @@ def _holder(state: VolumeState) -> Attachment | None:
         reported, in_use = node is not None and node.reported, node is not None and node.in_use
         return (not granted, not reported, not (each.attached and in_use), not each.attached, each.created, each.name)
 
-    return min(state.attachments, key=rank)
+    return min(state.holding, key=rank)
 
 
 def _about_second(
@@ -247,7 +253,7 @@ def _about_demand(state: VolumeState, demand: Demand, first: str | None) -> Deci
     if not node.managed:
         return so(Action.SETTLED, "NodeAttaches", f"node {demand.node} attaches volumes itself")
     if not state.several_nodes:
-        if state.attachments:
+        if state.holding:
             return so(Action.BLOCKED, "MultiAttach", _held_elsewhere(state))
         if demand.node != first:
             return so(Action.BLOCKED, "MultiAttach", f"pods on node {first} want it, too, and came first")
@@ -260,7 +266,7 @@ def _about_demand(state: VolumeState, demand: Demand, first: str | None) -> Deci
 
 
 def _held_elsewhere(state: VolumeState) -> str:
-    return "; ".join(how_held(state, attachment) for attachment in state.attachments)
+    return "; ".join(how_held(state, attachment) for attachment in state.holding)
 
 
 def how_held(state: VolumeState, attachment: Attachment) -> str:

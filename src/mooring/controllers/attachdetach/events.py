@@ -50,7 +50,7 @@ def multi_attach(spec_name: str, pod: str, decision: Decision, state: VolumeStat
     """Why the pod ("namespace/name") must wait: upstream's four forms, then what keeps the volume where it is."""
     users = [key for demand in state.demands if demand.node != decision.node for key in demand.pods]
     wanted = {demand.node for demand in state.demands}
-    holders = [each for each in state.attachments if each.node not in wanted]
+    holders = [each for each in state.holding if each.node not in wanted]
     why = "".join(f"; {how_held(state, each)}" for each in holders)
     return Told(
         "Warning", "FailedAttachVolume", f'Multi-Attach error for volume "{spec_name}" {used_by(pod, users)}{why}'

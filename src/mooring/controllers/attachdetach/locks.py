@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mooring.controllers.attachdetach.state import is_detached
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
@@ -61,7 +62,7 @@ class Locks:
         swapped = lock.granted(node, pod)
         await self._swap(held, swapped)
         for record in (await self._client.list(VolumeAttachment)).items:
-            if attached_only and not record.status.attached:
+            if is_detached(record) or (attached_only and not record.status.attached):
                 continue
             if record.spec.node_name != node.name and self._named(record, None) == volume:
                 raise Conflict(f"volume {volume} has a VolumeAttachment on node {record.spec.node_name}", status=409)

@@ -17,6 +17,7 @@ from mooring.volumes.attachment_lock import Lock, epoch_of
 from mooring.volumes.names import (
     BROKEN,
     CONTROLLER_MANAGED,
+    DETACHED,
     DETACHING,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
@@ -68,7 +69,8 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a VolumeAttachment says. `marked`: a detach has begun; `deleting`: its deletion has been asked for."""
+    """What a VolumeAttachment says. `marked`: a detach has begun; `deleting`: its deletion has been asked for;
+    `detached`: it is done, and the record keeps only its own node from having the volume again."""
 
     name: str
     node: str
@@ -85,6 +87,7 @@ class Attachment:
     broken: str = ""
     statement: Statement | None = None
     evidence: Evidence | None = None
+    detached: bool = False
 
     @classmethod
     def of(cls, record: VolumeAttachment) -> Attachment:
@@ -105,6 +108,7 @@ class Attachment:
             broken=annotations.get(BROKEN, ""),
             statement=statement_of(record),
             evidence=evidence_of(record),
+            detached=is_detached(record),
         )
 
     @property
@@ -115,6 +119,11 @@ class Attachment:
 def is_usable(record: VolumeAttachment) -> bool:
     """A pod may mount: attached, and not on its way out. Only such an attachment is reported to the node."""
     return _usable(record.status.attached, DETACHING in record.metadata.annotations, record.deleting)
+
+
+def is_detached(record: VolumeAttachment) -> bool:
+    """Nothing that was asked of the storage can attach the volume there any more: other nodes may have it."""
+    return record.deleting and DETACHED in record.metadata.annotations
 
 
 def _usable(attached: bool, marked: bool, deleting: bool) -> bool:
@@ -172,6 +181,11 @@ class VolumeState:
     terms: Terms = NO_POLICY
     locked: bool = False
     lock: Lock | None = Lock()  # noqa: RUF009 - immutable
+
+    @property
+    def holding(self) -> tuple[Attachment, ...]:
+        """The attachments that keep other nodes from an exclusive volume."""
+        return tuple(each for each in self.attachments if not each.detached)
 
 
 def demands_of(users: Iterable[Pod]) -> tuple[Demand, ...]:

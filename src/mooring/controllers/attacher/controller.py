@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from mooring.controllers.attacher import metrics, requests
@@ -23,7 +24,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.kube.times import Now, format_time, parse_time
+from mooring.kube.times import Now, format_micro_time, format_time, parse_time
 from mooring.volumes.attachment_lock import is_current
 from mooring.volumes.errors import LockNotHeld, NotAsked, StorageRefused, VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin
@@ -32,6 +33,7 @@ from mooring.volumes.names import (
     ATTACH_REQUESTED_AT,
     ATTACHER,
     DETACH_REQUESTED_AT,
+    DETACHED,
 )
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -215,11 +217,14 @@ class AttacherController(Controller):
             if validity_s:
                 await self._withdraw(record, DETACH_REQUESTED_AT)
             raise
-        left = requests.outstanding_for([*_unanswered_attaches(record), *before], self.now(), validity_s)
-        if left:  # the storage says "detached", and may still carry out what was asked of it earlier
-            self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left)
-            await self._withdraw(record, DETACH_REQUESTED_AT)  # this one was answered: nobody has to wait for it
-            self.queue.add_after(record.name, left)
+        attach_s = requests.outstanding_for(_unanswered_attaches(record), self.now(), validity_s)
+        left_s = max(attach_s, requests.outstanding_for(before, self.now(), validity_s))
+        if left_s:  # the storage says "detached", and may still carry out what was asked of it earlier
+            self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left_s)
+            # This one was answered: nobody has to wait for it. What is left, if it detaches, strikes this node only.
+            detached = {} if attach_s else {DETACHED: format_micro_time(self.now())}
+            await self._withdraw(record, DETACH_REQUESTED_AT, detached)
+            self.queue.add_after(record.name, left_s)
             return
         self._count(plugin, "volume_detach", record.metadata.deletion_timestamp)
         await self._let_go(record)
@@ -234,14 +239,22 @@ class AttacherController(Controller):
 
     # --- writing
 
-    async def _withdraw(self, record: VolumeAttachment, annotation: str) -> None:
-        """The latest request was answered, or not sent: it is not outstanding."""
-        rest = requests.refused(requests.times(record, annotation))
-        try:
-            patch = {"metadata": {"annotations": {annotation: rest}}}
-            self._records.accept(await self.client.revise(record, patch, any_version=True))
-        except (Conflict, NotFound):
-            return
+    async def _withdraw(
+        self, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """The latest request in `record` was answered, or not sent: it is not outstanding. Those that another process
+        has noted meanwhile stay."""
+        latest, live = requests.times(record, annotation)[-1], record
+        while live is not None and live.uid == record.uid:
+            rest = requests.without(requests.times(live, annotation), latest)
+            try:
+                patch = {"metadata": {"annotations": {**notes, annotation: rest}}}
+                self._records.accept(await self.client.revise(live, patch))
+                return
+            except Conflict:
+                live = await self.client.find(VolumeAttachment, record.name)
+            except NotFound:
+                return
 
     async def _store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
         return self._accept(await self._patch_status(record, status))

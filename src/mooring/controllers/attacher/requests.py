@@ -30,9 +30,12 @@ def not_later(sent: Iterable[str], now: datetime) -> list[str]:
     return [each if parse_time(each) <= now else format_micro_time(now) for each in sent]
 
 
-def refused(sent: tuple[str, ...]) -> str | None:
-    """The annotation after the latest request was answered with a refusal: it has no effect any more."""
-    return ",".join(sent[:-1]) or None
+def without(sent: Iterable[str], one: str) -> str | None:
+    """The annotation after one request was answered: it has no effect any more."""
+    rest = list(sent)
+    if one in rest:
+        rest.remove(one)  # another one of the same time stays
+    return ",".join(rest) or None
 
 
 def still_valid(sent: Iterable[str], now: datetime, validity_s: float) -> list[str]:

@@ -96,6 +96,7 @@ def _recorded(record: Attachment, node: NodeObject | None, name: str, *, wanted:
         absent_since=BEGUN if node is None and not wanted else "",
         statement=statement,
         evidence=evidence,
+        detached=record.detached,
     )
 
 

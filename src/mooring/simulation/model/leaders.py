@@ -89,7 +89,9 @@ def _next(state: State, leader: int, at: Operation | None, **changes: object) ->
 
 def _attach(state: State, settings: Settings, leader: int, at: Operation) -> Iterator[tuple[str, State]]:
     shown = state.nodes[at.node]
-    others = any(each is not None for number, each in enumerate(state.records) if number != at.node)
+    others = any(
+        each is not None and not each.detached for number, each in enumerate(state.records) if number != at.node
+    )
     guarded = settings.locked or state.closed[at.node]
     listing, swapping = (1, 0) if settings.holds("C14") else (0, 1)
     if at.step == 2:
@@ -123,7 +125,11 @@ def _list(state: State, leader: int, at: Operation, others: bool) -> tuple[str, 
 
 def _grant(state: State, settings: Settings, leader: int, at: Operation) -> Iterator[tuple[str, State]]:
     shown, record = state.nodes[at.node], state.records[at.node]
-    others = any(each is not None and each.attached for number, each in enumerate(state.records) if number != at.node)
+    others = any(
+        each is not None and each.attached and not each.detached
+        for number, each in enumerate(state.records)
+        if number != at.node
+    )
     if record is None or shown is None:
         yield "grant: gone", _next(state, leader, None)
     elif at.step == 0:

@@ -53,6 +53,7 @@ HOLD = (
         TWO._replace(leaders=2, faults=_faults("attacher")),
         quick=False,
     ),
+    Run("two nodes, attacher killed, lock only", TWO._replace(storage="N", faults=_faults("attacher"))),
     Run("two nodes, lock only", TWO._replace(storage="N")),
     Run("two nodes, lock only, fences", TWO._replace(storage="N", standing=True, faults=_faults("fence")), quick=False),
     Run(

@@ -30,6 +30,10 @@ def attacher(state: State, settings: Settings, node: int) -> Iterator[Move]:
     step = decisions.attacher_step(record, record.finalizer or not settings.holds("C15"))
     outstanding = request and (settings.holds("C15") or state.known[node])
     if outstanding:
+        if step == "Detach" and not state.known[node] and request == "detach":
+            again = state._replace(storage=put(state.storage, node, False))
+            kept = record._replace(detached=True)
+            yield Move(f"detached@{node}, one request may be late", written_record(again, node, kept))
         return
     if step == "StoreIntent":
         yield Move(f"intent@{node}", written_record(state, node, record._replace(finalizer=True)))

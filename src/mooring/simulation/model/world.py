@@ -39,7 +39,7 @@ class Word(NamedTuple):
 
 class Attachment(NamedTuple):
     """A VolumeAttachment. `same_node`: it records the uid of the Node that there is; `current`: the lock's epoch;
-    `forced`: it was let go by force."""
+    `forced`: it was let go by force; `detached`: it keeps only its own node from the volume."""
 
     finalizer: bool = False
     attached: bool = False
@@ -48,6 +48,7 @@ class Attachment(NamedTuple):
     same_node: bool = True
     current: bool = True
     forced: bool = False
+    detached: bool = False
     statement: Word | None = None
     evidence: Word | None = None
 
