@@ -1,9 +1,10 @@
-"""Work whose connection to the API server crashes under it."""
+"""Work that ends in the middle: its connection to the API server crashes under it, or its process dies at an await."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 
@@ -19,3 +20,23 @@ async def crashed_under(wire: Any, work: Coroutine[Any, Any, object]) -> bool:
     wire.crashed.clear()
     wire.spare()
     return crashed
+
+
+@types.coroutine
+def ended_at(method: Coroutine[Any, Any, Any], steps: int) -> Generator[Any, None, bool]:
+    """The method, ended at its await number `steps` as with its process; what is under way in a thread or a tool comes
+    to its end. False if the method had ended before."""
+    try:
+        for _ in range(steps):
+            yield method.send(None)
+        waiting = method.send(None)
+    except StopIteration:
+        return False
+    try:
+        yield waiting
+        waiting = method.throw(asyncio.CancelledError())
+        while True:
+            yield waiting
+            waiting = method.send(None)
+    except (StopIteration, asyncio.CancelledError):
+        return True

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 from cloud_api import DyingApi, capability, create, world
+from csi_answers import code_of
 
 from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
-from mooring.csi.errors import Code, CsiError
+from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs import modifying
 
@@ -23,12 +24,6 @@ async def expand(client: Client, volume: str, gib: int, limit: int = 0, **more) 
 async def modify(client: Client, volume: str, **changes: str) -> None:
     request = csi.ControllerModifyVolumeRequest(volume_id=volume, mutable_parameters=changes)
     await client.controller.controller_modify_volume(request, timeout_s=9999)
-
-
-async def code_of(call) -> Code:
-    with pytest.raises(CsiError) as caught:
-        await call
-    return caught.value.code
 
 
 def test_a_volume_grows(run) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from csi_messages import messages, nearly
+from csi_answers import code_of
 from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted, raw
+from fuzzed_driver import fuzz
 from google.protobuf.message import Message
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from mooring.csi.errors import Code, CsiError
+from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.csi.rpc import Node, Rpc
-from mooring.mounts.table import read_mount_table
+from mooring.csi.rpc import Node
 
 pytestmark = pytest.mark.root
 
@@ -39,20 +35,6 @@ def machine(tmp_path: Path) -> Generator[EbsMachine]:
     made = EbsMachine(tmp_path)
     yield made
     made.clean_up()
-
-
-async def code_of(call: Any) -> Code:
-    try:
-        await call
-    except CsiError as error:
-        return error.code
-    return Code.OK
-
-
-def world_outside(root: Path) -> tuple[Any, ...]:
-    """What must not change: mounts that are not below the test's own folder, and marks that a command would leave."""
-    mounts = {mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))}
-    return mounts, os.path.exists("/tmp/pwned"), sorted(os.listdir(root))
 
 
 def good_requests(machine: EbsMachine) -> list[Message]:
@@ -80,22 +62,15 @@ def test_fuzzed_requests(machine: EbsMachine):
     """About a volume that is attached, perhaps staged and published, and about everything else."""
     machine.attach()
     known = (VOLUME, "devicePath", "/dev/xvdba", "partition", "blocksize", "ext4", str(machine.target()), "noatime")
-    good = {type(request): request for request in good_requests(machine)}
-    asked = st.sampled_from(list(Node.methods())).flatmap(
-        lambda rpc: st.tuples(
-            st.just(rpc),
-            nearly(good[rpc.request], *known) if rpc.request in good else messages(rpc.request, *known),
-        )
+    fuzz(
+        machine.client,
+        Node.methods(),
+        good_requests(machine),
+        known,
+        root=machine.root,
+        fine=FINE,
+        timeout_s=TIMEOUT_S,
     )
-    before = world_outside(machine.root)
-
-    @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(asked)
-    def ask(question: tuple[Rpc[Any, Any], Message]) -> None:
-        assert asyncio.run(code_of(machine.client.call(*question, TIMEOUT_S))) in FINE
-        assert world_outside(machine.root) == before
-
-    ask()
 
 
 async def test_a_planted_link_in_the_targets_place_is_not_followed(machine: EbsMachine, tmp_path: Path):

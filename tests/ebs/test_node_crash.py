@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import types
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashes import ended_at
 from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted, raw
 
 from mooring.csi.errors import Code, CsiError
@@ -53,26 +53,6 @@ def requests(machine: EbsMachine, use: csi.VolumeCapability) -> list[tuple[Rpc[A
         (Node.node_unpublish_volume, csi.NodeUnpublishVolumeRequest(volume_id=VOLUME, target_path=target)),
         (Node.node_unstage_volume, csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=staging)),
     ]
-
-
-@types.coroutine
-def ended_at(method: Coroutine[Any, Any, Any], steps: int) -> Generator[Any, None, bool]:
-    """The method, ended at its await number `steps` as with its process; what is under way in a thread or a tool comes
-    to its end. False if the method had ended before."""
-    try:
-        for _ in range(steps):
-            yield method.send(None)
-        waiting = method.send(None)
-    except StopIteration:
-        return False
-    try:
-        yield waiting
-        waiting = method.throw(asyncio.CancelledError())
-        while True:
-            yield waiting
-            waiting = method.send(None)
-    except (StopIteration, asyncio.CancelledError):
-        return True
 
 
 @pytest.mark.parametrize("use", [mounted(), raw()], ids=["mounted", "raw"])

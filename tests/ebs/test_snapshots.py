@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 from cloud_api import DyingApi, create, delete, world
+from csi_answers import code_of
 
 from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
-from mooring.csi.errors import Code, CsiError
+from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 
 
@@ -25,12 +26,6 @@ async def drop(client: Client, snapshot: str) -> None:
 async def shown(client: Client, **wanted) -> list[str]:
     reply = await client.controller.list_snapshots(csi.ListSnapshotsRequest(**wanted), timeout_s=999)
     return [entry.snapshot.snapshot_id for entry in reply.entries]
-
-
-async def code_of(call) -> Code:
-    with pytest.raises(CsiError) as caught:
-        await call
-    return caught.value.code
 
 
 def test_a_snapshot_is_taken_becomes_ready_and_is_the_same_for_its_name(run) -> None:

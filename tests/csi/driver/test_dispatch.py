@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from csi_answers import code_of
 from structlog.testing import capture_logs
 
 from mooring.csi.client import Client, Exchange
@@ -34,12 +35,6 @@ def dispatcher(driver: Driver, seen: list[Exchange]) -> Dispatcher:
 @pytest.fixture
 def client(dispatcher: Dispatcher) -> Client:
     return Client(LocalChannel(dispatcher))
-
-
-async def code_of(call: asyncio.Future[object] | object) -> Code:
-    with pytest.raises(CsiError) as caught:
-        await call  # type: ignore[misc]
-    return caught.value.code
 
 
 async def test_a_request_reaches_the_driver_and_its_answer_comes_back(

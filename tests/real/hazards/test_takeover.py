@@ -151,6 +151,7 @@ async def another_leads(played: Stage, first: str) -> bool:
     return await leader(played) not in ("", first)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("act", ["killed", "paused"])
 async def test_another_instance_goes_on_when_the_leader_is(
     programs: Path, tmp_path: Path, act: str, capsys: pytest.CaptureFixture[str]

@@ -13,7 +13,6 @@ import pytest
 from mooring.csi.client import Client
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.driver.services import AccessMode
-from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi_disk.driver import disk_driver
 from mooring.mounts import loop, syscalls
@@ -147,9 +146,3 @@ def disks(tmp_path: Path) -> Generator[Disks]:
     made = Disks(tmp_path)
     yield made
     made.clean_up()
-
-
-async def code_of(call: Any) -> Code:
-    with pytest.raises(CsiError) as caught:
-        await call
-    return caught.value.code

@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from csi_messages import messages, nearly
+from csi_answers import code_of
+from fuzzed_driver import fuzz
 from google.protobuf.message import Message
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from mooring.csi.errors import Code, CsiError
+from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.csi.rpc import Controller, Node, Rpc
-from mooring.mounts.table import read_mount_table
+from mooring.csi.rpc import Controller, Node
 
-from .conftest import SIZE, TIMEOUT_S, Disks, code_of, mounted
+from .conftest import SIZE, TIMEOUT_S, Disks, mounted
 
 pytestmark = pytest.mark.root
 
@@ -35,33 +32,12 @@ FINE = {
 }
 
 
-def world_outside(root: Path) -> tuple[Any, ...]:
-    """What must not change: mounts that are not below the test's own folder, and marks that a command would leave."""
-    mounts = {mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))}
-    return mounts, os.path.exists("/tmp/pwned"), sorted(os.listdir(root))
-
-
 def test_fuzzed_requests(disks: Disks) -> None:
     """Requests of all kinds about a volume that is attached, staged and published, and about everything else."""
     asyncio.run(_mounted(disks))
     known = ("v1", "n1", "s1", "ext4", f"{disks.target()}", f"{disks.staging()}", f"{disks.kubelet}/../x", "noatime")
     rpcs = [*Controller.methods(), *Node.methods()]
-    good = {type(request): request for request in good_requests(disks)}
-    asked = st.sampled_from(rpcs).flatmap(
-        lambda rpc: st.tuples(
-            st.just(rpc),
-            nearly(good[rpc.request], *known) if rpc.request in good else messages(rpc.request, *known),
-        )
-    )
-    before = world_outside(disks.root)
-
-    @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(asked)
-    def ask(question: tuple[Rpc[Any, Any], Message]) -> None:
-        assert asyncio.run(_code(disks, *question)) in FINE
-        assert world_outside(disks.root) == before
-
-    ask()
+    fuzz(disks.client, rpcs, good_requests(disks), known, root=disks.root, fine=FINE, timeout_s=TIMEOUT_S)
 
 
 def good_requests(disks: Disks) -> list[Message]:
@@ -93,14 +69,6 @@ def good_requests(disks: Disks) -> list[Message]:
 async def _mounted(disks: Disks) -> None:
     await disks.create()
     await disks.mount()
-
-
-async def _code(disks: Disks, rpc: Rpc[Any, Any], request: Message) -> Code:
-    try:
-        await disks.client.call(rpc, request, TIMEOUT_S)
-    except CsiError as error:
-        return error.code
-    return Code.OK
 
 
 @pytest.mark.parametrize(

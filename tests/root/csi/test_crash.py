@@ -6,12 +6,11 @@ import asyncio
 import random
 import subprocess
 import sys
-import types
-from collections.abc import Coroutine, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashes import ended_at
 
 from mooring.csi.client import Client
 from mooring.csi.errors import CsiError
@@ -73,25 +72,7 @@ async def died(disks: Disks, rpc: Rpc[Any, Any], request: Any, steps: int) -> bo
     """The driver's own method, ended at its await number `steps`, as with its process. False if it had ended before."""
     driver = disks.dispatcher.driver
     service: Any = driver.controller if rpc.service == Controller.create_volume.service else driver.node
-    return await _until(getattr(service, rpc.attribute)(request), steps)
-
-
-@types.coroutine
-def _until(method: Coroutine[Any, Any, Any], steps: int) -> Generator[Any, None, bool]:
-    try:
-        for _ in range(steps):
-            yield method.send(None)
-        waiting = method.send(None)
-    except StopIteration:
-        return False
-    try:
-        yield waiting
-        waiting = method.throw(asyncio.CancelledError())
-        while True:  # work in a thread, or a tool, comes to its end
-            yield waiting
-            waiting = method.send(None)
-    except (StopIteration, asyncio.CancelledError):
-        return True
+    return await ended_at(getattr(service, rpc.attribute)(request), steps)
 
 
 async def test_at_every_step_of_every_operation(disks: Disks, tmp_path: Path) -> None:

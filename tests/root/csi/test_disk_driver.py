@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import pytest
+from csi_answers import code_of
 
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
@@ -14,7 +15,7 @@ from mooring.csi_disk.values import TOPOLOGY_KEY
 from mooring.mounts.commands import run
 from mooring.mounts.table import mount_at, read_mount_table
 
-from .conftest import SIZE, TIMEOUT_S, Disks, code_of, mounted, raw
+from .conftest import SIZE, TIMEOUT_S, Disks, mounted, raw
 
 pytestmark = pytest.mark.root
 

@@ -12,7 +12,6 @@ It must not know containers: who wants a volume, and until when, is the pod work
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -21,18 +20,19 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, ServerError, Unreachable
-from mooring.kube.events import EventType
 from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
 from mooring.mounts.interface import Mounts
 from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
-from mooring.node.volumes.decide import Action, PodVolumes, Presence, Step, decide
+from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
 from mooring.node.volumes.eviction import Evictions
+from mooring.node.volumes.holdings import Holdings
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
+from mooring.node.volumes.telling import Report, Telling
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
@@ -41,8 +41,6 @@ from mooring.volumes.spec import VolumeSpec
 
 WORKERS = 32
 LOOK_AGAIN_S = 1.0
-WAIT_EVENT_S = 123.0
-"""How long a pod waits for an attach before an event says so (upstream: podAttachAndMountTimeout)."""
 
 log = structlog.get_logger("node-agent")
 
@@ -56,10 +54,6 @@ class Publisher(Protocol):
     def node(self) -> Node | None: ...
     def published(self, volume: str) -> bool: ...
     async def publish(self) -> None: ...
-
-
-Report = Callable[[Pod, EventType, str, str], None]
-"""Takes a pod, and the type, reason and message of an event."""
 
 
 class VolumeManager:
@@ -90,90 +84,67 @@ class VolumeManager:
         self._report = report
         self._pod_changed = pod_changed
         self._content = content
-        self._volumes: dict[str, WantedVolume] = {}
-        self._evictions = Evictions(self._operations, self._volumes, self._evict)
-        self._by_pod: defaultdict[str, set[str]] = defaultdict(set)
-        self._wanting: set[str] = set()  # also pods without a volume
+        self._holdings = Holdings(node_name)
+        self._evictions = Evictions(self._operations, self._holdings.volumes, self._evict)
         self._queue: WorkQueue[str] = WorkQueue()
-        self._empty = asyncio.Event()
+        self._telling = Telling(report, pod_changed, self._queue.add_after)
         self._publisher: Publisher
 
     # --- what others ask
 
     def volumes_in_use(self) -> tuple[str, ...]:
         """The unique names for the Node's `volumesInUse`."""
-        return tuple(sorted(name for name, volume in self._volumes.items() if volume.in_use))
+        return self._holdings.in_use()
 
     def volumes_awaited(self) -> dict[str, int]:
         """Of those the ones that were taken from this node by force and are not mounted any more, for the Node."""
-        found = {name: volume.awaited_epoch(self._node_name) for name, volume in self._volumes.items()}
-        return {name: epoch for name, epoch in found.items() if epoch is not None}
+        return self._holdings.awaited()
 
     async def drained(self) -> None:
         """Returns when nothing of any volume is left on this node."""
-        while self._volumes:
-            self._empty.clear()
-            await self._empty.wait()
+        await self._holdings.drained()
 
     def pods(self) -> list[str]:
         """The pods that want, or hold, any volume."""
-        return list(self._by_pod)
+        return self._holdings.pods()
 
     def mounted(self) -> list[tuple[Pod, str, Volume]]:
         """Each pod's volumes that are set up, with their names in the pod, as their plugins have them."""
         found: list[tuple[Pod, str, Volume]] = []
-        for volume in self._volumes.values():
+        for volume, want in self._holdings.set_up():
             plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
-            for uid, want in volume.wants.items():
-                if volume.pods.get(uid) is Presence.PRESENT:
-                    found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
+            found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
         return found
 
     def state(self, pod_uid: str) -> PodVolumes:
         """What the pod has, and what it waits for."""
-        mounted: dict[str, str] = {}
-        waiting: dict[str, Reason] = {}
-        volumes = [self._volumes[name] for name in sorted(self._by_pod.get(pod_uid, ()))]
-        for volume in volumes:
-            volume.tell(pod_uid, mounted, waiting)
-        return PodVolumes(
-            wanted=pod_uid in self._wanting,
-            mounted=mounted,
-            waiting=waiting,
-            stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
-            held=any(volume.holds(pod_uid) for volume in volumes),
-            evicted=self._evictions.reason(pod_uid),
-            releasing=any(pod_uid not in volume.wants and pod_uid not in volume.adopted for volume in volumes),
-        )
+        return self._holdings.state(pod_uid, self._evictions.reason(pod_uid))
 
     def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
         """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has one."""
         names = {name: self._plugins.unique_volume_name(spec, pod.uid) for name, spec in specs.items()}
-        self._wanting.add(pod.uid)
+        self._holdings.wanting(pod.uid)
         for unique_name in dict.fromkeys(names.values()):
             own = tuple(name for name, other in names.items() if other == unique_name)
-            volume = self._volume(unique_name, specs[own[0]])
-            volume.adopted.discard(pod.uid)
-            volume.wants[pod.uid] = Want(pod, own, specs[own[0]], asyncio.get_running_loop().time())
-            self._by_pod[pod.uid].add(unique_name)
-            self._content.follow(pod, specs[own[0]], unique_name, self._operations.grows(specs[own[0]]))
+            spec = specs[own[0]]
+            known = self._holdings.volumes.get(unique_name)
+            volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
+            self._holdings.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time()))
+            self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)
 
     def terminating(self, pod_uid: str) -> None:
         """The pod keeps what it has and gets nothing new."""
-        for unique_name in sorted(self._by_pod.get(pod_uid, ())):
-            want = self._volumes[unique_name].wants.get(pod_uid)
+        for volume in self._holdings.of(pod_uid):
+            want = volume.wants.get(pod_uid)
             if want is not None and want.starting:
                 want.starting = False
-                self._queue.add(unique_name)
+                self._queue.add(volume.record.unique_name)
 
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
-        self._wanting.discard(pod_uid)
-        for unique_name in sorted(self._by_pod.get(pod_uid, ())):
-            volume = self._volumes[unique_name]
-            if not volume.drop(pod_uid):
-                continue  # it is being torn down already, at the pace of its backoff
+        for volume in self._holdings.release(pod_uid):  # others are being torn down, at the pace of their backoff
+            unique_name = volume.record.unique_name
             self._content.unfollow(pod_uid, unique_name)
             if not volume.holds(pod_uid):
                 self._forget_pod(pod_uid, unique_name)
@@ -182,7 +153,7 @@ class VolumeManager:
     def content_changed(self, pod_uid: str, unique_name: str) -> None:
         """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod. Or its claim
         has: its file system may have to grow."""
-        volume = self._volumes.get(unique_name)
+        volume = self._holdings.volumes.get(unique_name)
         if volume is None or pod_uid not in volume.wants:
             return
         if self._operations.requires_remount(volume):
@@ -195,18 +166,18 @@ class VolumeManager:
         if new is None:
             self._evictions.forget(old.uid if old else "")
             return
-        for unique_name in self._by_pod.get(new.uid, ()):
-            want = self._volumes[unique_name].wants.get(new.uid)
+        for volume in self._holdings.of(new.uid):
+            want = volume.wants.get(new.uid)
             if want is not None:
                 before, want.pod = want.pod.metadata, new
                 if (before.labels, before.annotations) != (new.metadata.labels, new.metadata.annotations):
-                    self.content_changed(new.uid, unique_name)
+                    self.content_changed(new.uid, volume.record.unique_name)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Our Node has changed: looks at the volumes that this concerns."""
         before, after = _reported(old), _reported(new)
         unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
-        for unique_name, volume in self._volumes.items():
+        for unique_name, volume in self._holdings.volumes.items():
             held = (volume.busy or volume.record.device is not None) and not self._attaches
             if held and (unreported or unique_name not in after):
                 volume.unverified = True
@@ -221,16 +192,13 @@ class VolumeManager:
         points = {mount.mount_point for mount in table}
         found = await reconstruct(self._root, self._plugins, self._records.load(), table)
         for record in found.values():
-            volume = WantedVolume.found(record, points)
-            self._volumes[record.unique_name] = volume
-            for pod_uid in record.pods:
-                self._by_pod[pod_uid].add(record.unique_name)
-        log.info("reconstructed", volumes=len(self._volumes), in_use=self.volumes_in_use())
+            self._holdings.found(record, points)
+        log.info("reconstructed", volumes=len(found), in_use=self.volumes_in_use())
 
     async def run(self, publisher: Publisher) -> None:
         """Works until cancelled. Only after the Node is registered and the first list of pods has arrived."""
         self._publisher = publisher
-        for unique_name in self._volumes:
+        for unique_name in self._holdings.volumes:
             self._queue.add(unique_name)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._evictions.run())
@@ -241,22 +209,23 @@ class VolumeManager:
         self._pod_changed(pod.uid)
 
     async def _reconcile(self, unique_name: str) -> None:
-        while (volume := self._volumes.get(unique_name)) is not None:
+        while (volume := self._holdings.volumes.get(unique_name)) is not None:
             await self._verify(volume)
             step = decide(volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume)))
             try:
                 if not await self._take(volume, step):
                     return
             except handshake.NotAttachedYet as error:
-                self._waiting(volume, step, str(error))
+                self._telling.waiting(volume, step, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except (Unreachable, ServerError) as error:  # about the API server, not about the volume
-                self._waiting(volume, step, str(error))
+                self._telling.waiting(volume, step, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except Exception as error:
-                self._failed(volume, step, error)
+                log.warning("volume operation failed", volume=unique_name, action=step.action.value, error=str(error))
+                self._telling.failed(volume, step, error)
                 raise
 
     async def _take(self, volume: WantedVolume, step: Step) -> bool:
@@ -265,10 +234,10 @@ class VolumeManager:
             case Action.SETTLED:
                 return False
             case Action.END_PODS:
-                self._tell_stale(volume, step)
+                self._telling.lost(volume, step, self._node_name)
                 return False
             case Action.WAIT_FOR_ATTACH:
-                self._waiting(volume, step, step.reason.message)
+                self._telling.waiting(volume, step, step.reason.message)
                 if volume.awaited_epoch(self._node_name) is not None:
                     await self._publisher.publish()
                 return False
@@ -308,11 +277,8 @@ class VolumeManager:
         except Exception:
             volume.to_grow = True
             raise
-        for pod_uid in step.pods if size else ():
-            want = volume.wants.get(pod_uid)
-            if want is not None:
-                text = f"volume {', '.join(want.names)}: file system has grown to {size}"
-                self._report(want.pod, "Normal", "FileSystemResizeSuccessful", text)
+        if size:
+            self._telling.grown(volume, step.pods, size)
 
     async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
         async def tear_down(pod_uid: str) -> None:
@@ -335,12 +301,9 @@ class VolumeManager:
             raise failure
 
     async def _unpublish(self, volume: WantedVolume) -> None:
-        name = volume.record.unique_name
         if volume.record.attachable:
             await self._publisher.publish()
-        if not volume.in_use and not volume.wants and volume.record.empty and self._volumes.get(name) is volume:
-            del self._volumes[name]
-            self._empty.set()
+        self._holdings.forget(volume)
 
     # --- the handshake
 
@@ -368,51 +331,8 @@ class VolumeManager:
     def _listed(self, volume: WantedVolume) -> bool:
         return self._attaches or volume.record.unique_name in _reported(self._publisher.node)
 
-    # --- telling
-
-    def _volume(self, unique_name: str, spec: VolumeSpec) -> WantedVolume:
-        if unique_name not in self._volumes:
-            self._volumes[unique_name] = WantedVolume(self._operations.empty_record(unique_name, spec))
-        return self._volumes[unique_name]
-
     def _forget_pod(self, pod_uid: str, unique_name: str) -> None:
-        self._by_pod[pod_uid].discard(unique_name)
-        if not self._by_pod[pod_uid]:
-            del self._by_pod[pod_uid]
-            self._pod_changed(pod_uid)
-
-    def _waiting(self, volume: WantedVolume, step: Step, message: str) -> None:
-        """Not spammed: one event after a long time, and again after as long."""
-        now = asyncio.get_running_loop().time()
-        for pod_uid in step.pods:
-            want = volume.wants.get(pod_uid)
-            if want is None:
-                continue
-            want.problem = Reason(step.reason.code, message)
-            if want.since + WAIT_EVENT_S <= now:  # in the very terms of the timer below: or it fires again and again
-                want.since = now
-                text = f"volume {', '.join(want.names)}: not mounted after {WAIT_EVENT_S:.0f} s: {message}"
-                self._report(want.pod, "Warning", "FailedMount", text)
-            self._queue.add_after(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
-            self._pod_changed(pod_uid)
-
-    def _failed(self, volume: WantedVolume, step: Step, error: Exception) -> None:
-        name = volume.record.unique_name
-        log.warning("volume operation failed", volume=name, action=step.action.value, error=str(error))
-        reason = "FileSystemResizeFailed" if step.action is Action.GROW else "FailedMount"
-        for pod_uid in step.pods:
-            want = volume.wants.get(pod_uid)
-            if want is not None:
-                want.problem = Reason(reason, str(error))
-                self._report(want.pod, "Warning", reason, f"volume {', '.join(want.names)}: {error}")
-                self._pod_changed(pod_uid)
-
-    def _tell_stale(self, volume: WantedVolume, step: Step) -> None:
-        for pod_uid in step.pods:
-            want = volume.wants.get(pod_uid)
-            if want is not None:
-                text = f"volume {', '.join(want.names)} was taken from node {self._node_name}: {step.reason.message}"
-                self._report(want.pod, "Warning", "VolumeLost", f"{text}; the pod's processes are ended")
+        if self._holdings.forget_pod(pod_uid, unique_name):
             self._pod_changed(pod_uid)
 
 

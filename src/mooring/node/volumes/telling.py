@@ -1,0 +1,72 @@
+"""What pods are told of their volumes: in events, and as the reason for which a pod still waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from mooring.kube.events import EventType
+from mooring.kube.objects import Pod
+from mooring.kube.reason import Reason
+from mooring.node.volumes.decide import Action, Step
+from mooring.node.volumes.volume import Want, WantedVolume
+
+WAIT_EVENT_S = 123.0
+"""How long a pod waits for an attach before an event says so (upstream: podAttachAndMountTimeout)."""
+
+Report = Callable[[Pod, EventType, str, str], None]
+"""Takes a pod, and the type, reason and message of an event."""
+
+
+class Telling:
+    """`pod_changed(uid)` is called for each pod that something was told of; `look_again(volume, seconds)` when one that
+    waits is to be told again."""
+
+    def __init__(
+        self, report: Report, pod_changed: Callable[[str], None], look_again: Callable[[str, float], None]
+    ) -> None:
+        self._report = report
+        self._pod_changed = pod_changed
+        self._look_again = look_again
+
+    def waiting(self, volume: WantedVolume, step: Step, message: str) -> None:
+        """Not spammed: one event after a long time, and again after as long."""
+        now = asyncio.get_running_loop().time()
+        for want in _wants(volume, step.pods):
+            want.problem = Reason(step.reason.code, message)
+            if want.since + WAIT_EVENT_S <= now:  # in the very terms of the timer below: or it fires again and again
+                want.since = now
+                self._say(want, "Warning", "FailedMount", f": not mounted after {WAIT_EVENT_S:.0f} s: {message}")
+            self._look_again(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
+            self._pod_changed(want.pod.uid)
+
+    def failed(self, volume: WantedVolume, step: Step, error: Exception) -> None:
+        """The step was tried, and will be again."""
+        reason = "FileSystemResizeFailed" if step.action is Action.GROW else "FailedMount"
+        for want in _wants(volume, step.pods):
+            want.problem = Reason(reason, str(error))
+            self._say(want, "Warning", reason, f": {error}")
+            self._pod_changed(want.pod.uid)
+
+    def grown(self, volume: WantedVolume, pods: Iterable[str], size: str) -> None:
+        """Its file system is larger."""
+        for want in _wants(volume, pods):
+            self._say(want, "Normal", "FileSystemResizeSuccessful", f": file system has grown to {size}")
+
+    def lost(self, volume: WantedVolume, step: Step, node_name: str) -> None:
+        """It was taken from this node: the pods must end."""
+        for want in _wants(volume, step.pods):
+            text = f" was taken from node {node_name}: {step.reason.message}; the pod's processes are ended"
+            self._say(want, "Warning", "VolumeLost", text)
+        for pod_uid in step.pods:
+            self._pod_changed(pod_uid)
+
+    def _say(self, want: Want, kind: EventType, reason: str, text: str) -> None:
+        self._report(want.pod, kind, reason, f"volume {', '.join(want.names)}{text}")
+
+
+def _wants(volume: WantedVolume, pods: Iterable[str]) -> Iterator[Want]:
+    for pod_uid in pods:
+        want = volume.wants.get(pod_uid)
+        if want is not None:
+            yield want
