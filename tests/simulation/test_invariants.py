@@ -112,10 +112,16 @@ CASES: dict[str, tuple[Events, Events]] = {
         [("truth.mounted", MOUNTED), ("truth.unmounted", THERE | {"used": False})],
     ),
     "S8": (
-        [("truth.begin", asked("detach")), ("truth.begin", asked("attach", "n2"))],
         [
-            *(("truth.begin", asked("detach")), ("truth.begin", asked("detach")), ("truth.end", asked("detach"))),
-            ("truth.begin", asked("attach", "n2", by="its successor")),
+            *(record(), ("truth.attached", ATTACHED)),
+            *(("truth.begin", asked("detach")), ("truth.begin", asked("attach"))),
+        ],
+        [
+            *(record(), ("truth.attached", ATTACHED)),
+            *(("truth.begin", asked("detach")), ("truth.begin", asked("detach"))),
+            ("truth.begin", asked("attach", by="its successor")),
+            *(("truth.detached", ATTACHED), ("truth.end", asked("detach"))),
+            ("truth.begin", asked("attach", "n2")),  # the other detach is late, and has nothing to do
         ],
     ),
     "S9": (

@@ -570,6 +570,23 @@ def test_c14_a_lock_granted_while_another_node_has_the_volume_leads_to_no_attach
     play(schedule)
 
 
+def test_c14_what_the_storage_has_detached_does_not_keep_the_lock_from_another_node(play: Play):
+    """An attachment that is kept against a detach that may come late (C15)."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        await stage.n1.register()
+        kept = await granted(stage, a, "n0", "default/p")
+        await annotate(stage, **{"mooring.dev/detached": "now"})
+        with pytest.raises(Conflict, match="has a VolumeAttachment on node n0"):
+            await granted(stage, b, "n1", "default/q")  # it is not even being deleted
+        await stage.api.patch(VolumeAttachment, kept.name, {"metadata": {"finalizers": ["mooring.dev/attacher"]}})
+        await stage.api.delete(VolumeAttachment, kept.name)
+        assert (await granted(stage, b, "n1", "default/q")).status.attached
+
+    play(schedule)
+
+
 def test_c14_an_own_attachment_of_an_older_epoch_is_stamped_anew(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.persistent_volume()

@@ -80,6 +80,27 @@ def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does
     desk(scene)
 
 
+def test_a_volume_that_is_known_to_be_attached_is_not_asked_about_until_it_is_detached(desk: Desk):
+    """A live look lists the attachments of the whole cluster: a thousand volumes must not do so each second."""
+
+    async def scene(desk: Any):
+        controller = await released(desk)
+        spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+        await desk.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
+        running = asyncio.create_task(controller.run())
+        await asyncio.sleep(1)
+        desk.wire.sent.clear()
+        await asyncio.sleep(30)
+        assert [each for each in desk.wire.sent if each.endswith("/volumeattachments")] == []
+        assert desk.array.disks == {"d"}
+        await desk.api.delete(VolumeAttachment, "va")
+        await asyncio.sleep(1)
+        assert desk.array.disks == set()
+        running.cancel()
+
+    desk(scene)
+
+
 async def to_recycle(desk: Any, path: Path, settings: dict[str, str]) -> Any:
     """A controller whose cache has a released hostPath volume of policy Recycle."""
     path.mkdir()

@@ -204,11 +204,33 @@ class AttacherController(Controller):
         plugin = self._definitions.plugin(record)
         validity_s = await self._definitions.validity_s(record)
         before = requests.not_later(requests.times(record, DETACH_REQUESTED_AT), self.now())
+        known = DETACHED in record.metadata.annotations
+        if not known:
+            record = await self._ask_to_detach(plugin, record, before, validity_s)
+        attach_s = requests.outstanding_for(_unanswered_attaches(record), self.now(), validity_s)
+        left_s = max(attach_s, requests.outstanding_for(before, self.now(), validity_s))
+        if not left_s:
+            self._count(plugin, "volume_detach", record.metadata.deletion_timestamp)
+            await self._let_go(record)
+            return
+        # The storage has said "detached", and may still carry out what was asked of it earlier.
+        self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left_s)
+        if known:
+            await self._annotate(record, {DETACH_REQUESTED_AT: ",".join(before) or None})
+        else:  # this one was answered: nobody has to wait for it; what is left, if it detaches, strikes this node only
+            detached = {} if attach_s else {DETACHED: format_micro_time(self.now())}
+            await self._withdraw(record, DETACH_REQUESTED_AT, detached)
+        self.queue.add_after(record.name, left_s)
+
+    async def _ask_to_detach(
+        self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
+    ) -> VolumeAttachment:
+        """The record as it is when the storage has answered."""
         if validity_s:
             stamp = {DETACH_REQUESTED_AT: requests.begun(before, self.now(), validity_s)}
             if attaches := requests.times(record, ATTACH_REQUESTED_AT):
                 stamp[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self.now()))
-            record = self._accept(await self.client.revise(record, {"metadata": {"annotations": stamp}}))
+            record = await self._annotate(record, stamp)
         try:
             volume, detacher = await self._definitions.detacher(record)
             with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
@@ -217,17 +239,7 @@ class AttacherController(Controller):
             if validity_s:
                 await self._withdraw(record, DETACH_REQUESTED_AT)
             raise
-        attach_s = requests.outstanding_for(_unanswered_attaches(record), self.now(), validity_s)
-        left_s = max(attach_s, requests.outstanding_for(before, self.now(), validity_s))
-        if left_s:  # the storage says "detached", and may still carry out what was asked of it earlier
-            self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left_s)
-            # This one was answered: nobody has to wait for it. What is left, if it detaches, strikes this node only.
-            detached = {} if attach_s else {DETACHED: format_micro_time(self.now())}
-            await self._withdraw(record, DETACH_REQUESTED_AT, detached)
-            self.queue.add_after(record.name, left_s)
-            return
-        self._count(plugin, "volume_detach", record.metadata.deletion_timestamp)
-        await self._let_go(record)
+        return record
 
     async def _let_go(self, record: VolumeAttachment) -> None:
         """The storage has said that it is detached, and it was asked by nobody else: the record may go."""
@@ -238,6 +250,11 @@ class AttacherController(Controller):
         await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
 
     # --- writing
+
+    async def _annotate(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
+        if all(record.metadata.annotations.get(name) == value for name, value in notes.items()):
+            return record
+        return self._accept(await self.client.revise(record, {"metadata": {"annotations": dict(notes)}}))
 
     async def _withdraw(
         self, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = MappingProxyType({})

@@ -63,8 +63,10 @@ class ProvisioningController(Controller):
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [f"claim:{claim.key}"])
         self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
         self._classes = self.watch(StorageClass, self._claims_of_class)
-        self._attachments = self.watch(VolumeAttachment, self._volume_of_attachment)
-        self._reclaimer = Reclaimer(client, plugins, self._volumes, self.recorder, self.log, self._try_again)
+        attachments = self.watch(VolumeAttachment, _volumes_of, indexers={"volume": _volume_names})
+        self._reclaimer = Reclaimer(
+            client, plugins, self._volumes, attachments, self.recorder, self.log, self._try_again
+        )
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
@@ -72,10 +74,6 @@ class ProvisioningController(Controller):
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
         name = storage_class.name
         return [f"claim:{claim.key}" for claim in self._claims.items() if claim.spec.storage_class_name == name]
-
-    def _volume_of_attachment(self, record: VolumeAttachment) -> list[str]:
-        name = record.spec.source.persistent_volume_name
-        return [f"volume:{name}"] if name else []
 
     async def reconcile(self, key: str) -> None:
         """One claim or one volume."""
@@ -197,3 +195,12 @@ class ProvisioningController(Controller):
             return
         self.log.info("Provisioned", claim=claim.key, volume=made.name)
         self.recorder.event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}")
+
+
+def _volume_names(record: VolumeAttachment) -> list[str]:
+    name = record.spec.source.persistent_volume_name
+    return [name] if name else []
+
+
+def _volumes_of(record: VolumeAttachment) -> list[str]:
+    return [f"volume:{name}" for name in _volume_names(record)]

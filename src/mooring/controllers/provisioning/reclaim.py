@@ -1,7 +1,8 @@
 """What becomes of a volume whose claim is gone: deleted from the storage, or emptied and offered again.
 
 Both destroy data, so both look live first: the claim must be gone, and nothing attached. A volume that is still
-attached is not a failure: a Normal event, and another try later.
+attached is not a failure: a Normal event, and another try when it is detached. While the cache itself shows where it is
+attached, the live look is left out: it lists the attachments of the whole cluster.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class Reclaimer:
-    """Carries out the reclaim policies Delete and Recycle. `again(pv)` brings a volume back later."""
+    """Carries out the reclaim policies Delete and Recycle. `again(pv)` brings a volume back later; a change of what is
+    in `attachments` (with an index "volume") brings it back by itself."""
 
     def __init__(
         self,
         client: Client,
         plugins: PluginManager,
         volumes: Informer[PersistentVolume],
+        attachments: Informer[VolumeAttachment],
         recorder: Recorder,
         log: Any,
         again: Callable[[PersistentVolume], None],
@@ -37,6 +40,7 @@ class Reclaimer:
         self._client = client
         self._plugins = plugins
         self._volumes = volumes
+        self._attachments = attachments
         self._recorder = recorder
         self._log = log
         self._again = again
@@ -74,12 +78,13 @@ class Reclaimer:
         if not await self._claim_is_gone(pv):
             return False
         try:
-            if nodes := await self._attached_to(pv):
+            if nodes := self._known_nodes(pv) or await self._attached_to(pv):
                 raise DeletedVolumeInUse(pv.name, nodes)
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
-            self._again(pv)
+            if not self._known_nodes(pv):  # else its detach brings it back
+                self._again(pv)
             return False
         except KubeError:
             raise
@@ -107,6 +112,9 @@ class Reclaimer:
             return False
         claim = await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
         return claim is None or claim.uid != reference.uid
+
+    def _known_nodes(self, pv: PersistentVolume) -> list[str]:
+        return [each.spec.node_name for each in self._attachments.by_index("volume", pv.name)]
 
     async def _attached_to(self, pv: PersistentVolume) -> list[str]:
         live = await self._client.list(VolumeAttachment)

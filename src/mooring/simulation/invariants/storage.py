@@ -179,12 +179,16 @@ class NoDetachUnderUse(Checker):
 
 
 class OneOperation(Checker):
-    """S8: nobody has two different requests about one volume under way at the storage."""
+    """S8: nobody has two different requests about one volume under way at the storage; a detach from where the volume
+    is not attached any more is none: nobody waits for it, and it can do nothing."""
 
     name = "S8"
 
     def listen(self, trace: Trace) -> None:
         self._open: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        self._attached: set[Place] = set()
+        trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
         trace.listen("truth.begin", self._begin)
         trace.listen("truth.end", self._end)
 
@@ -192,7 +196,8 @@ class OneOperation(Checker):
         volume, request = event.fields["volume"], self._request(event)
         for other in self._open[volume]:
             self.guarded += 1
-            if other != request and other[2] == request[2]:
+            idle = other[0] == "detach" and (volume, other[1]) not in self._attached
+            if other != request and other[2] == request[2] and not idle:
                 told = " ".join(request[:2]), " ".join(other[:2])
                 self.wrong(f"{told[0]} of {volume} begins during {told[1]}", event)
         self._open[volume].append(request)

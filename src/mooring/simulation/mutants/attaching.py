@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from mooring.controllers.attachdetach import controller, decide, handshake, release, state
+from mooring.controllers.attachdetach import controller, decide, handshake, locks, release, state
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
@@ -51,6 +51,10 @@ def _use_it_again(original: Any) -> Any:
         return original(found, again, demand, again if holder in (None, attachment) else holder)
 
     return about
+
+
+def _as_soon_as_asked(original: Any) -> Any:
+    return lambda record: record.deleting
 
 
 def _start_from_pods(original: Any) -> Any:
@@ -308,6 +312,13 @@ MUTANTS: dict[str, Mutant] = {
         ("S8",),
         grounds.STORAGE,
         (Patch(decide, "_about_demand", _without(lambda each: not each.attached)),),
+    ),
+    "X3": Mutant(
+        "a volume counts as detached as soon as its detach is asked for",
+        "protocol counterexample C15",
+        ("S20'",),
+        grounds.STORAGE,
+        (Patch(state, "is_detached", _as_soon_as_asked), Patch(locks, "is_detached", _as_soon_as_asked)),
     ),
     "C11": Mutant(
         "a taint under which the node has reported counts still",

@@ -15,7 +15,7 @@ from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.simulation.mutants import grounds
-from mooring.simulation.mutants.mutant import Mutant, Patch
+from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.claims import CLAIM_PROTECTION
 
 
@@ -134,6 +134,6 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#84226; kubernetes-csi/external-provisioner#438",
         ("S20",),
         grounds.CLAIMS,
-        (Patch(Reclaimer, "_attached_to", _nowhere),),
+        (Patch(Reclaimer, "_attached_to", _nowhere), Patch(Reclaimer, "_known_nodes", always([]))),
     ),
 }
