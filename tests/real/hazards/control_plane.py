@@ -45,7 +45,7 @@ def _mooring(*flags: str) -> Callable[[Path, Path], list[str]]:
 
 
 _ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-REST = Controller("rest", _manager(f"--controllers=*,-{_ATTACH_DETACH}"))
+REST = Controller("rest", _manager(f"--controllers=*,-{_ATTACH_DETACH}", "--kube-api-qps=500", "--kube-api-burst=1000"))
 """All of upstream's controllers but attach/detach."""
 UPSTREAM = Controller("upstream", _manager(f"--controllers={_ATTACH_DETACH}"))
 UPSTREAM_NO_FORCE = Controller(

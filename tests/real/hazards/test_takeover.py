@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,13 @@ IN_FLIGHT_S = 0.2
 """After this, what a killed process had sent has arrived."""
 
 
+async def all_attachments(played: Stage) -> list[VolumeAttachment]:
+    return (await played.client.list(VolumeAttachment)).items
+
+
 async def attachments(played: Stage) -> dict[str, str]:
     """Names and uids of all that exist."""
-    return {each.name: each.uid for each in (await played.client.list(VolumeAttachment)).items}
+    return {each.name: each.uid for each in await all_attachments(played)}
 
 
 async def reported_on(played: Stage, volumes: list[str], node: str) -> bool:
@@ -138,8 +143,9 @@ async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list
     for index, volume in enumerate(volumes):
         node = nodes[index % NODES]
         await played.until(f"{volume} is reported", lambda v=volume, n=node: played.reported(v, n), 120)
-        assert len(await played.attachments(volume)) == 1
         assert played.truth.attached[volume] == {node}
+    records = Counter(each.spec.source.persistent_volume_name for each in await all_attachments(played))
+    assert {records[volume] for volume in volumes} == {1}
     for each in pair:
         if each.ended():
             await each.start()

@@ -262,7 +262,8 @@ class NoLostRecord(Checker):
 
 class DetachedFirst(Checker):
     """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before;
-    unless the VolumeAttachment was made by a request that arrived when its sender had given it up."""
+    unless a VolumeAttachment, of this node or of that one, was made by a request that arrived when its sender had given
+    it up."""
 
     name = "S20'"
 
@@ -294,11 +295,15 @@ class DetachedFirst(Checker):
 
     def _begin(self, event: Event) -> None:
         volume, node = place(event)
-        if event.fields["act"] != "attach" or ((volume, node), True) in self._records.values():
+        if event.fields["act"] != "attach" or self._came_late(volume, node):
             return
         self.guarded += 1
-        for other in sorted(other for each, other in self._attached if each == volume and other != node):
+        others = sorted(other for each, other in self._attached if each == volume and other != node)
+        for other in (each for each in others if not self._came_late(volume, each)):
             self.wrong(f"{volume} is to be attached to {node}, and is attached to {other}", event)
+
+    def _came_late(self, volume: str, node: str) -> bool:
+        return ((volume, node), True) in self._records.values()
 
 
 class DeletedWhenFree(Checker):
