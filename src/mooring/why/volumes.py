@@ -26,6 +26,7 @@ from mooring.why.snapshot import Snapshot
 _DOING = (Action.ATTACH, Action.GRANT, Action.REPORT, Action.RESTORE, Action.RESTAMP, Action.DETACH)
 _NEXT = {
     "LockDamaged": "when no node uses the volume: kubectl annotate pv {name} mooring.dev/attached-to-",
+    "Detached": "this ends by itself, within a minute for CSI volumes; on another node the pod would have it at once",
     "ClosedNode": "this ends by itself when the node's agent answers; after a restart of its machine at the latest",
 }
 """What can be done about a block that is not a node's."""

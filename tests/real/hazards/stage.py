@@ -94,6 +94,15 @@ class Stage:
 
     async def volume(self, name: str, handle: str = "") -> None:
         """A volume bound to a claim of its name; `handle` is the storage's name of it, if that is another."""
+        await self._made(name, handle)
+        await self.until(f"claim {name} is bound", lambda: self._bound(name))
+
+    async def volumes(self, names: list[str]) -> None:
+        """So many of them at once."""
+        await asyncio.gather(*(self._made(name) for name in names))
+        await self.until(f"all {len(names)} claims are bound", lambda: self._all_bound(set(names)), 120)
+
+    async def _made(self, name: str, handle: str = "") -> None:
         self._handles[name] = handle or name
         shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
         spec = {
@@ -106,10 +115,13 @@ class Stage:
         await self.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
         wanted = {**shape, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
         await self.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": wanted}, "default")
-        await self.until(f"claim {name} is bound", lambda: self._bound(name))
 
     async def _bound(self, claim: str) -> bool:
         return (await self.client.get(PersistentVolumeClaim, claim, "default")).status.phase == "Bound"
+
+    async def _all_bound(self, claims: set[str]) -> bool:
+        found = (await self.client.list(PersistentVolumeClaim, "default")).items
+        return claims <= {each.name for each in found if each.status.phase == "Bound"}
 
     async def pod(self, name: str, node: str, claim: str, *, grace: int = 30) -> Pod:
         """A pod that is bound to the node at once. It tolerates that the node is silent."""

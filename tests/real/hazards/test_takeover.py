@@ -128,7 +128,7 @@ async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list
     volumes = [f"many-{number}-{n:03}" for n in range(MANY)]
     for node in nodes:
         await played.node(node)
-    await asyncio.gather(*map(played.volume, volumes))
+    await played.volumes(volumes)
     first = await played.until("somebody leads", lambda: leader(played))
     leading = next(each for each in pair if each.says(first))
     waited: asyncio.Task[float] | None = None
