@@ -56,6 +56,23 @@ def test_after_a_start_every_key_is_reconciled_once_and_then_what_changes(play: 
     play(story)
 
 
+def test_a_candidate_that_leads_at_last_begins_with_what_has_changed_last(play: Play):
+    async def story(api: Any):
+        for name in ("a", "b", "c"):
+            await api.admin.create(ConfigMap, config_map(name), "default")
+        controller = Noting(api)
+        following = asyncio.create_task(controller.follow())
+        await asyncio.sleep(1)
+        await api.admin.patch(ConfigMap, "b", {"data": {"x": "1"}}, "default")
+        await asyncio.sleep(1)
+        api.task = asyncio.create_task(controller.lead())
+        await asyncio.sleep(1)
+        assert controller.seen[0][0] == "b"
+        following.cancel()
+
+    play(story)
+
+
 def test_nothing_is_reconciled_before_all_caches_are_filled(play: Play):
     async def story(api: Any):
         await api.admin.create(ConfigMap, config_map("a"), "default")

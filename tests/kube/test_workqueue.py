@@ -34,6 +34,20 @@ def test_a_key_added_often_is_handed_out_once(run: Run):
     run(story())
 
 
+def test_who_takes_over_begins_with_what_was_added_last(run: Run):
+    """Thousands of keys wait for a candidate that leads at last; on those that changed in between nobody has acted."""
+
+    async def story():
+        queue = WorkQueue[str]()
+        for key in ("a", "b", "c", "a"):
+            queue.add(key)
+            await asyncio.sleep(0.01)
+        queue.newest_first()
+        assert [await queue.get() for _ in range(3)] == ["a", "c", "b"]
+
+    run(story())
+
+
 def test_a_key_added_while_it_is_worked_on_comes_back_once_when_it_is_done(run: Run):
     async def story():
         queue = WorkQueue[str]()

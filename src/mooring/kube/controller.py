@@ -98,7 +98,8 @@ class Controller:
                 group.create_task(informer.run())
 
     async def lead(self) -> None:
-        """Does the work, beside `follow`."""
+        """Does the work, beside `follow`: first what has changed last, if it has stood by."""
+        self.queue.newest_first()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.recorder.run())
             for informer in self._informers:

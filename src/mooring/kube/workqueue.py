@@ -7,7 +7,7 @@ Guarantees:
 - *Delaying*: `add_after` adds a key after a time; an earlier wish for the same key replaces a later one.
 - *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`.
 - *As many workers as there is work*, up to the number that `run` is given: one is started when none is idle.
-- *First come, first served* among keys that are ready.
+- *First come, first served* among keys that are ready; or the newest first, of what came before there were workers.
 - `close` lets running work end and hands out nothing more.
 """
 
@@ -46,7 +46,7 @@ class WorkQueue(Generic[K]):
         self._name = name  # for the log
         self._metrics = QueueMetrics(name)
         self._ready: deque[K] = deque()  # every element is in _dirty and not in _working
-        self._dirty: dict[K, float] = {}  # wants work, since when
+        self._dirty: dict[K, float] = {}  # wants work, since when; without workers: when it was added last
         self._working: dict[K, float] = {}  # is being worked on, since when
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[K, int] = {}
@@ -73,7 +73,11 @@ class WorkQueue(Generic[K]):
     def add(self, key: K) -> None:
         """Wants work on `key` now."""
         self._cancel_timer(key)
-        if self._closed or key in self._dirty:
+        if self._closed:
+            return
+        if key in self._dirty:
+            if self._hire is _nobody:
+                self._dirty[key] = self._now()
             return
         self._dirty[key] = self._now()
         self._metrics.adds.inc()
@@ -130,6 +134,11 @@ class WorkQueue(Generic[K]):
         self._metrics.worked.observe(self._now() - self._working.pop(key))
         if key in self._dirty:
             self._push(key)
+
+    def newest_first(self) -> None:
+        """What waits is handed out by when it was added last, the newest first. For who takes over: what has changed a
+        moment ago is what nobody has acted upon."""
+        self._ready = deque(sorted(self._ready, key=self._dirty.__getitem__, reverse=True))
 
     def close(self) -> None:
         """Drops what waits, wakes who waits."""
