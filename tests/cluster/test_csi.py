@@ -182,7 +182,7 @@ async def restarted(stage: Stage, name: str) -> bool:
 
 
 async def test_a_driver_that_is_away_is_waited_for_and_faults_are_survived(data_dir: Path) -> None:
-    faults = ("NodeStageVolume:after-UNAVAILABLE:0.5", "CreateVolume:after-DEADLINE_EXCEEDED:0.5")
+    faults = ("NodeStageVolume:after-UNAVAILABLE:0.3", "CreateVolume:after-DEADLINE_EXCEEDED:0.3")
     options = [flag for fault in faults for flag in ("--csi-fault", fault)]
     async with staged(data_dir, *options) as (stage, drivers):
         await storage_class(stage)
