@@ -74,6 +74,23 @@ def test_one_of_three_leads_and_the_record_is_client_gos(play: Play):
     play(story)
 
 
+def test_who_lost_the_race_for_a_lease_counts_its_time_from_then(play: Play):
+    """Not from its own next try, which is seconds later."""
+
+    async def story(api: Any):
+        one, other = Candidate(api, "a"), Candidate(api, "b")
+        await asyncio.sleep(0.1)
+        winner, loser = (one, other) if one.leads else (other, one)
+        began = clock()
+        winner.wire.down = True
+        while not loser.leads:
+            await asyncio.sleep(0.05)
+            assert not (winner.leads and loser.leads)
+        assert clock() - began < 14, "a quarter more than the ten seconds after which the winner stops, and a try"
+
+    play(story)
+
+
 def test_a_leader_that_ends_releases_the_lease_and_the_next_one_need_not_wait_for_it(play: Play):
     async def story(api: Any):
         first = Candidate(api, "a")

@@ -175,6 +175,9 @@ class LeaderElector:
         when it happens makes nobody wait longer for it than the lease says."""
         until = asyncio.get_running_loop().time() + seconds
         with contextlib.suppress(KubeError, TimeoutError):
+            if self._lease is None:  # somebody was quicker: the time that is waited for them begins now
+                async with asyncio.timeout_at(until):
+                    self._observe(await self._client.find(Lease, self.name, self._namespace))
             while self._lease is not None and (left := self._wait(until)) > 0:
                 async with asyncio.timeout(left):
                     await self._next_renewal(self._lease)
