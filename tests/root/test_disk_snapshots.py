@@ -89,15 +89,15 @@ def test_under_a_writer_a_snapshot_is_of_one_moment(mounted: Mounted):
     def write() -> None:
         for number in range(10**9):
             for name in ("a", "b"):
-                with open(mounted.path / name, "w") as file:
-                    file.write(f"{number}")
+                with open(mounted.path / name, "r+") as file:  # never empty, and always as long
+                    file.write(f"{number:09}")
                     file.flush()
                     os.fsync(file.fileno())
             if stop.is_set():
                 return
 
     for name in ("a", "b"):
-        (mounted.path / name).write_text("0")
+        (mounted.path / name).write_text("0" * 9)
     writer = threading.Thread(target=write)
     writer.start()
     try:
@@ -110,7 +110,7 @@ def test_under_a_writer_a_snapshot_is_of_one_moment(mounted: Mounted):
     assert not writer.is_alive(), "nothing is left frozen"
     for round_ in range(3):
         restored(mounted, ContentSource(snapshot=f"s{round_}"), f"copy{round_}")
-        a, b = (int(mounted.content_of(f"copy{round_}", name) or "0") for name in ("a", "b"))
+        a, b = (int(mounted.content_of(f"copy{round_}", name)) for name in ("a", "b"))
         assert b <= a <= b + 1
 
 
