@@ -177,7 +177,7 @@ class LeaderElector:
         with contextlib.suppress(KubeError, TimeoutError):
             if self._lease is None:  # somebody was quicker: the time that is waited for them begins now
                 async with asyncio.timeout_at(until):
-                    self._observe(await self._client.find(Lease, self.name, self._namespace))
+                    await self._look()
             while self._lease is not None and (left := self._wait(until)) > 0:
                 async with asyncio.timeout(left):
                     await self._next_renewal(self._lease)
@@ -189,6 +189,9 @@ class LeaderElector:
         if self._lease is not None and self._valid(self._lease):
             until = min(until, self._held_until(self._lease))
         return until - now
+
+    async def _look(self) -> None:
+        self._observe(await self._client.find(Lease, self.name, self._namespace))
 
     async def _next_renewal(self, lease: Lease) -> None:
         """Waits until the record is written again; KubeError if that cannot be told."""
@@ -229,7 +232,7 @@ class LeaderElector:
 
     async def _take(self) -> bool:
         if not self._ours(self._lease):
-            self._observe(await self._client.find(Lease, self.name, self._namespace))
+            await self._look()
         lease = self._lease
         if lease is None:
             metadata = {"name": self.name, "namespace": self._namespace, **self._said()}

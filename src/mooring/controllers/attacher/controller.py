@@ -215,11 +215,12 @@ class AttacherController(Controller):
             return
         # The storage has said "detached", and may still carry out what was asked of it earlier.
         self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left_s)
-        if known:
-            await self._annotate(record, {DETACH_REQUESTED_AT: ",".join(before) or None})
-        else:  # this one was answered: nobody has to wait for it; what is left, if it detaches, strikes this node only
+        if not known:
+            # This one was answered: nobody has to wait for it. What is left, if it detaches, strikes this node only.
             detached = {} if attach_s else {DETACHED: format_micro_time(self.now())}
             await self._withdraw(record, DETACH_REQUESTED_AT, detached)
+        elif before != list(requests.times(record, DETACH_REQUESTED_AT)):
+            await self._annotate(record, {DETACH_REQUESTED_AT: ",".join(before) or None})
         self.queue.add_after(record.name, left_s)
 
     async def _ask_to_detach(
@@ -252,8 +253,6 @@ class AttacherController(Controller):
     # --- writing
 
     async def _annotate(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
-        if all(record.metadata.annotations.get(name) == value for name, value in notes.items()):
-            return record
         return self._accept(await self.client.revise(record, {"metadata": {"annotations": dict(notes)}}))
 
     async def _withdraw(
