@@ -1,9 +1,9 @@
 """`mooring csi attacher` beside upstream's csi-attacher: `python -m benchmarks.csi_attacher [BURST]`.
 
-Both do the same work on a real kube-apiserver (needs `make assets`; etcd does not sync), in turn, each in a cluster of
-its own, `RUNS` times over. The CSI driver, on our base and in a process of its own, answers at once. In each cluster:
-VolumeAttachments come and go one after the other (the latencies), then `BURST` at once. Prints medians, each with its
-least and greatest, and the ratio of the medians.
+Both do the same work, each holding its Lease as where there are two of them, on a real kube-apiserver (needs
+`make assets`; etcd does not sync), in turn, each in a cluster of its own, `RUNS` times over. The CSI driver, on our base
+and in a process of its own, answers at once. In each cluster: VolumeAttachments come and go one after the other (the
+latencies), then `BURST` at once. Prints medians, each with its least and greatest, and the ratio of the medians.
 
 A VolumeAttachment is attached, or gone, when a watch says so; the time begins when the request for it is answered.
 """
@@ -46,19 +46,20 @@ AT_ONCE = 50
 QUIET_S = 3.0
 PATIENCE_S = 300.0
 NAME = "instant.example.com"
+ELECTED = ["--leader-election", "--leader-election-namespace=kube-system"]
 
 Command = Callable[[Path, Path, Path], list[str]]
 
 
 def upstream(programs: Path, kubeconfig: Path, socket: Path) -> list[str]:
     """As fast as it can be told to be."""
-    where = [f"--kubeconfig={kubeconfig}", f"--csi-address={socket}", "--http-endpoint="]
+    where = [f"--kubeconfig={kubeconfig}", f"--csi-address={socket}", "--http-endpoint=", *ELECTED]
     limits = ["--worker-threads=100", "--kube-api-qps=1000", "--kube-api-burst=1000"]
     return [str(programs / "csi-attacher"), *where, *limits]
 
 
 def ours(programs: Path, kubeconfig: Path, socket: Path) -> list[str]:
-    where = [f"--kubeconfig={kubeconfig}", f"--csi-address={socket}"]
+    where = [f"--kubeconfig={kubeconfig}", f"--csi-address={socket}", *ELECTED]
     return mooring("csi", "attacher", *where, "--worker-threads=100", "--log-level=warning")
 
 

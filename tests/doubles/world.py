@@ -15,7 +15,7 @@ from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
 from mooring.simulation.array import DISK, Array
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controllers
+from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controller
 from mooring.simulation.plugins import MakePlugins, array_plugins
 from mooring.simulation.scenario import Scenario
 from mooring.simulation.wire import Wire, admin, wired
@@ -29,14 +29,17 @@ class Process:
 
     def __init__(self, world: World, names: Iterable[str], seed: int) -> None:
         self.wire = Wire(admin(world.server))
-        self.controllers = make_controllers(
-            names,
-            Client(self.wire),
-            make_plugins=world.make_plugins,
-            now=world.now,
-            random=lambda name: Random(f"{name} {seed}"),
-            scenario=Scenario(grace_period_s=GRACE_S),
-        )
+        self.controllers = [
+            make_controller(
+                name,
+                Client(self.wire),
+                make_plugins=world.make_plugins,
+                now=world.now,
+                random=Random(f"{name} {seed}"),
+                scenario=Scenario(grace_period_s=GRACE_S),
+            )
+            for name in names
+        ]
         self.tasks = [asyncio.create_task(each.run()) for each in self.controllers]
 
     async def kill(self) -> None:

@@ -312,6 +312,19 @@ def test_a_checker_counts_how_often_it_had_something_to_look_at():
     assert checks.guarded()["S1"] == 0
 
 
+def test_a_detach_that_was_asked_for_before_the_mount_must_not_take_effect_after_it():
+    trace = Trace(lambda: 0.0)
+    violations = check(trace)
+    for kind, fields in [
+        ("truth.begin", asked("detach")),
+        ("truth.attached", ATTACHED),
+        ("truth.mounted", MOUNTED),
+        ("truth.detached", ATTACHED),
+    ]:
+        trace("x", kind, **fields)
+    assert "S7" in [each.invariant for each in violations]
+
+
 @pytest.mark.parametrize(("absent_s", "violated"), [(10.0, ["S1"]), (41.0, [])])
 def test_pods_of_a_node_count_as_ended_only_when_it_was_absent_for_long(absent_s: float, violated: list[str]):
     moment = [0.0]

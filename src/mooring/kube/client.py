@@ -14,7 +14,7 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -94,11 +94,27 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 class Client:
-    """Reads and writes objects through a transport. A watch is asked for `watch_s` seconds at a time."""
+    """Reads and writes objects through a transport. A watch is asked for `watch_s` seconds at a time.
 
-    def __init__(self, transport: Transport, *, watch_s: float = WATCH_S) -> None:
+    `leads`: where the client's owner alone does its work for as long as it holds a Lease, whether it does so at this
+    moment; None where nobody says that it is alone.
+    """
+
+    def __init__(
+        self, transport: Transport, *, watch_s: float = WATCH_S, leads: Callable[[], bool] | None = None
+    ) -> None:
         self.transport = transport
+        self.leads = leads
         self._watch_s = watch_s
+
+    def elected(self, transport: Transport, leads: Callable[[], bool]) -> Client:
+        """The same for an owner who works while `leads`."""
+        return Client(transport, watch_s=self._watch_s, leads=leads)
+
+    def check_leading(self) -> None:
+        """Before anything is done that is no write through this client. Raises NotLeading."""
+        if self.leads is not None and not self.leads():
+            raise errors.NotLeading("the Lease is not held any more; whoever holds it does the work")
 
     async def request(
         self,

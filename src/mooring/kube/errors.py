@@ -3,6 +3,7 @@
 KubeError
 ├── ConfigError             the kubeconfig cannot be used: a person must mend it
 ├── CredentialError         who we are could not be proven (an exec plugin failed): nothing was sent
+├── NotLeading              nothing was done: whoever wanted it does not hold its Lease any more
 ├── Unreachable             no answer. A write *may have happened*: read before deciding anything
 └── ApiError                the server answered with a Status
     ├── BadRequest          400, 415, 405: the request itself is wrong; repeating it is useless
@@ -34,6 +35,10 @@ class ConfigError(KubeError):
 
 class CredentialError(KubeError):
     """A token file or exec plugin gave nothing to show; the message names it. The request was not sent."""
+
+
+class NotLeading(KubeError):
+    """Something was not done, because the one who wanted it leads no more."""
 
 
 class Unreachable(KubeError):

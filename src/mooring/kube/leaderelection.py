@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from mooring.kube.metrics import note_leading
 from mooring.kube.objects import Lease
 from mooring.kube.times import Now, format_micro_time
@@ -79,10 +79,6 @@ APART = 1.25
 
 class LeaseLost(KubeError):
     """The lease could not be renewed in time, or is another's."""
-
-
-class NotLeading(KubeError):
-    """A request was not sent, because the one who wanted it leads no more."""
 
 
 class Timing(NamedTuple):
@@ -134,7 +130,7 @@ class LeaderElector:
 
     async def run_candidate(self, make: Callable[[Client], Candidacy]) -> None:
         """The same for a candidacy, which is made anew for each time."""
-        guarded = Client(_WhileLeading(self, self._client.transport))
+        guarded = self._client.elected(_WhileLeading(self, self._client.transport), lambda: self.leading)
         while await self._stand(make(guarded)):
             log.warning("lost the lease, standing by", lease=self.name, identity=self.identity)
 
@@ -173,22 +169,20 @@ class LeaderElector:
     async def _stand_by(self, seconds: float) -> None:
         """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: one that is seen
         when it happens makes nobody wait longer for it than the lease says."""
-        until = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        moment = until = loop.time() + seconds
         with contextlib.suppress(KubeError, TimeoutError):
             if self._lease is None:  # somebody was quicker: the time that is waited for them begins now
                 async with asyncio.timeout_at(until):
                     await self._look()
-            while self._lease is not None and (left := self._wait(until)) > 0:
-                async with asyncio.timeout(left):
+            while self._lease is not None and (moment := self._free_at(self._lease, until)) > loop.time():
+                async with asyncio.timeout_at(moment):
                     await self._next_renewal(self._lease)
-        await asyncio.sleep(max(0.0, self._wait(until)))
+        await asyncio.sleep(max(0.0, moment - loop.time()))
 
-    def _wait(self, until: float) -> float:
-        """Seconds to that moment, or to the one at which the lease that is seen ends, if that is earlier."""
-        now = asyncio.get_running_loop().time()
-        if self._lease is not None and self._valid(self._lease):
-            until = min(until, self._held_until(self._lease))
-        return until - now
+    def _free_at(self, lease: Lease, until: float) -> float:
+        """When this lease ends, if somebody holds it and that is earlier."""
+        return min(until, self._held_until(lease)) if self._valid(lease) else until
 
     async def _look(self) -> None:
         self._observe(await self._client.find(Lease, self.name, self._namespace))

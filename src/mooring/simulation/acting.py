@@ -17,6 +17,8 @@ from mooring.volumes.errors import VolumeError
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
+OVERTAKEN_S = 25.0
+"""Less than a request to the array is valid, and more than it takes to take a Lease over."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -62,6 +64,7 @@ class Acting:
         array = world.array
         array.failure, array.unanswered = None, lambda: False
         array.take_its_time()
+        array.overtaken_s = 0.0
         array.at_work.set()
         array.unmount_s.clear()
         array.quota = None
@@ -254,6 +257,12 @@ class Acting:
         self.world.array.at_work.clear()
         await asyncio.sleep(step.value)
         self.world.array.at_work.set()
+
+    async def _array_overtakes(self, step: Step) -> None:
+        """Every other detach takes nearly as long as it is valid."""
+        self.world.array.overtaken_s = OVERTAKEN_S
+        await asyncio.sleep(step.value)
+        self.world.array.overtaken_s = 0.0
 
     async def _array_fails(self, step: Step) -> None:
         self.world.array.failure = VolumeError("the array is out of order")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -63,16 +63,16 @@ ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": f
 WITH_PLUGINS = (*ATTACHING, "provisioning")
 
 
-def make_controllers(
-    names: Iterable[str],
+def make_controller(
+    name: str,
     client: Client,
     *,
     make_plugins: MakePlugins,
     now: Callable[[], datetime],
-    random: Callable[[str], Random],
+    random: Random,
     scenario: Scenario,
-) -> list[Controller]:
-    """These controllers, with the policies of the scenario; `random` gives each, by its name, its own chance."""
+) -> Controller:
+    """The controller of this name, with the policies of the scenario."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
     deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
     owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ())]
@@ -82,12 +82,8 @@ def make_controllers(
         "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
         "nodelifecycle": {"grace_period": scenario.grace_period_s},
     }
-
-    def make(name: str) -> Controller:
-        given: dict[str, Any] = {"now": now, "random": random(name)} | options.get(name, {})
-        if name in WITH_PLUGINS:
-            given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
-        made: Controller = BY_NAME[name](client, **given)
-        return made
-
-    return [make(name) for name in names]
+    given: dict[str, Any] = {"now": now, "random": random} | options.get(name, {})
+    if name in WITH_PLUGINS:
+        given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
+    made: Controller = BY_NAME[name](client, **given)
+    return made

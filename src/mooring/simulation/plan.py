@@ -44,6 +44,7 @@ FAULTS: dict[str, str] = {
     "array-lies": "node",  # asked what is attached there, it says: nothing
     "quota": "array",
     "mount-fails": "node",  # though it took effect
+    "array-overtakes": "array",  # of two detaches, it carries out the first one last
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -66,12 +67,12 @@ ACTIONS: dict[str, str] = {
     "uncordon": "node",
     "restart-set": "set",  # scaled to nothing, and back
 }
-OF_ARRAY = ("slow-array", "array-stalls", "array-fails", "array-unanswered", "array-lies", "quota")
-RARE: dict[str, float] = {"restart-set": 0.0}
+OF_ARRAY = ("array-overtakes", "slow-array", "array-stalls", "array-fails", "array-unanswered", "array-lies", "quota")
+RARE: dict[str, float] = {"restart-set": 0.0, "array-overtakes": 0.0}
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
-    *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint"),
+    *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *EC2_FAULTS,
 )
 

@@ -17,6 +17,7 @@ node_deletion_confirms_death: false
 weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
 driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage; ebs: it is a simulated cloud's
 zones: 2                     # of the cloud, if it is one; nodes take turns
+leases: false                # whether who attaches works under Leases, as where there are several of them
 cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
 storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
 workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
@@ -55,6 +56,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: dict[str, str] = {}
     storage: str = "array"
     driver: str = "plugin"
+    leases: bool = False
     zones: int = 2
     cloud: dict[str, Any] = {}
     grace_period_s: float = 40.0

@@ -87,6 +87,8 @@ class Array:
         self.attach_s = self.attach_reply_s = self.detach_s = 0.0
         self.validity_s = 0.0  # a request has no effect when it is older; 0: it is never too old
         self.unmount_s: dict[str, float] = {}  # node -> how long an unmount takes there
+        self.overtaken_s = 0.0  # how long every other detach takes, so that the next one overtakes it; 0: none does
+        self._turn = False
         self.at_work = asyncio.Event()
         self.at_work.set()  # or what it is asked for waits
         self.failure: Exception | None = None
@@ -185,10 +187,14 @@ class Array:
     async def _detach(self, disk: str, node: str, by: str) -> None:
         self.journal("array", "truth.begin", act="detach", volume=disk, node=node, by=by)
         try:
-            await self._work(self.detach_s)
+            await self._work(self._next_detach_s())
             self._do_detach(disk, node)
         finally:
             self.journal("array", "truth.end", act="detach", volume=disk, node=node, by=by)
+
+    def _next_detach_s(self) -> float:
+        self._turn = not self._turn
+        return self.overtaken_s if self._turn and self.overtaken_s else self.detach_s
 
     def _do_detach(self, disk: str, node: str) -> None:
         if self.failure is not None:

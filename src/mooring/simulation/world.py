@@ -20,14 +20,16 @@ from mooring.apiserver import Server
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.log import Record
 from mooring.kube.client import Client
+from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.leaderelection import LeaderElector, Timing
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.array import Array
 from mooring.simulation.asked import WHO
 from mooring.simulation.choices import stream
 from mooring.simulation.clouds import cloud_settings
-from mooring.simulation.control_plane import ATTACHING, ONLY_FOR, PLACING, WATCHING, make_controllers
+from mooring.simulation.control_plane import ATTACHING, BY_NAME, ONLY_FOR, PLACING, WATCHING, make_controller
 from mooring.simulation.ebs import PROCESS as EBS
 from mooring.simulation.ebs import EbsProcess
 from mooring.simulation.ec2 import Ec2
@@ -61,6 +63,8 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
+LEASE = Timing(lease_duration=15.0, renew_deadline=10.0, retry_period=4.0)
+"""Renewed half as often as usual: that would be most of what is written."""
 
 
 class World:
@@ -116,22 +120,35 @@ class World:
 
     def _process(self, name: str, names: Iterable[str]) -> Part:
         async def run(part: Part) -> None:
-            assert part.actor is not None
-            controllers = make_controllers(
-                [each for each in names if self._of_use(each)],
-                Client(part.link, watch_s=WATCH_S),
-                make_plugins=self.make_plugins,
-                now=part.actor.now,
-                random=lambda each: stream(self.seed, f"{each} {part.life}"),
-                scenario=self.scenario,
-            )
+            client = Client(part.link, watch_s=WATCH_S)
             async with asyncio.TaskGroup() as group:
-                for each in controllers:
+                for each in filter(self._of_use, names):
                     context = copy_context()
-                    context.run(WHO.set, each.name)
-                    group.create_task(each.run(), context=context)
+                    context.run(WHO.set, BY_NAME[each].name)
+                    group.create_task(self._control(part, each, client), context=context)
 
         return Part(self, name, self.tokens.admin(), run)
+
+    async def _control(self, part: Part, name: str, client: Client) -> None:
+        """Runs one controller; those that attach under a Lease, if the scenario has those."""
+        now = part.actor.now if part.actor is not None else self.user.now
+
+        def make(client: Client) -> Controller:
+            return make_controller(
+                name,
+                client,
+                make_plugins=self.make_plugins,
+                now=now,
+                random=stream(self.seed, f"{name} {part.life}"),
+                scenario=self.scenario,
+            )
+
+        if not (self.scenario.leases and name in ATTACHING):
+            await make(client).run()
+            return
+        identity, chance = f"{name} {part.life}", stream(self.seed, f"lease of {name} {part.life}")
+        elector = LeaderElector(client, name, identity=identity, now=now, random=chance, timing=LEASE)
+        await elector.run_candidate(make)
 
     def _make_ec2(self) -> Ec2:
         clock, began = asyncio.get_running_loop().time, START.timestamp()

@@ -12,19 +12,20 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from types import MappingProxyType
-from typing import Any
 
 from mooring.controllers.attacher import metrics, requests
 from mooring.controllers.attacher.decide import Step, decide
 from mooring.controllers.attacher.definitions import Definitions, plugin_name
+from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.slots import Slots
+from mooring.controllers.attacher.tenure import Tenure
 from mooring.controllers.attacher.verification import denied, is_verified
+from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.kube.times import Now, format_micro_time, format_time, parse_time
+from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import is_current
 from mooring.volumes.errors import LockNotHeld, NotAsked, StorageRefused, VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin
@@ -32,8 +33,6 @@ from mooring.volumes.names import (
     ATTACH_EPOCH,
     ATTACH_REQUESTED_AT,
     ATTACHER,
-    DETACH_REQUESTED_AT,
-    DETACHED,
 )
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -85,6 +84,10 @@ class AttacherController(Controller):
         self._definitions = Definitions(client, plugins, self._volumes)
         # What this controller notes of its own errors does not matter: it would end their backoff.
         self._records = self.watch(VolumeAttachment, self._touched, matters=_what_matters)
+        self._writes = Writes(client, self._records, now)
+        self._tenure = Tenure(client)
+        self._records.add_handler(self._tenure.gone)
+        self._detaching = Detaching(self._writes, self._definitions, self._tenure, self._ours, now)
 
     def _touched(self, record: VolumeAttachment) -> list[str]:
         pv = self._volumes.get(record.spec.source.persistent_volume_name or "") if self._volumes else None
@@ -98,6 +101,10 @@ class AttacherController(Controller):
         return set(self._ours.values()).intersection(pv.metadata.finalizers)
 
     async def started(self) -> None:
+        try:
+            await self._tenure.begin()
+        except KubeError as error:  # tried again before the first detach
+            self.log.warning("DeletionsNotKnown", error=str(error))
         if self._options.verify_period_s:
             self.queue.add_after(VERIFY, self._options.verify_period_s)
 
@@ -170,7 +177,7 @@ class AttacherController(Controller):
         except KubeError:
             raise
         except Exception as error:
-            await self._store_error(record, field, error)
+            await self._writes.store_error(record, field, error)
             raise
 
     # --- attach
@@ -182,119 +189,26 @@ class AttacherController(Controller):
         stamp = requests.begun(sent, self.now(), await self._definitions.validity_s(record) if sent else 0.0)
         notes = {**await self._definitions.notes(record), ATTACH_REQUESTED_AT: stamp}
         patch = {"metadata": {"finalizers": finalizers, "annotations": notes}}
-        return self._accept(await self.client.revise(record, patch))
+        return await self._writes.revise(record, patch)
 
     async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
         plugin = self._definitions.plugin(record)
         try:
             spec = await self._definitions.spec(record)
             _check_lock(record, spec.persistent_volume)
+            self.client.check_leading()
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(spec, record.spec.node_name)
         except (StorageRefused, NotAsked):  # certainly not done: this request is not outstanding
-            await self._withdraw(record, ATTACH_REQUESTED_AT)
+            await self._writes.withdraw(record, ATTACH_REQUESTED_AT)
             raise
         status = {"attached": True, "attachmentMetadata": dict(attachment), "attachError": None}
-        self._count(plugin, "volume_attach", record.metadata.creation_timestamp)
-        return await self._store_status(record, status)
-
-    # --- detach
+        metrics.done(plugin.get_plugin_name(), "volume_attach", record.metadata.creation_timestamp, self.now())
+        return await self._writes.store_status(record, status)
 
     async def _detach(self, record: VolumeAttachment) -> None:
-        plugin = self._definitions.plugin(record)
-        validity_s = await self._definitions.validity_s(record)
-        before = requests.not_later(requests.times(record, DETACH_REQUESTED_AT), self.now())
-        known = DETACHED in record.metadata.annotations
-        if not known:
-            record = await self._ask_to_detach(plugin, record, before, validity_s)
-        attach_s = requests.outstanding_for(_unanswered_attaches(record), self.now(), validity_s)
-        left_s = max(attach_s, requests.outstanding_for(before, self.now(), validity_s))
-        if not left_s:
-            self._count(plugin, "volume_detach", record.metadata.deletion_timestamp)
-            await self._let_go(record)
-            return
-        # The storage has said "detached", and may still carry out what was asked of it earlier.
-        self.log.info("RequestOutstanding", record=record.name, node=record.spec.node_name, seconds=left_s)
-        if not known:
-            # This one was answered: nobody has to wait for it. What is left, if it detaches, strikes this node only.
-            detached = {} if attach_s else {DETACHED: format_micro_time(self.now())}
-            await self._withdraw(record, DETACH_REQUESTED_AT, detached)
-        elif before != list(requests.times(record, DETACH_REQUESTED_AT)):
-            await self._annotate(record, {DETACH_REQUESTED_AT: ",".join(before) or None})
-        self.queue.add_after(record.name, left_s)
-
-    async def _ask_to_detach(
-        self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
-    ) -> VolumeAttachment:
-        """The record as it is when the storage has answered."""
-        if validity_s:
-            stamp = {DETACH_REQUESTED_AT: requests.begun(before, self.now(), validity_s)}
-            if attaches := requests.times(record, ATTACH_REQUESTED_AT):
-                stamp[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self.now()))
-            record = await self._annotate(record, stamp)
-        try:
-            volume, detacher = await self._definitions.detacher(record)
-            with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
-                await detacher.detach(volume, record.spec.node_name)
-        except (StorageRefused, NotAsked):
-            if validity_s:
-                await self._withdraw(record, DETACH_REQUESTED_AT)
-            raise
-        return record
-
-    async def _let_go(self, record: VolumeAttachment) -> None:
-        """The storage has said that it is detached, and it was asked by nobody else: the record may go."""
-        ours = self._ours[record.spec.attacher]
-        finalizers = [each for each in record.metadata.finalizers if each != ours]
-        if finalizers:  # somebody else keeps the record: then it must say what is true
-            record = await self._store_status(record, {"attached": False, "detachError": None})
-        await self.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
-
-    # --- writing
-
-    async def _annotate(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
-        return self._accept(await self.client.revise(record, {"metadata": {"annotations": dict(notes)}}))
-
-    async def _withdraw(
-        self, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """The latest request in `record` was answered, or not sent: it is not outstanding. Those that another process
-        has noted meanwhile stay."""
-        latest, live = requests.times(record, annotation)[-1], record
-        while live is not None and live.uid == record.uid:
-            rest = requests.without(requests.times(live, annotation), latest)
-            try:
-                patch = {"metadata": {"annotations": {**notes, annotation: rest}}}
-                self._records.accept(await self.client.revise(live, patch))
-                return
-            except Conflict:
-                live = await self.client.find(VolumeAttachment, record.name)
-            except NotFound:
-                return
-
-    async def _store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        return self._accept(await self._patch_status(record, status))
-
-    async def _patch_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        return await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
-
-    async def _store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
-        certain = "" if isinstance(error, VolumeError) else f"{type(error).__name__}: "
-        status = {field: {"time": format_time(self.now()), "message": f"{certain}{error}"}}
-        try:
-            self._records.accept(await self._patch_status(record, status))
-        except NotFound:
-            return
-
-    def _count(self, plugin: AttachableVolumePlugin, name: str, since: str | None) -> None:
-        seconds = (self.now() - parse_time(since)).total_seconds() if since else 0.0
-        metrics.done(plugin.get_plugin_name(), name, seconds)
-
-    def _accept(self, record: VolumeAttachment) -> VolumeAttachment:
-        """The answer of a write with which `reconcile` goes on: the key need not be marked for it. (What it does not go
-        on with may hold somebody else's deletion, of which the watch would then say nothing any more.)"""
-        self._records.accept(record, tell=False)
-        return record
+        if left_s := await self._detaching.detach(record):
+            self.queue.add_after(record.name, left_s)
 
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
@@ -304,12 +218,6 @@ def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | 
             f"VolumeAttachment {record.name} is not of the epoch to which PersistentVolume {persistent_volume.name} is "
             f"locked: another node was granted the volume since. Nothing was asked of the storage"
         )
-
-
-def _unanswered_attaches(record: VolumeAttachment) -> tuple[str, ...]:
-    """Of the attach requests those that were not answered: if it was attached, the latest was."""
-    sent = requests.times(record, ATTACH_REQUESTED_AT)
-    return sent[:-1] if record.status.attached else sent
 
 
 def _what_matters(record: VolumeAttachment) -> tuple[object, ...]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 
 from prometheus_client import Histogram
 
 from mooring.kube.metrics import REGISTRY
+from mooring.kube.times import parse_time
 
 _OPERATION = Histogram(
     "storage_operation_duration_seconds",
@@ -38,6 +40,7 @@ def operation(plugin: str, name: str) -> Generator[None]:
         _OPERATION.labels(plugin, name, status, "false").observe(loop.time() - began)
 
 
-def done(plugin: str, name: str, seconds: float) -> None:
-    """Counts an attach or detach that has succeeded, with all its tries."""
+def done(plugin: str, name: str, since: str | None, now: datetime) -> None:
+    """Counts an attach or detach that has succeeded, with all its tries, from when it was wanted."""
+    seconds = (now - parse_time(since)).total_seconds() if since else 0.0
     _TOTAL.labels(plugin, name).observe(max(seconds, 0.0))

@@ -150,7 +150,8 @@ class Releases:
 
 
 class NoDetachUnderUse(Checker):
-    """S7: no detach begins while the device is mounted on that node, unless by force of a policy or an operator's word;
+    """S7: no detach begins, or takes effect, while the device is mounted on that node, unless by force of a policy or
+    an operator's word;
     S7': no device is unmounted while a process there uses it."""
 
     name = "S7"
@@ -161,6 +162,7 @@ class NoDetachUnderUse(Checker):
         trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
         trace.listen("truth.unmounted", self._unmounted)
         trace.listen("truth.begin", self._begin)
+        trace.listen("truth.detached", lambda event: self._detach(event, "takes effect"))
 
     def _unmounted(self, event: Event) -> None:
         self._mounted.discard(place(event))
@@ -170,12 +172,14 @@ class NoDetachUnderUse(Checker):
             )
 
     def _begin(self, event: Event) -> None:
-        if event.fields["act"] != "detach":
-            return
+        if event.fields["act"] == "detach":
+            self._detach(event, "begins")
+
+    def _detach(self, event: Event, what: str) -> None:
         self.guarded += 1
         if place(event) in self._mounted and place(event) not in self._releases:
             volume, node = place(event)
-            self.wrong(f"detach of {volume} from {node} begins while it is mounted there", event)
+            self.wrong(f"detach of {volume} from {node} {what} while it is mounted there", event)
 
 
 class OneOperation(Checker):

@@ -12,6 +12,7 @@ from mooring.controllers.attachdetach import handshake as reporting
 from mooring.controllers.attacher import controller
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.decide import Step
+from mooring.controllers.attacher.tenure import Tenure
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.node.volumes import handshake
@@ -115,6 +116,14 @@ def _detach_anyhow(original: Any) -> Any:
     return detach
 
 
+def _knows_of_no_asking(original: Any) -> Any:
+    async def begin(self: Any) -> None:
+        await original(self)
+        self._unanswered.clear()
+
+    return begin
+
+
 def _all_denied(original: Any) -> Any:
     async def denied(plugin: Any, recorded: Any, log: Any) -> list[VolumeAttachment]:
         return [record for record, _ in recorded]
@@ -171,5 +180,12 @@ MUTANTS: dict[str, Mutant] = {
         ("S13",),
         grounds.VERIFIED,
         (Patch(controller, "denied", _all_denied),),
+    ),
+    "X4": Mutant(
+        "who takes a Lease over knows nothing of detaches that its former holder asked for",
+        "protocol counterexample C15",
+        ("S7", "S4'"),
+        grounds.TENURES,
+        (Patch(Tenure, "begin", _knows_of_no_asking),),
     ),
 }

@@ -7,7 +7,7 @@ these grounds, too.
 from __future__ import annotations
 
 from mooring.simulation.plan import ACTIONS, FAULTS, faults_of
-from mooring.simulation.scenario import Scenario
+from mooring.simulation.scenario import Scenario, Step
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
@@ -23,11 +23,13 @@ def ground(
     workloads: dict[str, str] | None = None,
     storage: str = "array",
     driver: str = "plugin",
+    leases: bool = False,
     minutes: float = BASE.minutes,
     calm_minutes: float = 0,
     actions: int = BASE.actions,
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
+    steps: tuple[Step, ...] = (),
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
@@ -42,12 +44,14 @@ def ground(
         workloads=workloads or {},
         storage=storage,
         driver=driver,
+        leases=leases,
         minutes=minutes,
         calm_minutes=calm_minutes,
         on=on,
         faults=BASE.faults,
         actions=actions,
         weights=others | named,
+        steps=steps,
     )
 
 
@@ -57,6 +61,21 @@ CRASHING = ground(kill=4, crash=6, two_leaders=2, delete_pod=6, force_delete_pod
 """Crashes and changes of leaders between two writes."""
 STORAGE = ground(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
 """Storage that is late, does not answer, answers wrongly."""
+TENURES = ground(
+    nodes=1,
+    leases=True,
+    storage="cloud",
+    on=("attaching",),
+    actions=24,
+    kill=8,
+    crash=12,
+    two_leaders=3,
+    steps=(Step(1, "array-overtakes", "array", 480),),
+    delete_pod=12,
+    others_weigh=0.03,
+)
+"""Holders of Leases die, the storage does later what it was asked for first, and pods come back to the nodes that they
+leave."""
 SAME = ground(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
 """Pods come back to the very node that lets their volumes go, and requests are late."""
 VERIFIED = ground(array_unanswered=3, slow_array=3, delete_pod=4, minutes=13)

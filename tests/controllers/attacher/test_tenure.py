@@ -1,0 +1,252 @@
+"""An attacher that alone is at work while it holds a Lease: what it need not store, and what its successor assumes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from disk_record import reconciled, wanted, wanted_again
+
+from mooring.controllers.attachdetach.state import is_detached
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attacher.tenure import Tenure
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound, NotLeading, Unreachable
+from mooring.kube.objects import VolumeAttachment
+from mooring.kube.transport import Request, Response
+from mooring.simulation.array import ArrayPlugin
+
+Desk = Callable[[Any], Any]
+Patch = pytest.MonkeyPatch
+VALIDITY_S = 100.0
+
+
+@pytest.fixture(autouse=True)
+def slow_storage(monkeypatch: Patch) -> None:
+    """Its requests may be carried out for VALIDITY_S after they were sent."""
+    whole = ArrayPlugin.capabilities
+    monkeypatch.setattr(
+        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=VALIDITY_S)
+    )
+
+
+class Writes:
+    """A transport that notes what is written, and that fails, or loses answers, where it is told to."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.written: list[bytes] = []
+        self.fails: Callable[[Request], bool] = lambda request: False
+        self.loses: Callable[[Request], bool] = lambda request: False
+
+    async def send(self, request: Request) -> Response:
+        if self.fails(request):
+            raise Unreachable("no answer")
+        if request.method != "GET":
+            self.written.append(request.body)
+        answer = await self._inner.send(request)
+        if self.loses(request):
+            raise Unreachable("no answer")
+        return answer
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def elected(desk: Any, *, begun: bool = True, leads: Callable[[], bool] = lambda: True) -> Any:
+    """An attacher that has taken the Lease, with the transport in `.wire`."""
+    wire = Writes(desk.api.transport)
+    made = desk.make_with(Client(wire, leads=leads), AttacherController, plugins=desk.plugins())
+    made.wire = wire
+    if begun:
+        await made._tenure.begin()
+    return made
+
+
+async def attached(desk: Any, attacher: Any) -> None:
+    await wanted(desk)
+    await reconciled(desk, attacher)
+    assert desk.array.attached == {"d": "n"}
+
+
+def unanswered(desk: Any) -> list[Any]:
+    """The array's next detach is carried out when it is called for, and not answered."""
+    whole, held = desk.array.detach, []
+
+    async def lost(disk: str, node: str) -> None:
+        held.append(lambda: whole(disk, node))
+        desk.array.detach = whole
+        raise TimeoutError("no answer")
+
+    desk.array.detach = lost
+    return held
+
+
+def test_a_detach_under_a_lease_is_one_write(desk: Desk):
+    async def scene(desk: Any):
+        attacher = await elected(desk)
+        await attached(desk, attacher)
+        attacher.wire.written.clear()
+        await desk.api.delete(VolumeAttachment, "va")
+        assert await reconciled(desk, attacher) is None
+        assert len(attacher.wire.written) == 1
+        assert b"finalizers" in attacher.wire.written[0]
+
+    desk(scene)
+
+
+def test_without_a_lease_it_is_noted_first(desk: Desk):
+    async def scene(desk: Any):
+        wire = Writes(desk.api.transport)
+        attacher = desk.make_with(Client(wire), AttacherController, plugins=desk.plugins())
+        await attached(desk, attacher)
+        wire.written.clear()
+        await desk.api.delete(VolumeAttachment, "va")
+        assert await reconciled(desk, attacher) is None
+        assert [b"detach-requested-at" in each for each in wire.written] == [True, False]
+
+    desk(scene)
+
+
+def test_what_was_not_answered_is_remembered_and_noted_when_the_storage_says_detached(desk: Desk):
+    async def scene(desk: Any):
+        attacher = await elected(desk)
+        await attached(desk, attacher)
+        await desk.api.delete(VolumeAttachment, "va")
+        late = unanswered(desk)
+        with pytest.raises(TimeoutError):
+            await reconciled(desk, attacher)
+        kept = await reconciled(desk, attacher)
+        assert kept is not None and is_detached(kept)
+        assert "mooring.dev/detach-requested-at" in kept.metadata.annotations, "a successor must wait for it"
+        await late[0]()
+        await asyncio.sleep(VALIDITY_S + 1)
+        assert await reconciled(desk, attacher) is None
+
+    desk(scene)
+
+
+async def late_detach(desk: Any) -> tuple[bool, bool]:
+    """A holder dies with a detach that was not answered; its successor's is; then the first one is carried out."""
+    former = await elected(desk)
+    await attached(desk, former)
+    await desk.api.delete(VolumeAttachment, "va")
+    late = unanswered(desk)
+    with pytest.raises(TimeoutError):
+        await reconciled(desk, former)
+    successor = await elected(desk)
+    kept = await reconciled(desk, successor) is not None
+    if not kept:
+        await wanted_again(desk)
+        await reconciled(desk, successor)
+    await late[0]()
+    live = await desk.api.find(VolumeAttachment, "va")
+    return kept, live is not None and live.status.attached and not live.deleting and desk.array.attached == {}
+
+
+def test_a_successor_takes_each_deletion_under_way_as_asked_for(desk: Desk):
+    assert desk(late_detach) == (True, False)
+
+
+def test_it_does_harm_if_a_successor_does_not(desk: Desk, monkeypatch: Patch):
+    async def nothing(self: Tenure) -> None:
+        self._since = 1
+
+    monkeypatch.setattr(Tenure, "begin", nothing)
+    assert desk(late_detach) == (False, True)
+
+
+def test_what_the_former_holder_has_noted_as_detached_is_waited_for_only_as_long_as_noted(desk: Desk):
+    async def scene(desk: Any):
+        former = await elected(desk)
+        await attached(desk, former)
+        await desk.api.delete(VolumeAttachment, "va")
+        unanswered(desk)
+        with pytest.raises(TimeoutError):
+            await reconciled(desk, former)
+        await reconciled(desk, former)
+        await asyncio.sleep(VALIDITY_S - 10)
+        successor = await elected(desk)
+        assert await reconciled(desk, successor) is not None
+        await asyncio.sleep(11)
+        assert await reconciled(desk, successor) is None
+
+    desk(scene)
+
+
+def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(desk: Desk):
+    """The former holder has let it go, and the volume is attached there anew."""
+
+    async def scene(desk: Any):
+        former = await elected(desk)
+        await attached(desk, former)
+        await desk.api.delete(VolumeAttachment, "va")
+        stale = await desk.api.get(VolumeAttachment, "va")
+        assert await reconciled(desk, former) is None
+        await wanted_again(desk)
+        await reconciled(desk, former)
+        successor = await elected(desk)
+        successor._records.accept(stale)
+        with pytest.raises(Conflict):
+            await successor.reconcile("va")
+        assert desk.array.attached == {"d": "n"}
+
+    desk(scene)
+
+
+def test_nothing_is_asked_again_when_it_is_not_known_whether_the_record_has_gone(desk: Desk):
+    """The answer to taking off the finalizer is lost, and the cache is late."""
+
+    async def scene(desk: Any):
+        attacher = await elected(desk)
+        await attached(desk, attacher)
+        await desk.api.delete(VolumeAttachment, "va")
+        stale = await desk.api.get(VolumeAttachment, "va")
+        attacher._records.accept(stale)
+        attacher.wire.loses = lambda request: request.method != "GET"
+        with pytest.raises(Unreachable):
+            await attacher.reconcile("va")
+        assert await desk.api.find(VolumeAttachment, "va") is None
+        attacher.wire.loses = lambda request: False
+        asked = unanswered(desk)
+        with pytest.raises(NotFound):
+            await attacher.reconcile("va")
+        assert not asked
+
+    desk(scene)
+
+
+def test_nothing_is_detached_before_it_is_known_what_is_under_way(desk: Desk):
+    async def scene(desk: Any):
+        await attached(desk, await elected(desk))
+        await desk.api.delete(VolumeAttachment, "va")
+        successor = await elected(desk, begun=False)
+        successor.wire.fails = lambda request: request.method == "GET" and not request.path.endswith("/va")
+        with pytest.raises(Unreachable):
+            await reconciled(desk, successor)
+        assert desk.array.attached == {"d": "n"}
+        successor.wire.fails = lambda request: False
+        kept = await reconciled(desk, successor)
+        assert kept is not None and is_detached(kept)
+
+    desk(scene)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_who_leads_no_more_asks_nothing_of_the_storage(desk: Desk, deleted: bool):
+    async def scene(desk: Any):
+        leading = True
+        attacher = await elected(desk, leads=lambda: leading)
+        await (attached(desk, attacher) if deleted else wanted(desk))
+        before = dict(desk.array.attached)
+        if deleted:
+            await desk.api.delete(VolumeAttachment, "va")
+        leading = False
+        with pytest.raises(NotLeading):
+            await reconciled(desk, attacher)
+        assert desk.array.attached == before
+
+    desk(scene)
