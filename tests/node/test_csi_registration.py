@@ -16,7 +16,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.client import Client
 from mooring.kube.objects import CSINode, Node
 from mooring.kube.transport import InProcess
-from mooring.node.csi.csinode import CSINodeWriter
+from mooring.node.csi.csinode import CSINodeWriter, missing_labels
 from mooring.node.csi.folder import RegistrationFolder
 from mooring.volumes.errors import VolumeError
 
@@ -189,6 +189,13 @@ def test_a_label_that_says_another_place_is_not_overwritten(api: Api):
         assert await client.find(CSINode, "n") is None
 
     api(story)
+
+
+def test_labels_are_written_in_one_order_whatever_the_order_of_the_answer():
+    node = Node()
+    orders = [("region", "zone", "rack"), ("zone", "rack", "region")]
+    told = [[*missing_labels(node, dict.fromkeys(order, "a"), "ebs.csi.aws.com")] for order in orders]
+    assert told[0] == told[1]
 
 
 def test_an_answer_without_a_node_id_is_refused(api: Api):

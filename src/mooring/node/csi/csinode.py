@@ -41,13 +41,13 @@ def with_entry(node: CSINode, entry: CSINodeDriver) -> tuple[tuple[CSINodeDriver
 def missing_labels(node: Node, segments: Mapping[str, str], driver: str) -> dict[str, str]:
     """The topology that is not among the Node's labels yet. Raises VolumeError if it says something else there."""
     labels = node.metadata.labels
-    for key, value in segments.items():
+    for key, value in sorted(segments.items()):
         if labels.get(key, value) != value:
             raise VolumeError(
                 f"driver {driver} says that node {node.name} is in {key}={value}, but the Node is labelled "
                 f"{key}={labels[key]}: correct one of them"
             )
-    return {key: value for key, value in segments.items() if key not in labels}
+    return {key: value for key, value in sorted(segments.items()) if key not in labels}
 
 
 class CSINodeWriter:
