@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -438,7 +437,9 @@ class _Recording:
             await held
         self._world.requests.append(f"{request.method} {request.path}")
         answer = await self._inner.send(request)
-        return answer if answer.stream is None else replace(answer, stream=self._world.slow(answer.stream))
+        return (
+            answer if answer.stream is None else msgspec.structs.replace(answer, stream=self._world.slow(answer.stream))
+        )
 
     async def close(self) -> None:
         return

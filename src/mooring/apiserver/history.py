@@ -8,8 +8,9 @@ readers.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from mooring.apiserver.errors import Expired
 
@@ -21,8 +22,7 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 _TRIM = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One stored state of one object: encoded bytes, and the few parsed fields that selecting needs."""
 
     key: Key
@@ -33,8 +33,7 @@ class Item:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One committed write.
 
     `previous` is None for ADDED; for DELETED, `item` is the last state under the deletion's version.

@@ -6,12 +6,12 @@ versions and bytes.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Record:
+
+class Record(msgspec.Struct, frozen=True):
     """One write: the object's bytes at `version`, or its last state if `deleted`."""
 
     version: int
@@ -22,8 +22,7 @@ class Record:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Writes that become durable together, and the housekeeping that rides along.
 
     `forgotten` are versions of records that no reader can ask for any more; after this batch, history is complete only
@@ -35,8 +34,7 @@ class Batch:
     floor: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True):
     """What a log holds: its records in order of version, and the floor of its last batch."""
 
     records: Iterable[Record]

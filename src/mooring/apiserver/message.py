@@ -5,15 +5,16 @@ knows nothing of Kubernetes objects and nothing of any web framework.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
+
+import msgspec
 
 Sink: TypeAlias = Callable[[bytes], bool]
 """Takes a piece of a stream without waiting. False: it has not taken it, because it is full or gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks. `groups` decide the role: `system:masters` may do anything, `system:nodes` what a node needs."""
 
     name: str
@@ -34,13 +35,13 @@ class User:
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
 
 
+@lru_cache(maxsize=1024)
 def node_user(name: str) -> User:
     """The user that node `name`'s credential authenticates as."""
     return User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request. `path` carries no query; `headers` have lower-case names; `query` keeps order and repetition.
 
     `user` is set by a caller in the same process that has authenticated the user itself; when it is None the server
@@ -50,12 +51,12 @@ class Request:
     method: str
     path: str
     query: Sequence[tuple[str, str]] = ()
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     user: User | None = None
     sink: Sink | None = None
     """Where a watch may put its news itself while its stream is being waited for."""
-    warnings: list[str] = field(default_factory=list[str])
+    warnings: list[str] = []
     """What the client is told beside the answer; whoever answers adds to it."""
 
     def by(self, user: User) -> "Request":
@@ -77,11 +78,10 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One answer: either a whole `body`, or a `stream` of chunks (a watch) that must be closed with `aclose()`."""
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     stream: AsyncIterator[bytes] | None = None

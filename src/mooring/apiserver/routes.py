@@ -1,6 +1,6 @@
 """From a path to what is meant: kind, namespace, name, subresource and verb. Pure."""
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, UnknownPath
 from mooring.apiserver.kinds import Kind, Kinds
@@ -11,8 +11,7 @@ _POSTED = ("binding", "eviction")
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """What a request for a resource means. `namespace` is empty for cluster-scoped kinds and for all namespaces."""
 
     kind: Kind
@@ -46,7 +45,7 @@ def resolve(request: Request, kinds: Kinds) -> Route:
     if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
         raise UnknownPath
     route = _route(request, kind, namespace, [*rest[1:], "", ""])
-    return replace(route, verb="watch") if watched and not route.name else route
+    return msgspec.structs.replace(route, verb="watch") if watched and not route.name else route
 
 
 def _binding(request: Request, pods: Kind, namespace: str) -> Route:

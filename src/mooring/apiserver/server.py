@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
+
+import msgspec
 
 from mooring.apiserver import auth, discovery, openapi, reviews
 from mooring.apiserver.auth import Tokens
@@ -203,7 +204,9 @@ VERSION: Obj = {
 def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     """The answer with its warnings in a header (RFC 7234, code 299), as kubectl prints them."""
     quoted = [each.replace("\\", "\\\\").replace('"', '\\"') for each in dict.fromkeys(warnings)]
-    return replace(answer, headers={**answer.headers, "warning": ", ".join(f'299 - "{each}"' for each in quoted)})
+    return msgspec.structs.replace(
+        answer, headers={**answer.headers, "warning": ", ".join(f'299 - "{each}"' for each in quoted)}
+    )
 
 
 def _failure(error: ApiError) -> Response:

@@ -13,7 +13,6 @@ The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a v
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -36,8 +35,7 @@ def decode(body: bytes) -> Obj:
     return cast(Obj, msgspec.json.decode(body))
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(msgspec.Struct, frozen=True):
     resource: str
     change: Change
     done: asyncio.Future[Item] | None

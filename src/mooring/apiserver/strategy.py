@@ -6,9 +6,10 @@ returns the field errors that make it invalid. It knows nothing of requests or o
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
+
+import msgspec
 
 from mooring.apiserver.defaults import Rules, fill
 from mooring.apiserver.dotted import value_at
@@ -20,8 +21,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 IMMUTABLE = "field is immutable"
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """What a strategy may look at besides the object: the time of the request (RFC 3339) and other objects."""
 
     now: str

@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from mooring.apiserver import eviction, metadata
 from mooring.apiserver.body import read_object
@@ -58,7 +60,7 @@ class Subresources:
         """Bind the pod of the path, or of the body, to a node, once: 409 if it is bound or being deleted."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
         settle_namespace(metadata.of(sent), route)
-        route = replace(route, name=route.name or text_at(sent, "metadata.name"))
+        route = msgspec.structs.replace(route, name=route.name or text_at(sent, "metadata.name"))
         if not route.name:
             raise BadRequest("Name parameter required.")
         _check_binding(route, sent)

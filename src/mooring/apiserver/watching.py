@@ -7,8 +7,10 @@ reader that is too slow is told 410 and ends, and never makes the server wait.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from mooring.apiserver.broadcast import ANY, Broadcaster
 from mooring.apiserver.errors import Expired
@@ -68,7 +70,7 @@ def _last_seen(change: Change) -> Item:
         return change.item
     obj = decode(change.previous.body)
     obj["metadata"]["resourceVersion"] = str(change.item.version)
-    return replace(change.previous, version=change.item.version, body=encode(obj))
+    return msgspec.structs.replace(change.previous, version=change.item.version, body=encode(obj))
 
 
 class Watch:

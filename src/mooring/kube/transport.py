@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from mooring.kube.errors import Unreachable
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request. `stream` asks for the body piece by piece (a watch or a log that is followed)."""
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     stream: bool = False
     timeout: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One answer. `stream` is set only where it was asked for and the status is a success; close it with `aclose`."""
 
     status: int

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import Context, copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
@@ -218,14 +218,14 @@ class Network:
         version = self.version_before(lag)
         about = [pair for pair in asked.query if pair[0].endswith("Selector")]
         exact = [("resourceVersion", str(version)), ("resourceVersionMatch", "Exact")]
-        answer = await server.handle(replace(asked, query=[*about, *exact], sink=None))
+        answer = await server.handle(msgspec.structs.replace(asked, query=[*about, *exact], sink=None))
         if answer.status != 200:
             return asked
         feed.lag = lag
         for line in _initial_events(answer.body, version):
             feed.take(line)
         rest = [pair for pair in asked.query if pair[0] not in ("sendInitialEvents", "resourceVersionMatch")]
-        return replace(asked, query=[*rest, ("resourceVersion", str(version))])
+        return msgspec.structs.replace(asked, query=[*rest, ("resourceVersion", str(version))])
 
     def cut(self, link: Link) -> None:
         """Breaks the streams of a link."""
