@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ SILENCE_S = 7 * 24 * 3600.0
 """How long a text that is followed may bring nothing."""
 READ_ATTEMPTS = 4
 LONGEST_WAIT_S = 30.0
+SHARED_EVENTS, SHARED_BYTES = 64, 16 * 1024
+"""Of so many events, if they are not larger, it is known that they were told before."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -51,16 +54,34 @@ class _List(msgspec.Struct, Generic[T], gc=False):
     metadata: _ListMeta
 
 
-class _Envelope(msgspec.Struct, gc=False):
-    type: str
-    object: msgspec.Raw
-
-
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class _Meta(msgspec.Struct, gc=False):
     metadata: ObjectMeta
+
+
+class _Added(msgspec.Struct, Generic[T], tag_field="type", tag="ADDED", gc=False):
+    TYPE: ClassVar = "ADDED"
+    object: T
+
+
+class _Modified(msgspec.Struct, Generic[T], tag_field="type", tag="MODIFIED", gc=False):
+    TYPE: ClassVar = "MODIFIED"
+    object: T
+
+
+class _Deleted(msgspec.Struct, Generic[T], tag_field="type", tag="DELETED", gc=False):
+    TYPE: ClassVar = "DELETED"
+    object: T
+
+
+class _Bookmark(msgspec.Struct, tag_field="type", tag="BOOKMARK", gc=False):
+    object: _Meta
+
+
+class _Error(msgspec.Struct, tag_field="type", tag="ERROR", gc=False):
+    object: msgspec.Raw
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -406,12 +427,24 @@ async def _lines(stream: Any) -> AsyncGenerator[bytes, None]:
 
 
 def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
-    envelope = decoder(_Envelope).decode(line)
-    if envelope.type == "ERROR":
-        status = msgspec.json.decode(envelope.object)
-        raise errors.from_answer(int(status.get("code") or 500), bytes(envelope.object), tried=f"watch {path}")
-    if envelope.type == "BOOKMARK":
-        metadata = decoder(_Meta).decode(envelope.object).metadata
+    return _shared(line, kind, path) if len(line) <= SHARED_BYTES else _told(line, kind, path)
+
+
+def _told(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
+    told = _events(kind).decode(line)
+    if isinstance(told, _Error):
+        status = msgspec.json.decode(told.object)
+        raise errors.from_answer(int(status.get("code") or 500), bytes(told.object), tried=f"watch {path}")
+    if isinstance(told, _Bookmark):
+        metadata = told.object.metadata
         return WatchEvent("BOOKMARK", None, metadata.resource_version, INITIAL_EVENTS_END in metadata.annotations)
-    found: T = decoder(kind).decode(envelope.object)
-    return WatchEvent(envelope.type, found, found.metadata.resource_version)
+    return WatchEvent(told.TYPE, told.object, told.object.metadata.resource_version)
+
+
+@cache
+def _events(kind: type[T]) -> msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]:
+    return msgspec.json.Decoder(_Added[kind] | _Modified[kind] | _Deleted[kind] | _Bookmark | _Error)
+
+
+_shared = lru_cache(SHARED_EVENTS)(_told)
+"""Several watches of one process are told the same at about the same time: it is decoded, and held, once."""

@@ -195,9 +195,10 @@ class Informer(Generic[T]):
     def _apply(self, event: WatchEvent[T]) -> None:
         version = int(event.resource_version)
         if event.object is not None:
-            held = self._objects.get(event.object.key)
+            key = event.object.key
+            held = self._objects.get(key)
             if held is None or _version_of(held) <= version:
-                self._store(event.object.key, None if event.type == "DELETED" else self._kept(event.object))
+                self._store(key, None if event.type == "DELETED" else self._kept(event.object))
         self._advance(version)
 
     def _gather(self, initial: dict[str, T], event: WatchEvent[T]) -> None:
@@ -218,7 +219,7 @@ class Informer(Generic[T]):
             if old is None:
                 return
             del self._objects[key]
-        elif old is not None and _version_of(old) == _version_of(new):
+        elif old is not None and old.metadata.resource_version == new.metadata.resource_version:
             return
         else:
             self._objects[key] = new
