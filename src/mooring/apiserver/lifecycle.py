@@ -37,7 +37,7 @@ def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
 
 def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bool) -> Obj:
     """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing changes."""
-    sent = _tidied(kind, sent, admission)
+    sent = _tidied(kind, _touched(sent, old, status=status and kind.has_status), admission)
     obj = _through_status(kind, sent, old) if status else sent
     metadata.carry_over(obj["metadata"], old["metadata"])
     if not status and kind.has_status:
@@ -65,6 +65,18 @@ def _tidied(kind: Kind, sent: Obj, admission: Admission) -> Obj:
     if unknown:
         admission.unknown_fields(kind, unknown)
     return obj
+
+
+def _touched(sent: Obj, old: Obj, *, status: bool) -> Obj:
+    """What was sent, without what a patch has left as it was where it comes from `old` anyway: no need to look at it.
+
+    A write to /status takes nothing else from what was sent than metadata and status, any other write all but status.
+    """
+    return {
+        key: value
+        for key, value in sent.items()
+        if value is not old.get(key) or (key in ("metadata", "status") if status else key != "status")
+    }
 
 
 def _through_status(kind: Kind, sent: Obj, old: Obj) -> Obj:

@@ -35,8 +35,8 @@ _EVERYTHING = ["*"]
 
 def answer(request: Request, user: User, kinds: Kinds, tokens: Tokens) -> Response | None:
     """The review that the request asks for, or None if it asks for something else. Raises Forbidden."""
-    kind = _kind(request.path)
-    if kind is None or request.method != "POST":
+    kind = _kind(request.path) if request.method == "POST" else None
+    if kind is None:
         return None
     if not kind.name.startswith("Self") and not user.is_admin:
         raise auth.denied(user, Route(kind, "create"))
