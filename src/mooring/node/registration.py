@@ -19,6 +19,7 @@ import math
 import os
 import platform
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -48,8 +49,9 @@ class AttachingKindChanged(Exception):
     """The agent was started with another --enable-controller-attach-detach while volumes are attached."""
 
 
-def capacity() -> dict[str, str]:
-    """What this machine has for pods, by resource."""
+@cache
+def capacity() -> Mapping[str, str]:
+    """What this machine has for pods, by resource, as of the first time that it was asked."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
     return {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": PODS}
 

@@ -51,23 +51,23 @@ class Actor:
         self.halted = False
         self.skew = 0.0
         self.held: list[_Handle] = []
+        self._loop = asyncio.get_running_loop()
         self._told = (-1.0, START)
         self.context = copy_context()
         self.context.run(_ACTOR.set, self)
 
     def start(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
         """A task of this actor."""
-        return asyncio.get_running_loop().create_task(work, name=name or self.name, context=self.context)
+        return self._loop.create_task(work, name=name or self.name, context=self.context)
 
     def resume(self) -> None:
         """Goes on where it was halted."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulationLoop)
-        loop.release(self)
+        assert isinstance(self._loop, SimulationLoop)
+        self._loop.release(self)
 
     def now(self) -> datetime:
         """Its wall clock."""
-        seconds = asyncio.get_running_loop().time() + self.skew
+        seconds = self._loop.time() + self.skew
         if self._told[0] != seconds:
             self._told = seconds, START + timedelta(seconds=seconds)
         return self._told[1]
