@@ -36,6 +36,9 @@ from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
+AGAIN_S = 10.0
+"""After so many seconds it is tried again whether a name is free."""
+
 
 class StatefulSetController(Controller):
     """Upstream's statefulset controller: identity first, availability second."""
@@ -135,7 +138,7 @@ class StatefulSetController(Controller):
             created = await self.client.create(Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace)
         except AlreadyExists:
             # The cache is late, or somebody else's pod has the name: its change brings us back.
-            self.queue.add_after(stateful_set.key, 1.0)
+            self.queue.add_after(stateful_set.key, AGAIN_S)
             return
         self._pods.accept(created)
         message = f"create Pod {created.name} in StatefulSet {stateful_set.name} successful"
