@@ -53,6 +53,7 @@ class PlayedCluster:
         self.gone: dict[int, float] = {}
         """When the VolumeAttachment went."""
         self.node_writes = 0
+        self._listed: dict[str, set[int]] = defaultdict(set)  # what each node's status names
         self._in_use: dict[str, set[str]] = defaultdict(set)
         self._said: dict[str, set[str]] = {}
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -154,11 +155,10 @@ class PlayedCluster:
     def _node_changed(self, event: str, node: Node) -> None:
         self.node_writes += 1
         now = time.perf_counter()
-        listed = {_number(entry.name) for entry in node.status.volumes_attached}
-        for number in listed - self.reported.keys():
-            self.reported[number] = now
-        mine = [number for number in self.reported if number % self._nodes == _node_number(node.name)]
-        for number in set(mine) - listed:
+        before, listed = self._listed[node.name], {_number(entry.name) for entry in node.status.volumes_attached}
+        self._listed[node.name] = listed
+        self.reported |= dict.fromkeys(listed - before, now)
+        for number in before - listed:
             del self.reported[number]
 
     async def _attach(self, record: VolumeAttachment) -> None:
@@ -192,10 +192,6 @@ class PlayedCluster:
 
 def _node(number: int) -> str:
     return f"node-{number:04}"
-
-
-def _node_number(name: str) -> int:
-    return int(name.removeprefix("node-"))
 
 
 def _volume(number: int) -> str:
