@@ -73,6 +73,52 @@ def test_a_burst_takes_few_writes(run: Run):
     assert run(story()) <= 10
 
 
+def test_a_burst_that_is_spread_over_many_objects_takes_few_writes(run: Run):
+    async def story() -> int:
+        writer = Writer()
+        batches = Batches(writer.write)
+
+        async def later(number: int) -> None:
+            await asyncio.sleep(number * 0.004)
+            await batches.through(f"n{number % 20}", str(number))
+
+        await asyncio.gather(*(later(number) for number in range(1000)))
+        return len(writer.writes)
+
+    assert run(story()) <= 250
+
+
+def test_a_change_that_comes_alone_is_written_at_once(run: Run):
+    async def story() -> None:
+        writer = Writer()
+        batches = Batches(writer.write)
+        await batches.through("n0", "a")
+        soon = asyncio.create_task(batches.through("n0", "b"))
+        await asyncio.sleep(0)
+        assert writer.writes[1:] == [("n0", ("b",))]
+        await soon
+
+    run(story())
+
+
+def test_a_write_that_hangs_keeps_only_its_own_object_waiting(run: Run):
+    async def story() -> None:
+        never, writer = asyncio.Event(), Writer()
+
+        async def write(key: str, entries: Sequence[str]) -> list[str]:
+            await (never.wait() if key == "stuck" else asyncio.sleep(0))
+            return await writer.write(key, entries)
+
+        batches = Batches(write)
+        stuck = [asyncio.create_task(batches.through("stuck", str(number))) for number in range(100)]
+        await asyncio.sleep(1)
+        assert await batches.through("n0", "a") == "A"
+        never.set()
+        assert len(await asyncio.gather(*stuck)) == 100
+
+    run(story())
+
+
 def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
     async def story() -> None:
         writer = Writer()

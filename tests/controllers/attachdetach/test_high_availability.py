@@ -43,7 +43,7 @@ def creations(wire: Wire) -> int:
     return sum(each.startswith("POST") and each.endswith("/volumeattachments") for each in wire.sent)
 
 
-@pytest.mark.parametrize(("at", "after"), [(0, False), (40, True), (333, False), (800, True)])
+@pytest.mark.parametrize(("at", "after"), [(0, False), (40, True), (333, False), (480, True)])
 def test_the_leader_dies_among_many_attaches_and_the_other_goes_on(
     run: Callable[[Any], Any], now: Callable[[], Any], at: int, after: bool
 ):

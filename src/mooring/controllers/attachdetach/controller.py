@@ -64,7 +64,7 @@ class AttachDetachController(Controller):
     """Creates and deletes VolumeAttachments and derives `node.status.volumesAttached` from them."""
 
     name = "attachdetach-controller"
-    workers = 64  # nearly all wait for answers; what waits for one node is written together
+    workers = 512  # nearly all wait: for answers, and for what else changes about their nodes
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
+from mooring.kube.transport import AtMost
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     CSI_PLUGIN,
@@ -57,6 +58,9 @@ VolumeOf = Callable[[VolumeAttachment, Node | None], str]
 
 CATCH_UP_S = 0.03
 """How long a watch is given to bring what is newer than the cache."""
+REQUESTS = 32
+"""So many requests at once: writes of VolumeAttachments, and apart from those, all others. Many changes wait for each
+write of a Node, which must not wait for a burst of other writes."""
 BURST = 4
 """From so many changes of Nodes under way at once on, more are about to come."""
 
@@ -104,7 +108,8 @@ class Handshake:
         named: VolumeOf = own_volume,
         writing: Callable[[str, frozenset[str]], None] = lambda node, volumes: None,
     ) -> None:
-        self._client = client
+        self._client = Client(AtMost(client.transport, REQUESTS))
+        self._writer = Client(AtMost(client.transport, REQUESTS))  # of VolumeAttachments
         self._records = records
         self._nodes = nodes
         self._now = now
@@ -117,7 +122,6 @@ class Handshake:
         """Whether resourceVersions of Nodes and VolumeAttachments can be compared (`clock`)."""
         # One writer for a node's list at a time: our own writes would only conflict with each other.
         self._batches: Batches[_Change, _Answer] = Batches(self._change)
-        self._under_way = 0  # changes that wait, or are being written
 
     # --- the VolumeAttachment
 
@@ -146,7 +150,7 @@ class Handshake:
                 "source": source,
             },
         }
-        created = await self._client.create(VolumeAttachment, body)
+        created = await self._writer.create(VolumeAttachment, body)
         self._records.accept(created, tell=False)
         return created
 
@@ -172,7 +176,8 @@ class Handshake:
 
     async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
         """Puts the volume into its node's volumesAttached; False if it turned out not to be usable."""
-        return (await self._write_soon(record.spec.node_name, _Change(self._named(record, None), record, locked)))[0]
+        change = _Change(self._named(record, None), record, locked)
+        return (await self._batches.through(record.spec.node_name, change))[0]
 
     async def detach(
         self,
@@ -198,20 +203,13 @@ class Handshake:
     async def _release(self, marked: VolumeAttachment, answer: Node | None, verdict: Verdict, exclusive: bool) -> None:
         if verdict.forced:
             await self.locks.release(marked, answer, exclusive=exclusive)
-        await self._client.delete(
+        await self._writer.delete(
             VolumeAttachment, marked.name, uid=marked.uid, resource_version=marked.metadata.resource_version
         )
 
     async def _unreport(self, volume: str, node_name: str, token: str, record: VolumeAttachment) -> Node | None:
         """Takes the volume out of volumesAttached, changing the Node in any case; None if there is no such Node."""
-        return (await self._write_soon(node_name, _Change(volume, record, token=token)))[1]
-
-    async def _write_soon(self, node_name: str, change: _Change) -> _Answer:
-        self._under_way += 1
-        try:
-            return await self._batches.through(node_name, change)
-        finally:
-            self._under_way -= 1
+        return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
 
     async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
         """One Node, a look at what is to be listed, one write. The Node may come from the cache: the write has its
@@ -264,7 +262,7 @@ class Handshake:
     async def _catch_up(self, node: Node) -> None:
         """In a burst, the next change of a VolumeAttachment makes the cache as new as the Node: a watch costs less than
         as many reads, and a server that is busy answers those no sooner."""
-        if self._under_way < BURST or self._is_as_new_as(node):
+        if self._batches.under_way < BURST or self._is_as_new_as(node):
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
@@ -291,7 +289,7 @@ class Handshake:
         return answer
 
     async def _annotate(self, record: VolumeAttachment, annotations: dict[str, str | None]) -> VolumeAttachment:
-        answer = await self._client.revise(record, {"metadata": {"annotations": annotations}})
+        answer = await self._writer.revise(record, {"metadata": {"annotations": annotations}})
         self._records.accept(answer)
         return answer
 
