@@ -19,8 +19,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any, NoReturn
+
+import msgspec
 
 from mooring.simulation.choices import Choose
 
@@ -51,10 +54,13 @@ class Actor:
         self.halted = False
         self.skew = 0.0
         self.held: list[_Handle] = []
-        self._loop = asyncio.get_running_loop()
         self._told = (-1.0, START)
         self.context = copy_context()
         self.context.run(_ACTOR.set, self)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
 
     def start(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
         """A task of this actor."""
@@ -82,31 +88,33 @@ def acting() -> Actor | None:
 
 
 class _Task(asyncio.Task[Any]):
-    def __init__(self, number: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, number: int, coroutine: Any, loop: asyncio.AbstractEventLoop, name: str, context: Context | None
+    ) -> None:
         self._number = number
-        super().__init__(*args, **kwargs)
+        super().__init__(coroutine, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:
         return self._number
 
 
-class _Handle(asyncio.TimerHandle):
-    """What asyncio needs of a handle, and no more: most of what a run does is to make these."""
+class _Handle(msgspec.Struct, eq=False):
+    """What is used of a handle, and no more: most of what a run does is to make these."""
 
-    __slots__ = ()
-
-    def __init__(self, when: float, callback: Callable[..., Any], args: tuple[Any, ...], context: Context) -> None:
-        self._when = when
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
+    at: float
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: Context
+    cancelled: bool = False
 
     def cancel(self) -> None:
-        self._cancelled = True
+        self.cancelled = True
+
+    def when(self) -> float:
+        return self.at
 
     def __repr__(self) -> str:
-        return f"{self._callback!r} at {self._when:.3f} s"
+        return f"{self.callback!r} at {self.at:.3f} s"
 
 
 class SimulationLoop(asyncio.BaseEventLoop):
@@ -130,25 +138,23 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._time
 
-    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Future[Any]:
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, name: str = "", context: Context | None = None
+    ) -> asyncio.Future[Any]:
         number = next(self._numbers)
-        task = _Task(number, coroutine, loop=loop, **({"name": f"task {number}"} | given))
+        task = _Task(number, coroutine, loop, name or f"task {number}", context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         return task
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         handle = _Handle(self._time, callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
-    def call_later(
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         return self.call_at(self._time + delay, callback, *args, context=context)
 
-    def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         timer = _Handle(when, callback, args, copy_context() if context is None else context)
         heappush(self._timers, (when, next(self._numbers), timer))
         return timer
@@ -161,13 +167,13 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 self._jump()
             if len(ready) > 1:
                 number = choose(len(ready))
-                handle: Any = ready[number]
+                handle = ready[number]
                 del ready[number]
             else:
                 handle = ready.popleft()
-            if handle._cancelled:
+            if handle.cancelled:
                 continue
-            context = handle._context
+            context = handle.context
             actor: Actor | None = context.get(_ACTOR)
             if actor is not None and actor.halted:
                 actor.held.append(handle)
@@ -176,7 +182,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if self.steps > self._livelock:
                 raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
             try:
-                context.run(handle._callback, *handle._args)
+                context.run(handle.callback, *handle.args)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:
@@ -184,8 +190,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def whose(self, position: int) -> Actor | None:
         """Whose work is at this place among what is ready; None: nobody's in particular."""
-        handle: Any = self._ready[position]
-        return handle._context.get(_ACTOR)
+        return self._ready[position].context.get(_ACTOR)
 
     def release(self, actor: Actor) -> None:
         """What was held back when the actor was halted is ready now."""
@@ -200,7 +205,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if not timers:
                 raise Deadlock(f"at {self._time:.3f} s nothing is ready and no timer is set")
             when, _, timer = heappop(timers)
-            if timer._cancelled:  # pyright: ignore[reportPrivateUsage]
+            if timer.cancelled:
                 continue
             if when > self._time:
                 self._time, self._livelock = math.ceil(when * TICKS) / TICKS, self.steps + LIVELOCK_STEPS
