@@ -1,5 +1,7 @@
 """From a path to what is meant: kind, namespace, name, subresource and verb. Pure."""
 
+from functools import lru_cache
+
 import msgspec
 
 from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, UnknownPath
@@ -26,7 +28,12 @@ def resolve(request: Request, kinds: Kinds) -> Route:
 
     Raises NotFound for a path that names none, MethodNotAllowed for a method that the path does not have.
     """
-    parts = request.path.strip("/").split("/")
+    return _resolved(request.method, request.path, request.flag("watch"), kinds)
+
+
+@lru_cache(maxsize=1024)
+def _resolved(method: str, path: str, watch: bool, kinds: Kinds) -> Route:
+    parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
@@ -36,40 +43,39 @@ def resolve(request: Request, kinds: Kinds) -> Route:
     if group and (group, version) not in kinds.versions:
         raise NoSuchPath
     if (parts[0], rest[0], rest[2:]) == ("api", "namespaces", ["bindings"]):
-        return _binding(request, kinds.by_path["", "v1", "pods"], rest[1])
-    watched = rest[0] == "watch" and len(rest) > 1 and request.method == "GET"
+        return _binding(method, kinds.by_path["", "v1", "pods"], rest[1])
+    watched = rest[0] == "watch" and len(rest) > 1 and method == "GET"
     namespace, rest = "", rest[1:] if watched else rest
     if rest[0] == "namespaces" and len(rest) >= 3 and (group, version, rest[2]) in kinds.by_path:
         namespace, rest = rest[1], rest[2:]
     kind = kinds.by_path.get((group, version, rest[0]))
     if kind is None or len(rest) > 3 or not all(rest) or (namespace and not kind.namespaced):
         raise UnknownPath
-    route = _route(request, kind, namespace, [*rest[1:], "", ""])
+    route = _route(method, watch, kind, namespace, [*rest[1:], "", ""])
     return msgspec.structs.replace(route, verb="watch") if watched and not route.name else route
 
 
-def _binding(request: Request, pods: Kind, namespace: str) -> Route:
+def _binding(method: str, pods: Kind, namespace: str) -> Route:
     """The binding of a pod that is named in the body."""
-    if request.method != "POST":
+    if method != "POST":
         raise MethodNotAllowed(_NOT_ALLOWED)
     return Route(pods, "create", namespace, subresource="binding")
 
 
-def _route(request: Request, kind: Kind, namespace: str, rest: list[str]) -> Route:
+def _route(method: str, watch: bool, kind: Kind, namespace: str, rest: list[str]) -> Route:
     name, subresource = rest[0], rest[1]
     if subresource and subresource not in kind.subresources:
         raise UnknownPath
     if kind.namespaced and name and not namespace:
         raise UnknownPath
-    return Route(kind, _verb(request, kind, namespace, name, subresource), namespace, name, subresource)
+    return Route(kind, _verb(method, watch, kind, namespace, name, subresource), namespace, name, subresource)
 
 
-def _verb(request: Request, kind: Kind, namespace: str, name: str, subresource: str) -> str:
-    method = request.method
+def _verb(method: str, watch: bool, kind: Kind, namespace: str, name: str, subresource: str) -> str:
     if method in _method_errors(kind, namespace, name, subresource):
         raise MethodNotAllowed(_NOT_ALLOWED)
     if method == "GET":
-        return "get" if name else "watch" if request.flag("watch") else "list"
+        return "get" if name else "watch" if watch else "list"
     if method == "DELETE" and not subresource:
         return "delete" if name else "deletecollection"
     if method in _VERBS and (method == "POST") == (not name or subresource in _POSTED):
