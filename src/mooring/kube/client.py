@@ -359,8 +359,12 @@ class Client:
         assert answer.stream is not None
         stream = answer.stream
         try:
-            async for line in _lines(stream):
-                yield _event(line, kind, path)
+            rest = b""
+            async for piece in stream:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line:
+                        yield _event(line, kind, path)
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
@@ -415,15 +419,6 @@ def _another_uid(error: errors.Invalid) -> errors.Conflict | None:
     if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes") or ()):
         return errors.Conflict(str(error), status=error.status, reason="Conflict", details=error.details)
     return None
-
-
-async def _lines(stream: Any) -> AsyncGenerator[bytes, None]:
-    rest = b""
-    async for piece in stream:
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            if line:
-                yield line
 
 
 def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:

@@ -17,6 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import structlog
@@ -56,11 +57,12 @@ class WorkQueue(Generic[K]):
         self._hire: Callable[[], None] = _nobody
         self._closed = False
         self._ended = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
 
     def _now(self) -> float:
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
         return self._loop.time()
 
     def __contains__(self, key: K) -> bool:
@@ -90,13 +92,12 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + seconds
+        due = self._now() + seconds
         held = self._timers.get(key)
         if self._closed or (held is not None and held[0] <= due):
             return
         self._cancel_timer(key)
-        self._timers[key] = (due, loop.call_at(due, self._fire, key))
+        self._timers[key] = (due, self._loop.call_at(due, self._fire, key))
 
     def add_backoff(self, key: K) -> float:
         """Wants work on `key` after its backoff, which doubles; returns that delay in seconds."""
@@ -116,7 +117,7 @@ class WorkQueue(Generic[K]):
         while not self._ready:
             if self._closed:
                 raise QueueClosed
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[None] = self._loop.create_future()
             self._wakeup.append(future)
             try:
                 await future

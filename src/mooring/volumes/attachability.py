@@ -116,7 +116,8 @@ class Attachability:
             allowed = is_multi_attach_allowed(spec)
             return AttachCapabilities(refuses=False, revokes=False, multi_attach=allowed)
         found = plugin.capabilities(spec)
-        return replace(found, revokes=self._revokes.get(plugin.get_plugin_name(), found.revokes))
+        revokes = self._revokes.get(plugin.get_plugin_name(), found.revokes)
+        return found if revokes == found.revokes else replace(found, revokes=revokes)
 
     def revokes(self, unique_name: str, spec: VolumeSpec | None = None) -> bool:
         """Whether a detach cuts the node off for good; of a plugin's volume that nothing defines any more: False."""
