@@ -8,6 +8,8 @@ another value is a conflict, unless forced; an update takes over what it changes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from mooring.apiserver.dotted import object_at, objects_at, text_at
 from mooring.apiserver.errors import Conflict, Obj
 from mooring.apiserver.field_sets import (
@@ -27,8 +29,7 @@ from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Manager:
+class Manager(msgspec.Struct, frozen=True, order=True):
     """One who writes: a name, how (`Apply` or `Update`), and through which subresource."""
 
     name: str

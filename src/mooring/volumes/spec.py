@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.kube.objects import PersistentVolume, Volume
 
 
-@dataclass(frozen=True)
-class VolumeSpec:
+class VolumeSpec(msgspec.Struct, frozen=True):
     """Exactly one of `volume` (written in the pod) and `persistent_volume` is set.
 
     `name` is the pod's name for an inline volume, else the PersistentVolume's. `read_only` is what the pod's claim
