@@ -9,7 +9,6 @@ for trace, is not followed further. So a bound is exhausted, and not all that co
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -90,7 +89,6 @@ def _played(node: Node) -> tuple[Outcome, list[Node]]:
     """The run, and those that differ from it in one thing more, later in the run."""
     noting = Noting(node.choices)
     outcome = play(0, SMALL, plan=(*node.faults, *story(SMALL)), choices=noting, noted=True)
-    gc.collect()  # nobody else does so in a campaign's processes
     if node.depth < 2:
         return outcome, []
     more = [

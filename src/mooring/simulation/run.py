@@ -171,7 +171,7 @@ def _quiet() -> Generator[None, None, None]:
     """A run says nothing: what happened is in its trace."""
     before = structlog.get_config()
     silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
+    structlog.configure(wrapper_class=silent)
     logging.disable(logging.CRITICAL)
     try:
         yield
