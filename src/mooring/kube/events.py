@@ -53,6 +53,18 @@ class _Wish(NamedTuple):
     body: dict[str, Any]
 
 
+class _Written(NamedTuple):
+    """What is remembered of an event: of thousands of whole ones most would be text that nobody reads."""
+
+    name: str
+    first_timestamp: str
+    times: int
+
+    @classmethod
+    def of(cls, event: Event) -> _Written:
+        return cls(event.name, event.first_timestamp or "", event.count or 1)
+
+
 class Recorder:
     """Writes events in the name of `component`; `run` must be running for them to reach the API server."""
 
@@ -62,7 +74,7 @@ class Recorder:
         self._now = now
         self._random = random
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
-        self._written: OrderedDict[Key, Event] = OrderedDict()
+        self._written: OrderedDict[Key, _Written] = OrderedDict()
         self._said: OrderedDict[str, Reason] = OrderedDict()
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
@@ -136,7 +148,7 @@ class Recorder:
     async def _write(self, wish: _Wish) -> None:
         for attempt in range(TRIES):
             try:
-                _keep(self._written, wish.key, await self._count_up(wish) or await self._create(wish))
+                _keep(self._written, wish.key, _Written.of(await self._count_up(wish) or await self._create(wish)))
                 return
             except KubeError as error:
                 if isinstance(error, ApiError) and not isinstance(error, (Throttled, ServerError)):
@@ -156,10 +168,10 @@ class Recorder:
 
     async def _count_up(self, wish: _Wish) -> Event | None:
         held = self._written.get(wish.key)
-        if held is None or (held.first_timestamp or "") < format_time(self._now() - WINDOW):
+        if held is None or held.first_timestamp < format_time(self._now() - WINDOW):
             return None
         changed = {field: wish.body[field] for field in ("message", "lastTimestamp")}
-        patch = {"count": (held.count or 1) + 1, **changed}
+        patch = {"count": held.times + 1, **changed}
         try:
             return await self._client.patch(Event, held.name, patch, wish.namespace)
         except NotFound:
