@@ -6,25 +6,17 @@ Reads caches only, and keeps none but the adopted VolumeAttachments' names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from sys import intern
-
-from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.adoption import Adoption
+from mooring.controllers.attachdetach.kept import kept_of_claim, kept_of_pod, kept_of_record, kept_of_volume
 from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
     CSIDriver,
     Node,
-    ObjectMeta,
-    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimStatus,
     Pod,
-    PodSpec,
-    PodStatus,
     Volume,
     VolumeAttachment,
 )
@@ -36,8 +28,6 @@ from mooring.volumes.out_of_service import SEEN, spent
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 from mooring.volumes.statements import last_report
-
-NOTHING: dict[str, str] = {}
 
 
 class VolumeIndex:
@@ -54,11 +44,11 @@ class VolumeIndex:
             indexers={"use": self._uses_of_pod, "node": lambda pod: [pod.spec.node_name]},
             keep=self._kept_of_pod,
         )
-        self.claims = watch(PersistentVolumeClaim, self._of_claim, keep=_kept_of_claim)
+        self.claims = watch(PersistentVolumeClaim, self._of_claim, keep=kept_of_claim)
         self.persistent_volumes = watch(
             PersistentVolume,
             self._of_persistent_volume,
-            keep=_kept_of_volume,
+            keep=self._kept_of_volume,
             indexers={"volume": self._names_of, "driver": lambda pv: map(driver_of, self._names_of(pv))},
         )
         self.nodes = watch(Node, self._of_node, matters=_of_node_matters, differ=_differing)
@@ -67,6 +57,7 @@ class VolumeIndex:
             VolumeAttachment,
             self._of_record,
             matters=_of_record_matters,
+            keep=self._kept_of_record,
             indexers={
                 "node": lambda record: [record.spec.node_name],
                 "volume": lambda record: [volume_of(record)],
@@ -76,12 +67,18 @@ class VolumeIndex:
         self.records.add_handler(lambda old, new: self.adoption.forget(old) if old and new is None else None)
 
     def _kept_of_pod(self, pod: Pod) -> Pod:
-        """A pod without what nobody asks for here: most of what it takes."""
-        volumes = tuple(volume for volume in pod.spec.volumes if self._use_of_pod(pod, volume))
-        spec = PodSpec(node_name=intern(pod.spec.node_name), volumes=volumes)
-        return Pod(
-            metadata=_kept_of_metadata(pod.metadata), spec=spec, status=PodStatus(phase=intern(pod.status.phase))
-        )
+        volumes = [volume for volume in pod.spec.volumes if self._use_of_pod(pod, volume)]
+        return kept_of_pod(pod, volumes, self.claims.get)
+
+    def _kept_of_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        reference = volume.spec.claim_ref
+        claim = self.claims.get(f"{reference.namespace}/{reference.name}") if reference is not None else None
+        return kept_of_volume(volume, claim)
+
+    def _kept_of_record(self, record: VolumeAttachment) -> VolumeAttachment:
+        source = record.spec.source.persistent_volume_name
+        volume = self.persistent_volumes.get(source) if source else None
+        return kept_of_record(record, self.nodes.get(record.spec.node_name), volume)
 
     # --- from changes to volumes ---------------------------------------------------------------------------------
 
@@ -170,41 +167,6 @@ class VolumeIndex:
                 users = self.pods.by_index("use", f"{reference.namespace}/{reference.name}")
                 yield from (pod for pod in users if volume in set(self.of_pod(pod)))
         yield from self.pods.by_index("use", volume)
-
-
-def _kept_of_metadata(metadata: ObjectMeta) -> ObjectMeta:
-    return ObjectMeta(
-        name=metadata.name,
-        namespace=intern(metadata.namespace),
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        creation_timestamp=metadata.creation_timestamp,
-        deletion_timestamp=metadata.deletion_timestamp,
-        labels=NOTHING,
-        annotations=NOTHING,
-        owner_references=metadata.owner_references,
-    )
-
-
-def _kept_of_volume(volume: PersistentVolume) -> PersistentVolume:
-    csi, reference = volume.spec.csi, volume.spec.claim_ref
-    if csi is not None:
-        csi = replace(csi, driver=intern(csi.driver), volume_attributes=NOTHING)
-    if reference is not None:
-        reference = ObjectReference(namespace=intern(reference.namespace), name=reference.name, uid=reference.uid)
-    modes = tuple(map(intern, volume.spec.access_modes))
-    spec = replace(volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None)
-    labels = volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING  # they say its zone
-    metadata = replace(_kept_of_metadata(volume.metadata), annotations=volume.metadata.annotations, labels=labels)
-    return replace(volume, metadata=metadata, spec=spec)
-
-
-def _kept_of_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    return PersistentVolumeClaim(
-        metadata=_kept_of_metadata(claim.metadata),
-        spec=PersistentVolumeClaimSpec(volume_name=claim.spec.volume_name),
-        status=PersistentVolumeClaimStatus(phase=intern(claim.status.phase)),
-    )
 
 
 def _of_driver_matters(driver: CSIDriver) -> tuple[object, ...]:
