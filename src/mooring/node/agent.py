@@ -34,7 +34,7 @@ from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
-from mooring.node.registration import Registration, capacity
+from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
 from mooring.node.static.mirrors import Mirrors
 from mooring.node.static.pods import StaticPods
@@ -85,7 +85,7 @@ class Agent:
             fetch_config_map=lambda namespace, name: client.find(ConfigMap, name, namespace),
             fetch_secret=lambda namespace, name: client.find(Secret, name, namespace),
             plugin_settings=options.plugin_settings,
-            allocatable=capacity(),
+            allocatable=options.hardware.capacity(),
             reader=client,
         )
         plugins = make_plugins(host)

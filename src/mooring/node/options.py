@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.node.hardware import Hardware, this_machine
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
@@ -38,5 +40,6 @@ class AgentOptions:
     """How long the Lease holds; it is renewed four times as often."""
     status_period_s: float = 300.0
     """The longest time between two writes of the Node's status; changes are written at once."""
+    hardware: Hardware = field(default_factory=this_machine)
     plugin_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Volume plugin to its settings."""

@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import platform
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
 from random import Random
 from typing import Any
 
@@ -37,8 +34,6 @@ from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, ST
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
 LEASE_NAMESPACE = "kube-node-lease"
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-PODS = "110"  # upstream's default for one node
 RETRY_S = 1.0
 CREATE_AGAIN_S = 0.05
 
@@ -49,17 +44,14 @@ class AttachingKindChanged(Exception):
     """The agent was started with another --enable-controller-attach-detach while volumes are attached."""
 
 
-@cache
-def capacity() -> Mapping[str, str]:
-    """What this machine has for pods, by resource, as of the first time that it was asked."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
-    return {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": PODS}
-
-
 def node_body(options: AgentOptions) -> dict[str, Any]:
     """The Node's metadata and what never changes of its status."""
-    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
-    labels = {"kubernetes.io/hostname": options.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture}
+    hardware = options.hardware
+    labels = {
+        "kubernetes.io/hostname": options.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": hardware.architecture,
+    }
     addresses = [{"type": "InternalIP", "address": options.address}, {"type": "Hostname", "address": options.name}]
     return {
         "metadata": {
@@ -68,14 +60,14 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
             "annotations": {CONTROLLER_MANAGED: "true"} if options.enable_controller_attach_detach else {},
         },
         "status": {
-            "capacity": capacity(),
-            "allocatable": capacity(),
+            "capacity": hardware.capacity(),
+            "allocatable": hardware.capacity(),
             "addresses": addresses,
             "nodeInfo": {
                 "bootID": options.boot_id,
-                "architecture": architecture,
+                "architecture": hardware.architecture,
                 "operatingSystem": "linux",
-                "kernelVersion": platform.release(),
+                "kernelVersion": hardware.kernel,
                 "kubeletVersion": "mooring",
             },
         },

@@ -18,6 +18,7 @@ from mooring.kube.client import Client
 from mooring.kube.transport import Transport
 from mooring.mounts.interface import Mount, Mounts
 from mooring.node.agent import Agent
+from mooring.node.hardware import Hardware
 from mooring.node.options import AgentOptions
 from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
 from mooring.simulation.array import DISK, Array
@@ -27,6 +28,7 @@ from mooring.simulation.workloads import ENDS
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
 
+HARDWARE = Hardware(cpus=2, memory_kib=8 * 1024 * 1024, architecture="amd64", kernel="6.12.0")
 RUNS_S = 20.0
 """How long a container runs that ends by itself."""
 
@@ -205,6 +207,7 @@ class Machine:
             boot_id=f"boot-{self.boots}",
             lease_duration_s=self.lease_duration_s,
             status_period_s=self.status_period_s,
+            hardware=HARDWARE,
             enable_controller_attach_detach=self.controller_attaches,
         )
         return Agent(

@@ -207,9 +207,11 @@ def _of_all_its_volumes(node: Node) -> tuple[object, ...]:
     )
 
 
-def _differing(old: Node, new: Node) -> set[str] | None:
-    """The volumes whose place in the lists of a Node has changed; None if it is a change for all its volumes."""
+def _differing(old: Node, new: Node) -> list[str] | None:
+    """The volumes whose place in the lists of a Node has changed, in order; None if it is a change for all its
+    volumes."""
     if _of_all_its_volumes(old) != _of_all_its_volumes(new):
         return None
     attached = set(old.status.volumes_attached) ^ set(new.status.volumes_attached)
-    return {entry.name for entry in attached} | set(old.status.volumes_in_use) ^ set(new.status.volumes_in_use)
+    in_use = set(old.status.volumes_in_use) ^ set(new.status.volumes_in_use)
+    return sorted(in_use.union(entry.name for entry in attached))

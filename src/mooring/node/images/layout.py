@@ -7,13 +7,13 @@ documents. Every blob is checked against its digest before it is used.
 from __future__ import annotations
 
 import hashlib
-import platform
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+from mooring.node.hardware import this_machine
+
 REF_NAME = "org.opencontainers.image.ref.name"
 _DEPTH = 4
 """Indexes within indexes that are followed."""
@@ -108,15 +108,13 @@ def _manifest(directory: Path, entries: list[Descriptor], depth: int) -> Descrip
             inner = _decode(_blob(directory, entry.digest), _Index, directory)
             return _manifest(directory, inner.manifests, depth - 1)
     found = ", ".join(f"{each.platform.os}/{each.platform.architecture}" for each in entries if each.platform)
-    raise ImageProblem("ErrImagePull", f"{directory} has no image for linux/{_architecture()}, only for {found}")
+    raise ImageProblem(
+        "ErrImagePull", f"{directory} has no image for linux/{this_machine().architecture}, only for {found}"
+    )
 
 
 def _fits(wanted: Platform | None) -> bool:
-    return wanted is None or (wanted.os in ("", "linux") and wanted.architecture in ("", _architecture()))
-
-
-def _architecture() -> str:
-    return ARCHITECTURES.get(platform.machine(), platform.machine())
+    return wanted is None or (wanted.os in ("", "linux") and wanted.architecture in ("", this_machine().architecture))
 
 
 def blob_path(directory: Path, digest: str) -> Path:

@@ -29,7 +29,6 @@ from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, 
 from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
 from mooring.node.pods.unsupported import not_honoured
-from mooring.node.registration import capacity
 from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
@@ -173,7 +172,7 @@ class PodLauncher:
             node_address=self._options.address,
             pod_address=self._runtime.sandboxes()[pod.uid].address or self._options.address,
             lookup=lambda kind, name: data.get((kind, name)),
-            allocatable=capacity(),
+            allocatable=self._options.hardware.capacity(),
         )
         return container_spec(pod, container, attempt, around=around, find_image=self._images.find)
 

@@ -1,0 +1,33 @@
+"""What a machine is made of, as its Node says it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+PODS = "110"  # upstream's default for one node
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class Hardware(NamedTuple):
+    """`architecture` by Kubernetes' name; `kernel` is its version."""
+
+    cpus: int
+    memory_kib: int
+    architecture: str
+    kernel: str
+
+    def capacity(self) -> Mapping[str, str]:
+        """What there is for pods, by resource."""
+        return {"cpu": str(self.cpus), "memory": f"{self.memory_kib}Ki", "pods": PODS}
+
+
+@cache
+def this_machine() -> Hardware:
+    """The one that this process runs on, as of the first time that it was asked."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
+    return Hardware(os.cpu_count() or 1, memory, architecture, platform.release())
