@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -129,6 +131,24 @@ def test_selectors_are_the_servers_work(play: Play):
         assert [[item.name for item in each.items] for each in (by_label, by_field)] == [["b"], ["a"]]
 
     play(story)
+
+
+def test_an_error_is_gone_when_it_was_seen(play: Play):
+    """Garbage is collected seldom, and an error that holds itself holds the request, too."""
+
+    async def story(api: Any):
+        seen: list[weakref.ref[BaseException]] = []
+        try:
+            await api.client.get(Node, "n")
+        except errors.NotFound as error:
+            seen.append(weakref.ref(error))
+        assert [each() for each in seen] == [None]
+
+    gc.disable()
+    try:
+        play(story)
+    finally:
+        gc.enable()
 
 
 def test_errors_name_what_was_tried(play: Play):

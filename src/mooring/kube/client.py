@@ -161,10 +161,7 @@ class Client:
             attempts -= 1
             if answer.status < 300:
                 return answer
-            error = _error(request, answer)
-            if not isinstance(error, errors.Throttled) or not attempts or error.retry_after > LONGEST_WAIT_S:
-                raise error
-            await asyncio.sleep(error.retry_after)
+            await asyncio.sleep(_retry_after(request, answer, last=not attempts))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """One object, read live. NotFound if it is not there."""
@@ -380,6 +377,17 @@ class Client:
     async def close(self) -> None:
         """Closes the transport."""
         await self.transport.close()
+
+
+def _retry_after(request: Request, answer: Response, *, last: bool) -> float:
+    """How long the server wants to be waited for; raises the error if it was not that, or not again."""
+    error = _error(request, answer)
+    if isinstance(error, errors.Throttled) and not last and error.retry_after <= LONGEST_WAIT_S:
+        return error.retry_after
+    try:
+        raise error
+    finally:
+        del error  # or it and its traceback hold each other until garbage is collected, which is seldom
 
 
 def _error(request: Request, answer: Response) -> errors.ApiError:

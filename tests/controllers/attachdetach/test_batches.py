@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +13,10 @@ import pytest
 from mooring.controllers.attachdetach.batches import Batches
 
 Run = Callable[[Any], Any]
+
+
+class NoAnswer(ConnectionError):
+    """What a write may fail with."""
 
 
 class Writer:
@@ -24,7 +30,7 @@ class Writer:
         self.writes.append((key, tuple(entries)))
         await asyncio.sleep(0.01)
         if self.fails & set(entries):
-            raise ConnectionError("no answer")
+            raise NoAnswer("no answer")
         return [entry.upper() for entry in entries]
 
 
@@ -132,3 +138,29 @@ def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
         assert await second == "B"
 
     run(story())
+
+
+def test_an_error_is_gone_when_those_who_waited_have_seen_it(run: Run):
+    """Garbage is collected seldom, and an error that holds itself holds all that was to be written."""
+
+    async def story() -> None:
+        writer = Writer()
+        writer.fails = {"a", "b"}
+        batches = Batches(writer.write)
+        seen: list[weakref.ref[BaseException]] = []
+
+        async def fails(entry: str) -> None:
+            try:
+                await batches.through("n0", entry)
+            except NoAnswer as error:
+                seen.append(weakref.ref(error))
+
+        await asyncio.gather(fails("a"), fails("b"))
+        await asyncio.sleep(0)
+        assert [each() for each in seen] == [None, None]
+
+    gc.disable()
+    try:
+        run(story())
+    finally:
+        gc.enable()

@@ -51,9 +51,10 @@ class Batches(Generic[E, R]):
             async with waiting.lock:
                 if not future.done():
                     await self._carry_out(key, waiting)
+            return future.result()
         finally:
             self.under_way -= 1
-        return future.result()
+            del future  # or an error and who waited for it hold each other until garbage is collected
 
     async def _carry_out(self, key: str, waiting: _Waiting[E, R]) -> None:
         await self._gather()
@@ -72,12 +73,17 @@ class Batches(Generic[E, R]):
         try:
             results = await self._write(key, [entry for entry, _ in taken])
         except Exception as error:
-            for _, future in taken:
-                future.set_exception(error)
-                future.exception()  # whoever waited may be gone
+            _fail([future for _, future in taken], error)
+            taken.clear()  # as above
         except BaseException:
             waiting.entries = taken + waiting.entries  # another one who waits carries them out
             raise
         else:
             for (_, future), result in zip(taken, results, strict=True):
                 future.set_result(result)
+
+
+def _fail(futures: Sequence[asyncio.Future[R]], error: Exception) -> None:
+    for future in futures:
+        future.set_exception(error)
+        future.exception()  # whoever waited may be gone
