@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 
 import pytest
@@ -100,3 +101,14 @@ def test_after_some_answers_the_connection_cannot_be_used_again(sent: bytes):
 def test_what_is_not_http_is_malformed(sent: bytes):
     with pytest.raises(Malformed):
         Answer().feed(sent)
+
+
+def test_an_answer_that_was_read_is_no_garbage_that_has_to_be_collected():
+    """Garbage is collected seldom, and there are thousands of answers."""
+    gc.collect()
+    gc.disable()
+    try:
+        assert read(Answer(), sized(b"ab"), []) == b"ab"
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

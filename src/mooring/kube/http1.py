@@ -54,6 +54,8 @@ class Answer:
             if self._fed > LONGEST_HEAD:
                 raise Malformed("a head without an end")
         pieces, self._pieces = self._pieces, []
+        if self.complete:
+            del self._parser  # the two hold each other, and garbage is collected seldom
         return pieces
 
     def end(self) -> None:
