@@ -38,16 +38,21 @@ class Desk:
         self.registered: dict[str, str] = {}
         self.times = 0
         self.refuse = ""
+        self.held: asyncio.Event | None = None
+        self.unregistered: list[str] = []
         self.folder = RegistrationFolder(folder, self.register, self.unregister)
 
     async def register(self, name: str, address: str) -> None:
         self.times += 1
         if self.refuse:
             raise VolumeError(self.refuse)
+        if self.held is not None:
+            await self.held.wait()
         self.registered[name] = address
 
     async def unregister(self, name: str) -> None:
         del self.registered[name]
+        self.unregistered.append(name)
 
 
 async def watched(folder: Path, story: Callable[[Desk], Awaitable[None]]) -> None:
@@ -65,6 +70,18 @@ async def test_a_driver_is_known_for_as_long_as_its_registrar_serves(tmp_path: P
         async with registering("a.example.com", "/run/a.sock", tmp_path):
             await until(lambda: desk.registered == {"a.example.com": "/run/a.sock"})
         await until(lambda: desk.registered == {})
+
+    await watched(tmp_path, story)
+
+
+async def test_a_driver_whose_registrar_ends_before_it_is_told_is_not_known_for_ever(tmp_path: Path):
+    async def story(desk: Desk) -> None:
+        desk.held = asyncio.Event()
+        async with registering("a.example.com", "/run/a.sock", tmp_path):
+            await until(lambda: desk.times == 1)
+        desk.held.set()
+        await until(lambda: desk.unregistered == ["a.example.com"])
+        assert desk.registered == {}
 
     await watched(tmp_path, story)
 

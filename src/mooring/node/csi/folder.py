@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -64,15 +64,19 @@ class RegistrationFolder:
     async def _look(self) -> bool:
         """Whether a socket is to be asked again."""
         there = sockets(self._folder)
-        for path in [path for path, identity in self._known.items() if there.get(path) != identity]:
+        for path in [path for path in sorted(self._known.keys() | self._names) if self._is_gone(path, there)]:
             await self._gone(path)
         for path, identity in there.items():
             if path not in self._known and await self._ask(path):
                 self._known[path] = identity
         return there.keys() != self._known.keys()
 
+    def _is_gone(self, path: Path, there: Mapping[Path, Identity]) -> bool:
+        """A driver may be registered, and its socket not be dealt with: it could not be told yet."""
+        return there.get(path) != self._known[path] if path in self._known else path not in there
+
     async def _gone(self, path: Path) -> None:
-        del self._known[path]
+        self._known.pop(path, None)
         name = self._names.pop(path, None)
         if name is not None and name not in self._names.values():
             log.info("CSI driver unregistered", driver=name, socket=str(path))
