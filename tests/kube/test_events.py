@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog
 
 from mooring.kube.events import PENDING, Recorder
 from mooring.kube.objects import Event, Node, ObjectMeta, Pod
@@ -138,6 +139,26 @@ def test_recording_never_blocks_and_drops_what_is_too_much(play: Play):
         api.task = asyncio.create_task(recorder.run())
         await recorder.flush()
         assert len(await events(api)) == PENDING
+
+    play(story)
+
+
+def test_what_is_dropped_is_said_once_and_counted(play: Play):
+    async def story(api: Any):
+        recorder = Recorder(api.client, "tester", now=api.now, random=Random(5))
+        with structlog.testing.capture_logs() as said:
+            for number in range(PENDING + 3):
+                recorder.event(POD, "Normal", "R", f"m{number}")
+            api.task = asyncio.create_task(recorder.run())
+            await recorder.flush()
+            await asyncio.sleep(1)
+            recorder.event(POD, "Normal", "Last", "m")
+            await recorder.flush()
+        assert [(each["event"], each.get("number")) for each in said if each["log_level"] == "warning"] == [
+            ("events are dropped: too many are waiting", None),
+            ("events were dropped", 3),
+        ]
+        assert "Last" in {event.reason for event in await events(api)}
 
     play(story)
 

@@ -74,6 +74,7 @@ class Recorder:
         self._now = now
         self._random = random
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
+        self._dropped = 0  # since nothing was waiting
         self._written: OrderedDict[Key, _Written] = OrderedDict()
         self._said: OrderedDict[str, Reason] = OrderedDict()
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
@@ -88,6 +89,9 @@ class Recorder:
 
     def event(self, about: Object, type_: EventType, reason: str, message: str) -> None:
         """Records one event about an object; the message is cut at 1024 characters."""
+        if self._queue.full():
+            self._drop(about, reason)
+            return
         key, message = self._combined((about.uid or about.key, type_, reason, message[:MESSAGE_LENGTH]))
         stamp = format_time(self._now())
         namespace = about.namespace or "default"
@@ -111,10 +115,13 @@ class Recorder:
             "lastTimestamp": stamp,
             "count": 1,
         }
-        try:
-            self._queue.put_nowait(_Wish(key, namespace, body))
-        except asyncio.QueueFull:
-            log.warning("event dropped: too many are waiting", object=about.key, reason=reason, message=message)
+        self._queue.put_nowait(_Wish(key, namespace, body))
+
+    def _drop(self, about: Object, reason: str) -> None:
+        """Said once for all that are dropped one after the other: in a burst there are thousands."""
+        if not self._dropped:
+            log.warning("events are dropped: too many are waiting", waiting=PENDING, first=about.key, reason=reason)
+        self._dropped += 1
 
     def _combined(self, key: Key) -> tuple[Key, str]:
         """What the event counts as, and its message: a common one where an object has had many with one reason."""
@@ -140,6 +147,9 @@ class Recorder:
                 await self._write(wish)
             finally:
                 self._queue.task_done()
+            if self._dropped and self._queue.empty():
+                log.warning("events were dropped", number=self._dropped)
+                self._dropped = 0
 
     async def flush(self) -> None:
         """Returns when all that was recorded has been written or dropped."""
