@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 from decide_values import ATTACHED, NODE
 from hypothesis import example, given
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.decide import (
     Action,

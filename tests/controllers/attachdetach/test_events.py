@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import hypothesis.strategies as st
 import pytest
 from decide_values import ATTACHED, NODE
 from hypothesis import given
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.events import multi_attach, used_by

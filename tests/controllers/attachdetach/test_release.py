@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from decide_values import ATTACHED, NODE
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.decide import may_release
 from mooring.controllers.attachdetach.state import Attachment, NodeState, Policy, Terms

@@ -6,12 +6,11 @@ nodes and the storage do what they like in between.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import hypothesis.strategies as st
 from decide_values import ATTACHED, NODE
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.decide import decide, may_release
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, NodeState, VolumeState

@@ -6,10 +6,11 @@ The values are made here from API objects, and judged in `decide` and `release`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from mooring.kube.objects import Node, Pod, VolumeAttachment
 from mooring.kube.reason import Reason
@@ -30,8 +31,7 @@ from mooring.volumes.statements import Evidence, Statement, evidence_of, stateme
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, gc=False):
     """What the operator has decided about nodes that do not answer. Seconds.
 
     `force_detach_after`: how long storage that revokes stays with such a node when nobody wants it there; 0: for ever.
@@ -54,8 +54,7 @@ NO_POLICY = Terms()
 """Only what somebody has said releases anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, gc=False):
     """Pods on one node that use the volume, oldest first ("namespace/name"). `since` is the oldest's creation time.
 
     `starting` is false when all of them are being deleted: they keep what they have, and get nothing new.
@@ -67,8 +66,7 @@ class Demand:
     starting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True, gc=False):
     """What a VolumeAttachment says. `marked`: a detach has begun; `deleting`: its deletion has been asked for;
     `detached`: it is done, and the record keeps only its own node from having the volume again."""
 
@@ -130,8 +128,7 @@ def _usable(attached: bool, marked: bool, deleting: bool) -> bool:
     return attached and not marked and not deleting
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeState(msgspec.Struct, frozen=True, gc=False):
     """What a Node says about one volume. `reported`: in volumesAttached; `in_use`: in volumesInUse."""
 
     name: str
@@ -166,8 +163,7 @@ class NodeState:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeState:
+class VolumeState(msgspec.Struct, frozen=True, gc=False):
     """All that is known of one volume. A node that is missing from `nodes` does not exist.
 
     `locked`: only the lock keeps a second node from it. `lock` is None if it cannot be read.
@@ -180,7 +176,7 @@ class VolumeState:
     nodes: Mapping[str, NodeState]
     terms: Terms = NO_POLICY
     locked: bool = False
-    lock: Lock | None = Lock()  # noqa: RUF009 - immutable
+    lock: Lock | None = Lock()
 
     @property
     def holding(self) -> tuple[Attachment, ...]:
@@ -226,8 +222,7 @@ class Action(Enum):
     SETTLED = "Settled"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What to do about one node, why, and which pods are concerned.
 
     `notes`: annotations for NOTE. `after`: seconds until a timer is due, 0 if none runs.

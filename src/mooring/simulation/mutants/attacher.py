@@ -4,8 +4,9 @@
 # What is replaced is private to its owner and taken by name, whatever its type.
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import decide
 from mooring.controllers.attachdetach import handshake as reporting

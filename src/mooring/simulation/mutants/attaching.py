@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import controller, decide, handshake, locks, release, state
 from mooring.controllers.attachdetach.controller import AttachDetachController
