@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.podgc.controller import PodGCController
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Pod
 from mooring.volumes.out_of_service import SEEN, TAINT
 
@@ -62,6 +62,29 @@ def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(desk: Desk, p
         with pytest.raises(Conflict):
             await controller.reconcile("default/p")
         assert (await desk.api.get(Pod, "p", "default")).status.phase == phase
+
+    desk(scene)
+
+
+def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(desk: Desk):
+    """Somebody else has removed it between the two writes, and the cache stays late (S19)."""
+
+    async def scene(desk: Any):
+        controller, _ = await doomed(desk)
+        remove, gone = controller.client.delete, desk.api.delete
+
+        async def too_late(*about: Any, **conditions: Any) -> None:
+            await gone(Pod, "p", "default", grace_period_seconds=0)
+            await remove(*about, **conditions)
+
+        controller.client.delete = too_late
+        with pytest.raises(NotFound):
+            await controller.reconcile("default/p")
+        controller.client.delete = remove
+        desk.wire.sent.clear()
+        with pytest.raises(NotFound):
+            await controller.reconcile("default/p")
+        assert [each for each in desk.wire.sent if each.startswith("PATCH")] == []
 
     desk(scene)
 

@@ -60,4 +60,6 @@ class PodGCController(Controller):
             return pod
         condition = disruption("DeletionByPodGC", f"PodGC: {message}", self.now())
         status = {"phase": "Failed", "conditions": [condition]}
-        return await self.client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
+        marked = await self.client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
+        self._pods.accept(marked, tell=False)  # if the removal fails, the next try is not about an older pod
+        return marked
