@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.array import DISK
+from mooring.simulation.array import DISK, ArrayPlugin
 
 
 async def wanted(desk: Any) -> VolumeAttachment:
@@ -32,3 +35,30 @@ async def reconciled(desk: Any, controller: Any) -> VolumeAttachment | None:
     controller._records.accept(live)
     await controller.reconcile("va")
     return await desk.api.find(VolumeAttachment, "va")
+
+
+def slow_requests(monkeypatch: pytest.MonkeyPatch, validity_s: float) -> None:
+    """The array's requests may be carried out for so long after they were sent."""
+    whole = ArrayPlugin.capabilities
+    monkeypatch.setattr(
+        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=validity_s)
+    )
+
+
+def unanswered(desk: Any, name: str) -> list[Any]:
+    """The array's next request of that name is carried out when it is called for, and not answered."""
+    whole, held = getattr(desk.array, name), []
+
+    async def lost(disk: str, node: str) -> None:
+        held.append(lambda: whole(disk, node))
+        setattr(desk.array, name, whole)
+        raise TimeoutError("no answer")
+
+    setattr(desk.array, name, lost)
+    return held
+
+
+async def struck(desk: Any) -> bool:
+    """Whether the record says that the volume is attached, and it is not."""
+    live = await desk.api.find(VolumeAttachment, "va")
+    return live is not None and live.status.attached and not live.deleting and desk.array.attached == {}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from disk_record import reconciled, wanted, wanted_again
+from disk_record import reconciled, slow_requests, struck, unanswered, wanted, wanted_again
 
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.attacher.slots import Slots
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.array import ArrayPlugin
 from mooring.volumes.errors import LockNotHeld, VolumeInUse
 
 Desk = Callable[[Any], Any]
@@ -43,23 +41,7 @@ def test_only_requests_within_their_validity_are_outstanding():
 @pytest.fixture
 def slow_storage(monkeypatch: Patch) -> None:
     """Its requests may be carried out for VALIDITY_S after they were sent."""
-    whole = ArrayPlugin.capabilities
-    monkeypatch.setattr(
-        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=VALIDITY_S)
-    )
-
-
-def unanswered(desk: Any, name: str) -> list[Any]:
-    """The array's next request of that name is carried out when it is called for, and not answered."""
-    whole, held = getattr(desk.array, name), []
-
-    async def lost(disk: str, node: str) -> None:
-        held.append(lambda: whole(disk, node))
-        setattr(desk.array, name, whole)
-        raise TimeoutError("no answer")
-
-    setattr(desk.array, name, lost)
-    return held
+    slow_requests(monkeypatch, VALIDITY_S)
 
 
 async def late_attach(desk: Any) -> tuple[bool, bool]:
@@ -104,8 +86,7 @@ async def late_detach(desk: Any) -> tuple[bool, bool]:
         await wanted_again(desk)
         await reconciled(desk, attacher)
     await late[0]()
-    live = await desk.api.find(VolumeAttachment, "va")
-    return kept, live is not None and live.status.attached and not live.deleting and desk.array.attached == {}
+    return kept, await struck(desk)
 
 
 def test_c15_a_late_detach_finds_the_volume_nowhere_else(desk: Desk, slow_storage: None):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from disk_record import reconciled, wanted, wanted_again
+from disk_record import reconciled, slow_requests, struck, unanswered, wanted, wanted_again
 
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher.controller import AttacherController
@@ -17,7 +16,6 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, NotLeading, Unreachable
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.transport import Request, Response
-from mooring.simulation.array import ArrayPlugin
 
 Desk = Callable[[Any], Any]
 Patch = pytest.MonkeyPatch
@@ -27,10 +25,7 @@ VALIDITY_S = 100.0
 @pytest.fixture(autouse=True)
 def slow_storage(monkeypatch: Patch) -> None:
     """Its requests may be carried out for VALIDITY_S after they were sent."""
-    whole = ArrayPlugin.capabilities
-    monkeypatch.setattr(
-        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=VALIDITY_S)
-    )
+    slow_requests(monkeypatch, VALIDITY_S)
 
 
 class Writes:
@@ -72,19 +67,6 @@ async def attached(desk: Any, attacher: Any) -> None:
     assert desk.array.attached == {"d": "n"}
 
 
-def unanswered(desk: Any) -> list[Any]:
-    """The array's next detach is carried out when it is called for, and not answered."""
-    whole, held = desk.array.detach, []
-
-    async def lost(disk: str, node: str) -> None:
-        held.append(lambda: whole(disk, node))
-        desk.array.detach = whole
-        raise TimeoutError("no answer")
-
-    desk.array.detach = lost
-    return held
-
-
 def test_a_detach_under_a_lease_is_one_write(desk: Desk):
     async def scene(desk: Any):
         attacher = await elected(desk)
@@ -116,7 +98,7 @@ def test_what_was_not_answered_is_remembered_and_noted_when_the_storage_says_det
         attacher = await elected(desk)
         await attached(desk, attacher)
         await desk.api.delete(VolumeAttachment, "va")
-        late = unanswered(desk)
+        late = unanswered(desk, "detach")
         with pytest.raises(TimeoutError):
             await reconciled(desk, attacher)
         kept = await reconciled(desk, attacher)
@@ -134,7 +116,7 @@ async def late_detach(desk: Any) -> tuple[bool, bool]:
     former = await elected(desk)
     await attached(desk, former)
     await desk.api.delete(VolumeAttachment, "va")
-    late = unanswered(desk)
+    late = unanswered(desk, "detach")
     with pytest.raises(TimeoutError):
         await reconciled(desk, former)
     successor = await elected(desk)
@@ -143,8 +125,7 @@ async def late_detach(desk: Any) -> tuple[bool, bool]:
         await wanted_again(desk)
         await reconciled(desk, successor)
     await late[0]()
-    live = await desk.api.find(VolumeAttachment, "va")
-    return kept, live is not None and live.status.attached and not live.deleting and desk.array.attached == {}
+    return kept, await struck(desk)
 
 
 def test_a_successor_takes_each_deletion_under_way_as_asked_for(desk: Desk):
@@ -164,7 +145,7 @@ def test_what_the_former_holder_has_noted_as_detached_is_waited_for_only_as_long
         former = await elected(desk)
         await attached(desk, former)
         await desk.api.delete(VolumeAttachment, "va")
-        unanswered(desk)
+        unanswered(desk, "detach")
         with pytest.raises(TimeoutError):
             await reconciled(desk, former)
         await reconciled(desk, former)
@@ -211,7 +192,7 @@ def test_nothing_is_asked_again_when_it_is_not_known_whether_the_record_has_gone
             await attacher.reconcile("va")
         assert await desk.api.find(VolumeAttachment, "va") is None
         attacher.wire.loses = lambda request: False
-        asked = unanswered(desk)
+        asked = unanswered(desk, "detach")
         with pytest.raises(NotFound):
             await attacher.reconcile("va")
         assert not asked
