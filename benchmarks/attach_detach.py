@@ -64,6 +64,17 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+async def filled(pid: int) -> float:
+    """The CPU that a controller has taken when its caches are filled, in seconds; returns then."""
+    before = cpu(pid)
+    while True:
+        await asyncio.sleep(QUIET_S)
+        now = cpu(pid)
+        if now - before < QUIET_S / 2:
+            return now
+        before = now
+
+
 async def probe(cluster: PlayedCluster, numbers: range) -> Figures:
     """Pods that come, and then go, one after the other."""
     came: dict[int, float] = {}
@@ -101,8 +112,7 @@ async def measure(kubeconfig: Path, start: Callable[[], int], volumes: int) -> F
     playing = asyncio.create_task(cluster.run())
     try:
         pid = start()
-        await asyncio.sleep(QUIET_S)
-        before = cpu(pid)
+        before = await filled(pid)
         began = asyncio.get_running_loop().time()
         await each(cluster.create_pod, range(volumes))
         await cluster.until("all are reported", lambda: len(cluster.reported) == volumes)
@@ -163,9 +173,10 @@ def main() -> None:
     for volumes in map(int, sys.argv[1:] or ("200", "5000", "20000")):
         theirs: list[Figures] = []
         mine: list[Figures] = []
-        for _ in range(RUNS):
+        for number in range(1, RUNS + 1):
             theirs.append(run(programs, upstream, volumes))
             mine.append(run(programs, ours, volumes))
+            print(f"{volumes} volumes, run {number} of {RUNS} is done", file=sys.stderr, flush=True)
         print(f"\n{volumes} volumes on {max(4, volumes // 50)} nodes; {RUNS} runs each")
         print_beside({"kube-controller-manager": theirs, "mooring": mine}, 48, 32)
 

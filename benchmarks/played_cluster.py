@@ -7,13 +7,15 @@ status named a volume. Volumes are PersistentVolumes of a CSI driver, bound to c
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import NotFound, Unreachable
 from mooring.kube.objects import CSIDriver, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.volumes.names import (
     CONTROLLER_MANAGED,
@@ -163,12 +165,8 @@ class PlayedCluster:
 
     async def _attach(self, record: VolumeAttachment) -> None:
         async with self._busy:
-            try:
-                await self._client.patch(
-                    VolumeAttachment, record.name, {"status": {"attached": True}}, subresource="status"
-                )
-            except NotFound:
-                return
+            with suppress(NotFound):
+                await self._told(VolumeAttachment, record.name, {"attached": True})
 
     async def _use(self, node: str, number: int, *, in_use: bool) -> None:
         name = f"{CSI_PLUGIN}/{csi_volume_name(DRIVER, _volume(number))}"
@@ -177,8 +175,17 @@ class PlayedCluster:
         async with self._locks[node]:
             if self._said.get(node) != held:  # else what came meanwhile has been said together
                 self._said[node] = set(held)
-                body = {"status": {"volumesInUse": sorted(held)}}
-                await self._client.patch(Node, node, body, subresource="status")
+                await self._told(Node, node, {"volumesInUse": sorted(held)})
+
+    async def _told(self, kind: type[Object], name: str, status: dict[str, Any]) -> None:
+        """Says so until the API server has heard it, as real ones would: a machine may stand still for a while."""
+        while True:
+            try:
+                await self._client.patch(kind, name, {"status": status}, subresource="status")
+            except Unreachable as error:
+                print(f"again: {error}", file=sys.stderr, flush=True)
+            else:
+                return
 
     def _do(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

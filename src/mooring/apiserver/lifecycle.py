@@ -106,7 +106,7 @@ def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old:
         found = admit()
     except _FORM_ERRORS as error:
         raise BadRequest(f"the object does not have the form of a {kind.name}: {_told(error)}") from error
-    errors = metadata.validate(kind, meta)
+    errors = metadata.validate(kind, meta, old["metadata"] if old is not None else None)
     if old is not None:
         errors += metadata.validate_update(meta, old["metadata"])
     errors += found

@@ -1,6 +1,7 @@
 """Metadata: what a client may set, what the server sets, and what is wrong with it. Pure."""
 
 import re
+from collections.abc import Callable, Mapping
 
 from mooring.apiserver.dotted import WrongForm, list_at, object_at, objects_at, strings_at, text_at
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, forbidden_field, invalid_value, required
@@ -64,28 +65,38 @@ def carry_over(metadata: Obj, old: Obj) -> None:
             metadata[field] = old[field]
 
 
-def validate(kind: Kind, metadata: Obj) -> list[FieldError]:
-    """Everything wrong with an object's metadata."""
+def validate(kind: Kind, metadata: Obj, old: Obj | None = None) -> list[FieldError]:
+    """Everything wrong with an object's metadata; what is as in `old`, which is stored, is right."""
+    before = old or {}
     found: list[FieldError] = []
     name: str = metadata.get("name") or ""
     if not name:
         found.append(required("metadata.name", "name or generateName is required"))
     elif (why := kind.strategy.name_error(name)) is not None:
         found.append(invalid_value("metadata.name", name, why))
+    for field, errors in _ERRORS.items():
+        if metadata.get(field) != before.get(field):
+            found += errors(metadata)
+    return found
+
+
+def _label_errors(metadata: Obj) -> list[FieldError]:
+    found: list[FieldError] = []
     for key, value in strings_at(metadata, "labels").items():
         found += _key_errors("metadata.labels", key)
         if (why := _label_value_error(value)) is not None:
             found.append(invalid_value("metadata.labels", value, why))
+    return found
+
+
+def _annotation_errors(metadata: Obj) -> list[FieldError]:
     annotations = strings_at(metadata, "annotations")
-    for key in annotations:
-        found += _key_errors("metadata.annotations", key)
-    if (
-        sum(len(key) + len(value.encode(errors="replace")) for key, value in annotations.items())
-        > _MAX_ANNOTATION_BYTES
-    ):
+    found = [error for key in annotations for error in _key_errors("metadata.annotations", key)]
+    size = sum(len(key) + len(value.encode(errors="replace")) for key, value in annotations.items())
+    if size > _MAX_ANNOTATION_BYTES:
         too_long = f"Too long: may not be more than {_MAX_ANNOTATION_BYTES} bytes"
         found.append(FieldError("FieldValueTooLong", "metadata.annotations", too_long))
-    return found + _owner_errors(metadata) + _finalizer_errors(metadata)
+    return found
 
 
 def _label_value_error(value: str) -> str | None:
@@ -135,6 +146,14 @@ def _owner_errors(metadata: Obj) -> list[FieldError]:
         )
         found.append(invalid_value("metadata.ownerReferences", owners, detail))
     return found
+
+
+_ERRORS: Mapping[str, Callable[[Obj], list[FieldError]]] = {
+    "labels": _label_errors,
+    "annotations": _annotation_errors,
+    "ownerReferences": _owner_errors,
+    "finalizers": _finalizer_errors,
+}
 
 
 def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:

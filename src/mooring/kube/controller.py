@@ -65,12 +65,17 @@ class Controller:
         )
         if touches is not None:
 
+            def changed(old: T, new: T) -> Iterable[str]:
+                if matters is not None and matters(old) == matters(new):
+                    return ()
+                keys = differ(old, new) if differ is not None else None
+                return dict.fromkeys((*touches(old), *touches(new))) if keys is None else keys
+
             def mark(old: T | None, new: T | None) -> None:
-                if matters is not None and old is not None and new is not None and matters(old) == matters(new):
-                    return
-                keys = differ(old, new) if differ is not None and old is not None and new is not None else None
-                if keys is None:
-                    keys = (key for side in (old, new) if side is not None for key in touches(side))
+                if old is not None and new is not None:
+                    keys = changed(old, new)
+                else:
+                    keys = touches(new) if new is not None else touches(old) if old is not None else ()
                 for key in keys:
                     self.queue.add(key)
 

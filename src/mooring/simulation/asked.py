@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 
 import msgspec
 
@@ -66,9 +67,12 @@ def teller(
 
 def _named(request: Request) -> tuple[str, str] | None:
     """Resource and name, of a write to one object that matters."""
-    if request.method not in ("PATCH", "PUT", "DELETE"):
-        return None
-    found = _PATH.search(request.path)
+    return _object(request.path) if request.method in ("PATCH", "PUT", "DELETE") else None
+
+
+@lru_cache(maxsize=1024)
+def _object(path: str) -> tuple[str, str] | None:
+    found = _PATH.search(path)
     if found is None:
         return None
     namespace, resource, name, _ = found.groups()

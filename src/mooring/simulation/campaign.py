@@ -140,11 +140,12 @@ def _handed_out(
 
 
 def _warm_up() -> None:
-    """What every run needs is there, and no collection of garbage looks at it again. This process ends with its parent,
-    and not before."""
+    """What every run needs is there, and no collection of garbage looks at it again; garbage is collected between runs
+    alone. This process ends with its parent, and not before."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     structlog.configure(cache_logger_on_first_use=True)  # nothing but runs, which say nothing
     play(0, WARM_UP)
+    gc.disable()
     gc.collect()
     gc.freeze()

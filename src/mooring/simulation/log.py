@@ -27,11 +27,15 @@ class VolatileLog:
 
     def append(self, batch: Batch) -> Awaitable[None]:
         self._unsynced = batch
-        return self._sync(batch)
+        loop = asyncio.get_running_loop()
+        durable: asyncio.Future[None] = loop.create_future()
+        loop.call_later(self.sync_s, self._synced, batch, durable)
+        return durable
 
-    async def _sync(self, batch: Batch) -> None:
-        await asyncio.sleep(self.sync_s)
+    def _synced(self, batch: Batch, durable: asyncio.Future[None]) -> None:
         self._keep(batch)
+        if not durable.done():
+            durable.set_result(None)
 
     def _keep(self, batch: Batch) -> None:
         self._disk.append(batch)

@@ -33,6 +33,12 @@ class Evictions:
         self._volumes = volumes
         self._tell = tell
         self._reasons: dict[str, Reason] = {}
+        self._any = asyncio.Event()  # maybe there is something to look at
+
+    def look_at(self, volume: WantedVolume) -> None:
+        """A pod wants this volume. One with a device is never larger than that."""
+        if not volume.record.has_device:
+            self._any.set()
 
     def reason(self, pod_uid: str) -> Reason | None:
         """Why the pod must end, if it must."""
@@ -45,8 +51,12 @@ class Evictions:
     async def run(self) -> None:
         """Looks until cancelled."""
         while True:
+            await self._any.wait()
             await asyncio.sleep(PERIOD_S)
-            for volume in list(self._volumes.values()):
+            volumes = [volume for volume in self._volumes.values() if not volume.record.has_device]
+            if not volumes:
+                self._any.clear()
+            for volume in volumes:
                 for pod_uid, want in list(volume.wants.items()):
                     if pod_uid not in self._reasons and volume.pods.get(pod_uid) is Presence.PRESENT:
                         await self._look(volume, want)

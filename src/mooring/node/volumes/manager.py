@@ -130,6 +130,7 @@ class VolumeManager:
             known = self._holdings.volumes.get(unique_name)
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
             self._holdings.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time()))
+            self._evictions.look_at(volume)
             self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)
 

@@ -189,9 +189,7 @@ class Operations:
         return mounter.get_path(), lambda: mounter.set_up(context.fs_group if context else None)
 
     async def limit_exceeded(self, volume: WantedVolume, want: Want) -> str | None:
-        """Why the pod must go for what it has put into the volume, or None."""
-        if volume.record.has_device:  # its size is its limit
-            return None
+        """Why the pod must go for what it has put into the volume, which has no device, or None."""
         plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
         return await plugin.new_mounter(want.spec, want.pod).limit_exceeded()
 
