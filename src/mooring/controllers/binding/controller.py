@@ -38,7 +38,12 @@ class BindingController(Controller):
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
-        self._pods = self.watch(Pod, _claims_of_pod, indexers={"claim": _claims_of_pod})
+        self._pods = self.watch(
+            Pod,
+            _claims_of_pod,
+            matters=lambda pod: (pod.uid, pod.spec.node_name, *_claims_of_pod(pod)),
+            indexers={"claim": _claims_of_pod},
+        )
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[str]:
         yield f"claim:{claim.key}"

@@ -36,12 +36,15 @@ class NodeLifecycleController(Controller):
         self._nodes.add_handler(self._taints_changed)
         self._leases = self.watch(Lease)
         self._leases.add_handler(self._renewed)
-        self._pods = self.watch(
-            Pod, lambda pod: [f"pod:{pod.key}"], indexers={"node": lambda pod: [pod.spec.node_name]}
-        )
+        self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._heartbeats: dict[str, Heartbeat] = {}
         self._tainted: dict[str, tuple[str, float]] = {}
         """By node: the time on its first NoExecute taint, and the loop's time when that was seen first."""
+
+    def _of_concern(self, pod: Pod) -> list[str]:
+        node = self._nodes.get(pod.spec.node_name)
+        well = node is not None and node.ready != "Unknown" and not node.spec.taints
+        return [] if well else [f"pod:{pod.key}"]
 
     def _renewed(self, _: Lease | None, new: Lease | None) -> None:
         # Only a node that is thought silent must be looked at again; renewals are many.

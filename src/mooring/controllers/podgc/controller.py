@@ -25,9 +25,12 @@ class PodGCController(Controller):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._pods = self.watch(Pod, lambda pod: [pod.key], indexers={"node": lambda pod: [pod.spec.node_name]})
+        self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
         self._absent_since: dict[str, float] = {}  # node -> loop time
+
+    def _of_concern(self, pod: Pod) -> list[str]:
+        return [pod.key] if decide(pod, self._nodes.get(pod.spec.node_name)) is not None else []
 
     def _pods_of_node(self, node: Node) -> list[str]:
         self._absent_since.pop(node.name, None)

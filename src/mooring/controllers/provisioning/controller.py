@@ -63,7 +63,9 @@ class ProvisioningController(Controller):
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [f"claim:{claim.key}"])
         self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
         self._classes = self.watch(StorageClass, self._claims_of_class)
-        attachments = self.watch(VolumeAttachment, _volumes_of, indexers={"volume": _volume_names})
+        attachments = self.watch(
+            VolumeAttachment, _volumes_of, matters=lambda record: record.uid, indexers={"volume": _volume_names}
+        )
         self._reclaimer = Reclaimer(
             client, plugins, self._volumes, attachments, self.recorder, self.log, self._try_again
         )
