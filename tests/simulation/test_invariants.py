@@ -81,6 +81,11 @@ def one_pod_volume() -> tuple[str, dict[str, Any]]:
     return written("persistentvolumes", "v", {"spec": {"accessModes": ["ReadWriteOncePod"]}})
 
 
+def lock(node: str, **closed: Any) -> tuple[str, dict[str, Any]]:
+    text = encoded({"epoch": 2, "node": node, "closed": closed}).decode()
+    return written("persistentvolumes", "v", {"metadata": {"annotations": {"mooring.dev/attached-to": text}}})
+
+
 def encoded(body: dict[str, Any]) -> bytes:
     return msgspec.json.encode(body)
 
@@ -153,6 +158,10 @@ CASES: dict[str, tuple[Events, Events]] = {
             *(record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach"))),
             *(("truth.end", asked("attach")), ("truth.detached", ATTACHED), ("truth.begin", asked("attach", "n2"))),
         ],
+    ),
+    "S11": (
+        [lock("n1"), lock("n2"), ("truth.mounted", MOUNTED)],
+        [lock("n2"), lock("n1"), ("truth.mounted", MOUNTED), lock("n2")],
     ),
     "S12": ([claim("a", "v"), claim("a", "w")], [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")]),
     "S13": (
@@ -293,6 +302,16 @@ def test_a_record_that_came_too_late_may_ask_for_a_volume_that_another_node_has(
     second: Events = [written(RECORDS, "vb", body), ("truth.begin", asked("attach", "n2"))]
     assert found([*attached, *second]) == ["S20'"]
     assert found([*attached, ("asked.late", {"name": "vb"}), *second]) == []
+
+
+def test_a_node_that_a_lock_is_closed_for_mounts_nothing():
+    assert found([lock("n1", n1={"epoch": 2}), ("truth.mounted", MOUNTED)]) == ["S11"]
+    assert found([lock("n1", n2={"epoch": 2}), ("truth.mounted", MOUNTED)]) == []
+
+
+def test_a_mount_against_its_lock_is_accepted_where_the_volume_was_taken_by_force():
+    forced: Events = [record(), ("plan.declared", DECLARED), record(deletionTimestamp="now"), lock("n2")]
+    assert found([*forced, ("truth.mounted", MOUNTED)]) == []
 
 
 def test_a_record_must_not_offer_a_disk_that_is_not_attached():

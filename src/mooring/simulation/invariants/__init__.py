@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.simulation.invariants import claims, parts, pods, storage
+from mooring.simulation.invariants import claims, locks, parts, pods, storage
 from mooring.simulation.invariants.checker import Checker, Violation
 from mooring.simulation.trace import Event, Trace
 
@@ -20,6 +20,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     storage.NoDetachUnderUse,
     storage.OneOperation,
     storage.NoLostRecord,
+    locks.LockNamesTheHolder,
     storage.DetachedFirst,
     storage.DeletedWhenFree,
     claims.BoundToEachOther,
