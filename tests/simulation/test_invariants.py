@@ -51,9 +51,9 @@ def pod(phase: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return written("pods", "default/db-0", body)
 
 
-def node(*, tainted: bool, seen: bool = False, ready: str = "Unknown") -> tuple[str, dict[str, Any]]:
-    taints = [{"key": "node.kubernetes.io/out-of-service"}] if tainted else []
-    annotations = {"mooring.dev/out-of-service-seen": "t"} if seen else {}
+def node(*, tainted: bool, seen: str = "", ready: str = "Unknown") -> tuple[str, dict[str, Any]]:
+    taints = [{"key": "node.kubernetes.io/out-of-service", "timeAdded": "t"}] if tainted else []
+    annotations = {"mooring.dev/out-of-service-seen": seen} if seen else {}
     status = {"conditions": [{"type": "Ready", "status": ready}]}
     return written(
         "nodes", "n1", {"metadata": {"annotations": annotations}, "spec": {"taints": taints}, "status": status}
@@ -248,9 +248,20 @@ def test_a_pod_whose_machine_was_declared_dead_may_have_a_successor():
     assert found([("plan.declared", DECLARED), node(tainted=True), *STARTS_TWICE]) == []
 
 
-@pytest.mark.parametrize("end", [("plan.declared", DECLARED | {"out": False}), node(tainted=True, seen=True)])
+@pytest.mark.parametrize("end", [("plan.declared", DECLARED | {"out": False}), node(tainted=True, seen="t")])
 def test_but_not_when_that_was_taken_back_or_the_node_has_reported_since(end: tuple[str, dict[str, Any]]):
     assert found([("plan.declared", DECLARED), node(tainted=True), end, *STARTS_TWICE]) == ["S1"]
+
+
+def test_a_report_under_an_earlier_taint_takes_nothing_back():
+    earlier = node(tainted=True, seen="an earlier one")
+    assert found([("plan.declared", DECLARED), earlier, *STARTS_TWICE]) == []
+
+
+def test_a_disk_may_be_deleted_under_a_mount_that_the_storage_has_cut_off():
+    mounted, deleting = ("truth.mounted", MOUNTED), ("truth.deleting", {"volume": "v"})
+    assert found([mounted, deleting]) == ["S20"]
+    assert found([mounted, ("truth.revoked", THERE), deleting]) == []
 
 
 def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_no_other():
@@ -265,6 +276,22 @@ def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node():
     mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
     assert found([mounted, node(tainted=False), record(**since), detach]) == []
     assert found([mounted, node(tainted=False, ready="True"), record(**since), detach]) == ["S7"]
+
+
+def test_a_timer_takes_no_volume_from_a_pod_that_had_it_before_and_still_has():
+    began = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}}
+    uses = {"nodeName": "n1", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}
+
+    def user(**more: Any) -> tuple[str, dict[str, Any]]:
+        return written("pods", "default/db-0", {"metadata": {"uid": "a"}, "spec": uses} | more)
+
+    before: Events = [claim("a", "v"), user(), ("truth.mounted", MOUNTED), node(tainted=False), record()]
+    after: Events = [record(**began, deletionTimestamp="now"), ("truth.begin", asked("detach"))]
+    assert found([*before, record(**began), *after]) == ["S7"]
+    assert found([*before, record(**began), pod_gone(), *after]) == []
+    assert found([*before, record(**began), user(status={"phase": "Failed"}), *after]) == []
+    late: Events = [claim("a", "v"), ("truth.mounted", MOUNTED), node(tainted=False), record(**began), user()]
+    assert found([*late, *after]) == []
 
 
 def test_a_pod_that_is_said_to_have_ended_must_not_run_unless_its_machine_was_declared_dead():

@@ -42,8 +42,8 @@ class Statements:
         if node not in self._said:
             return
         body = stored(event)
-        tainted = any(taint.key == TAINT for taint in body.spec.taints)
-        if not tainted or SEEN in body.metadata.annotations:
+        taint = next((each for each in body.spec.taints if each.key == TAINT), None)
+        if taint is None or body.metadata.annotations.get(SEEN) == (taint.time_added or "true"):
             self._said.discard(node)
 
 

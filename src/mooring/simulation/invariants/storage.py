@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.invariants.checker import Checker
-from mooring.simulation.invariants.statements import Statements
+from mooring.simulation.invariants.releases import Place, Releases, place
 from mooring.simulation.invariants.stored import ATTACHMENTS, stored
 from mooring.simulation.trace import Event, Trace
-from mooring.volumes.names import FORCE_DETACH_SINCE
-
-Place = tuple[str, str]
-"""Volume and node."""
-
-
-def place(event: Event) -> Place:
-    return event.fields["volume"], event.fields["node"]
 
 
 class OneWriter(Checker):
@@ -114,39 +106,6 @@ class TheRightDevice(Checker):
         wanted = event.fields.get("wanted", event.fields["volume"])
         if wanted != event.fields["volume"]:
             self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']} in place of {wanted}", event)
-
-
-class Releases:
-    """Which attachments were ended against what their nodes said, by a policy or an operator's word: their
-    VolumeAttachment began to be deleted while such a word was in force."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._dead = Statements(trace)
-        self._unknown: set[str] = set()
-        self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
-        trace.listen("store.written", self._written)
-        trace.listen("store.deleted", self._written)
-        trace.listen("truth.attached", self._attached)
-
-    def __contains__(self, where: object) -> bool:
-        return where in self._forced.values()
-
-    def _attached(self, event: Event) -> None:
-        self._forced = {name: where for name, where in self._forced.items() if where != place(event)}
-
-    def _written(self, event: Event) -> None:
-        if event.fields["resource"] == "nodes":
-            (self._unknown.add if stored(event).ready == "Unknown" else self._unknown.discard)(event.fields["name"])
-        elif event.fields["resource"] == ATTACHMENTS:
-            self._attachment(event)
-
-    def _attachment(self, event: Event) -> None:
-        obj, name = stored(event), event.fields["name"]
-        going = obj.metadata.deletion_timestamp is not None or event.kind == "store.deleted"
-        node, annotations = obj.spec.node_name, obj.metadata.annotations
-        timed_out = FORCE_DETACH_SINCE in annotations and node in self._unknown
-        if going and name not in self._forced and (node in self._dead or timed_out):
-            self._forced[name] = (obj.volume_name, node)
 
 
 class NoDetachUnderUse(Checker):
@@ -311,7 +270,8 @@ class DetachedFirst(Checker):
 
 
 class DeletedWhenFree(Checker):
-    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is not mounted."""
+    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no node but
+    those from which it was revoked."""
 
     name = "S20"
 
@@ -321,7 +281,8 @@ class DeletedWhenFree(Checker):
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._gone)
         trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
-        trace.listen("truth.unmounted", lambda event: self._mounted.discard(place(event)))
+        for gone in ("truth.unmounted", "truth.revoked"):
+            trace.listen(gone, lambda event: self._mounted.discard(place(event)))
         trace.listen("truth.deleting", self._deleting)
 
     def _written(self, event: Event) -> None:

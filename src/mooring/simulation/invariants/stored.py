@@ -28,8 +28,17 @@ class Source(msgspec.Struct, rename="camel", frozen=True):
     persistent_volume_name: str = ""
 
 
-class Taint(msgspec.Struct):
+class ClaimSource(msgspec.Struct, rename="camel"):
+    claim_name: str = ""
+
+
+class PodVolume(msgspec.Struct, rename="camel"):
+    persistent_volume_claim: ClaimSource | None = None
+
+
+class Taint(msgspec.Struct, rename="camel"):
     key: str = ""
+    time_added: str = ""
 
 
 class Spec(msgspec.Struct, rename="camel"):
@@ -38,6 +47,7 @@ class Spec(msgspec.Struct, rename="camel"):
     access_modes: tuple[str, ...] = ()
     claim_ref: Reference | None = None
     taints: tuple[Taint, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     source: Source = Source()
 
 
