@@ -264,6 +264,13 @@ class Acting:
         await asyncio.sleep(step.value)
         self.world.array.overtaken_s = 0.0
 
+    async def _array_takes_away(self, step: Step) -> None:
+        """A machine loses power, and the storage takes the disks away that it had."""
+        self.world.power_off(step.on)
+        self.world.array.take_away(step.on)
+        await asyncio.sleep(step.value)
+        self.world.power_on(step.on)
+
     async def _array_fails(self, step: Step) -> None:
         self.world.array.failure = VolumeError("the array is out of order")
         await asyncio.sleep(step.value)

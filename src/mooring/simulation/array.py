@@ -81,6 +81,8 @@ class _Attacher(Attacher, Detacher):
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
         wanted = self._plugin.get_volume_name(spec)
+        if (wanted, self._plugin.host.node_name) in self._array.taken:
+            raise WrongDevice(f"{device_path} is not there")
         found = self._array.at_path(device_path, self._plugin.host.node_name, wanted)
         if found != wanted:
             raise WrongDevice(f"{device_path} is disk {found}, not {wanted}")

@@ -45,6 +45,7 @@ FAULTS: dict[str, str] = {
     "quota": "array",
     "mount-fails": "node",  # though it took effect
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
+    "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -67,8 +68,11 @@ ACTIONS: dict[str, str] = {
     "uncordon": "node",
     "restart-set": "set",  # scaled to nothing, and back
 }
-OF_ARRAY = ("array-overtakes", "slow-array", "array-stalls", "array-fails", "array-unanswered", "array-lies", "quota")
-RARE: dict[str, float] = {"restart-set": 0.0, "array-overtakes": 0.0}
+OF_ARRAY = (
+    *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
+    *("array-lies", "quota"),
+)
+RARE: dict[str, float] = {"restart-set": 0.0, "array-overtakes": 0.0, "array-takes-away": 0.0}
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),

@@ -80,6 +80,7 @@ class Array:
         self.shown_as: dict[Place, str] = {}  # what a node takes for a disk: which one it is
         self.users: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # process -> its words' beginning
         self.paths: defaultdict[str, dict[str, str]] = defaultdict(dict)  # node -> device path -> disk
+        self.taken: set[Place] = set()  # by the storage itself: the node does not find the disk any more
         self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
         self.history: list[tuple[str, str, str]] = []
         self.refused: list[tuple[str, str, str]] = []
@@ -179,6 +180,7 @@ class Array:
             self.also.add((disk, holder))
         self.history.append(("attach", disk, node))
         self.attached[disk] = node
+        self.taken.discard((disk, node))
         self.epochs[disk] = self.epochs.get(disk, 0) + 1
         self._give_path(disk, node, path)
         self.journal("array", "truth.attached", volume=disk, node=node, epoch=self.epochs[disk])
@@ -220,6 +222,12 @@ class Array:
         if self.kind.revokes:
             self.journal("array", "truth.revoked", volume=disk, node=node)
         self.journal("array", "truth.detached", volume=disk, node=node, epoch=self.epochs[disk])
+
+    def take_away(self, node: str) -> None:
+        """The storage detaches by itself what a machine without power had."""
+        for disk in sorted(disk for disk, holder in self.attached.items() if holder == node):
+            self.vanish(disk, node)
+            self.taken.add((disk, node))
 
     # --- device paths
 
