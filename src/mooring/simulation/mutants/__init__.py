@@ -6,7 +6,18 @@ The names are those of the bugs in Kubernetes' history that have the same fault 
 
 from __future__ import annotations
 
-from mooring.simulation.mutants import attacher, attaching, binding, csi, ebs, node, pods
+from mooring.simulation.mutants import (
+    attacher,
+    attaching,
+    binding,
+    csi,
+    ebs,
+    forced,
+    node,
+    pods,
+    registering,
+    remembered,
+)
 from mooring.simulation.mutants.mutant import Mutant, PatchGone
 
 MUTANTS: dict[str, Mutant] = dict(
@@ -17,8 +28,11 @@ MUTANTS: dict[str, Mutant] = dict(
             **binding.MUTANTS,
             **csi.MUTANTS,
             **ebs.MUTANTS,
+            **forced.MUTANTS,
             **node.MUTANTS,
             **pods.MUTANTS,
+            **registering.MUTANTS,
+            **remembered.MUTANTS,
         }.items()
     )
 )
@@ -26,10 +40,6 @@ MUTANTS: dict[str, Mutant] = dict(
 __all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
 
 WAITING: dict[str, str] = {
-    "B09": "an agent that makes its Node anew at each start; ours takes over the one that is there",
-    "B11": "harmless alone by now: a node says what it waits for, and a slow sweep looks again",
-    "B18": "a mount that survives a release by force: the closed node and the live looks each stop it",
-    "B23": "storage that takes a disk away by itself",
     "B32": "files in the directories of played mounts",
     "B34": "lists from a replica that is behind, asked for with resourceVersion 0; ours asks for the newest state",
     "B35": "nothing: grace period 0 removes a pod at once, as in Kubernetes; a policy that gives S1 up",
@@ -41,8 +51,5 @@ WAITING: dict[str, str] = {
     "B59": "garbage collection of a CSINode whose Node is gone",
     "B60": "a guest that still holds a device whose name the cloud gives again",
     "B64": "a scheduler that assumes volumes before they are bound; ours waits for the write",
-    "B70": "the same as H4a: its volume cannot be resolved any more",
-    "H1": "a timer that also runs for nodes that answer; ours does not, and B02b and B13 are its two halves",
-    "H5": "a timer that does not ask whether a pod is still there; see B16 for what counts as ended",
 }
 """Bugs that are not put back in, and what is missing for it."""

@@ -9,16 +9,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.attachdetach import controller, decide, handshake, locks, release, state
+from mooring.controllers.attachdetach import controller, decide, locks, state
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod, VolumeAttachment
-from mooring.kube.reason import Reason
 from mooring.node.volumes import handshake as node_handshake
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch, always
-from mooring.volumes import out_of_service
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.names import volume_of
 
@@ -161,24 +159,6 @@ def _mine_only(original: Any) -> Any:
     return seen_state
 
 
-def _release(when: Any) -> Any:
-    """The volume may be taken when this holds of the node, whatever else there is to say."""
-
-    def make(original: Any) -> Any:
-        def may_release(node: Any, *more: Any, **given: Any) -> Any:
-            if when(node):
-                return decide.Verdict(True, True, Reason("Mutant", "whatever the node says"))
-            return original(node, *more, **given)
-
-        return may_release
-
-    return make
-
-
-def _judges(when: Any) -> tuple[Patch, ...]:
-    return (Patch(decide, "may_release", _release(when)), Patch(handshake, "may_release", _release(when)))
-
-
 NO_SWEEP = Patch(controller, "SWEEP_S", lambda original: 1e9)
 """The slow sweep that looks at everything once more would mend it, and count it."""
 
@@ -232,14 +212,6 @@ MUTANTS: dict[str, Mutant] = {
         grounds.MOVING,
         (Patch(decide, "_has_let_go", always(True)),),
     ),
-    "B14": Mutant(
-        "nobody can say that a silent node is dead: what it held is never released",
-        "kubernetes/kubernetes#65392",
-        ("L1", "L3"),
-        grounds.LOST,
-        (Patch(release, "_word", always(None)),),
-        omits="what is never released is never had twice: its pods wait for ever",
-    ),
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",
         "kubernetes/kubernetes#45191",
@@ -271,20 +243,6 @@ MUTANTS: dict[str, Mutant] = {
         ("S20'",),
         grounds.CRASHING,
         (Patch(AttachDetachController, "_state", _only_what_is_listed),),
-    ),
-    "H2": Mutant(
-        "an out-of-service taint releases the volumes of a node that answers",
-        "kube-controller-manager 1.36 (hazard)",
-        ("S7",),
-        grounds.OPERATORS,
-        _judges(lambda node: node is not None and node.tainted),
-    ),
-    "H3a": Mutant(
-        "a Node that does not exist releases its volumes",
-        "kube-controller-manager 1.36 (hazard)",
-        ("S7",),
-        grounds.NODES,
-        _judges(lambda node: node is None),
     ),
     "H4a": Mutant(
         "a VolumeAttachment whose PersistentVolume is gone is skipped when the controller starts",
@@ -320,12 +278,5 @@ MUTANTS: dict[str, Mutant] = {
         ("S20'",),
         grounds.STORAGE,
         (Patch(state, "is_detached", _as_soon_as_asked), Patch(locks, "is_detached", _as_soon_as_asked)),
-    ),
-    "C11": Mutant(
-        "a taint under which the node has reported counts still",
-        "protocol counterexample C11",
-        ("S7", "S1"),
-        grounds.MISTAKEN,
-        (Patch(out_of_service, "spent", always(False)),),
     ),
 }

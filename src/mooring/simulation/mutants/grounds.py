@@ -11,6 +11,8 @@ from mooring.simulation.scenario import Scenario, Step
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
+ONLY_NAMED: dict[str, float] = {"array-takes-away": 0.0}
+"""What happens only where a ground names it."""
 UNDEFINED_MINUTES = 14
 """How long what nothing defines any more may stay attached, and what is quiet after that."""
 BASE = Scenario(nodes=2, sets={"db": 1, "web": 1}, minutes=12, faults=10, actions=14)
@@ -29,12 +31,13 @@ def ground(
     actions: int = BASE.actions,
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
+    force_detach_after_s: float = BASE.force_detach_after_s,
     steps: tuple[Step, ...] = (),
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
     kinds = faults_of(Scenario(driver=driver)) if driver == "ebs" else FAULTS
-    others = dict.fromkeys([*kinds, *ACTIONS], others_weigh)
+    others = dict.fromkeys([*kinds, *ACTIONS], others_weigh) | ONLY_NAMED
     named = {kind.replace("_", "-"): weight for kind, weight in weights.items()}
     if unknown := set(named) - set(others):
         raise ValueError(f"no such fault or action: {', '.join(sorted(unknown))}")
@@ -48,6 +51,7 @@ def ground(
         minutes=minutes,
         calm_minutes=calm_minutes,
         on=on,
+        force_detach_after_s=force_detach_after_s,
         faults=BASE.faults,
         actions=actions,
         weights=others | named,
@@ -109,18 +113,10 @@ OPERATORS = ground(
 )
 """Operators are mistaken."""
 MISTAKEN = ground(
-    on=("nodes",),
-    actions=20,
-    wrong_taint=12,
-    cut=12,
-    slow_stop=6,
-    slow_unmount=8,
-    drain=10,
-    uncordon=6,
-    force_delete_pod=6,
+    nodes=1, on=("nodes",), wrong_taint=12, cut=12, delete_pod=4, steps=(Step(1, "slow-unmount", "n0", 110),),
     others_weigh=0.03,
-)
-"""Operators are mistaken, and then nodes do not answer."""
+)  # fmt: skip
+"""Operators are mistaken, and then nodes do not answer while they still unmount."""
 LOST = ground(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
 """Machines never come back."""
 CLAIMS = ground(delete_claim=8, delete_volume=3, delete_set=3, crash=3, watch_lag=4, storm=2, two_leaders=2)
@@ -171,8 +167,11 @@ REMADE = ground(
     others_weigh=0.02,
 )
 """Volumes that somebody made by hand are made once more while controllers restart."""
-LATE_WRITES = ground(nodes=1, sets={"db": 1}, storm=12, slow_unmount=8, delete_pod=12, others_weigh=0.05)
-"""Writes arrive late, and unmounts take long."""
+LATE_WRITES = ground(
+    nodes=1, sets={"db": 1}, on=("nodes",), actions=24, storm=14, restart_set=16,
+    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+)  # fmt: skip
+"""What an agent writes arrives late, while volumes go and come back, and unmounts take a while."""
 UNANSWERED = ground(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """The storage makes disks and does not say so, while claims come and go."""
 ENDINGS = ground(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_weigh=0.05)
@@ -221,3 +220,31 @@ EBS_MOVING = ground(
     delete_pod=6, others_weigh=0.05,
 )  # fmt: skip
 """Volumes go from node to node, and EC2 describes what was."""
+TIMED = ground(
+    nodes=1, storage="cloud", on=("attaching",), actions=24, force_detach_after_s=5, watch_lag=14, restart_set=16,
+    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+)  # fmt: skip
+"""Unmounts take longer than a node is waited for, and whoever waits for them learns of it late."""
+TAKEN = ground(
+    nodes=1, storage="cloud", minutes=20, on=("nodes",), actions=24, force_detach_after_s=20, cut=14, slow_stop=3,
+    slow_unmount=4, force_delete_pod=16, others_weigh=0.03,
+)  # fmt: skip
+"""Volumes are taken by force from nodes that do not answer, and come back to them."""
+NOT_STARTED = ground(
+    storage="cloud", minutes=20, on=("nodes",), actions=24, force_detach_after_s=45, cut=14, mount_fails=14,
+    delete_pod=8, drain=6, uncordon=6, others_weigh=0.03,
+)  # fmt: skip
+"""Nodes fall silent while pods wait there for mounts that take effect and fail."""
+STARTING = ground(
+    nodes=1, on=("nodes",), actions=24, kill=14, crash=8, slow_unmount=8, delete_pod=14, others_weigh=0.03
+)
+"""Agents restart while pods are replaced."""
+UNWRITTEN = ground(
+    nodes=1, on=("attaching",), sets={"db": 2, "web": 1}, actions=30, storm=14, watch_lag=7, restart_set=16,
+    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+)  # fmt: skip
+"""Volumes go and come back, and what is said of that to their node is lost, or learned late."""
+TAKEN_AWAY = ground(minutes=20, calm_minutes=10, array_takes_away=8, delete_pod=4, others_weigh=0.1)
+"""Machines lose their power, and then the storage takes their disks away."""
+LATE_ENDS = ground(on=("attaching",), actions=24, watch_lag=14, delete_claim=16, scale=4, others_weigh=0.03)
+"""Claims are deleted with their pods, and which of the two went first is learned in any order."""

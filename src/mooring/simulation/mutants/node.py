@@ -11,11 +11,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from mooring.controllers.scheduling import decide as scheduling
-from mooring.kube.objects import Node, Pod, VolumeAttachment
+from mooring.kube.objects import Pod, VolumeAttachment
 from mooring.node.pods import worker
 from mooring.node.pods.facts import Decision, Do
 from mooring.node.pods.worker import PodWorker
-from mooring.node.registration import Registration
 from mooring.node.volumes import handshake, manager, operations
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
@@ -52,39 +51,6 @@ def _no_word_before(original: Any) -> Any:
 
 def _in_use_when_mounted(original: Any) -> Any:
     return property(lambda self: self.record.attachable and not self.record.empty)
-
-
-def _empty_at_first(original: Any) -> Any:
-    async def register(self: Any) -> None:
-        if vars(self).setdefault("_spoken", False):
-            await original(self)
-            return
-        self._spoken, truth = True, self._volumes_in_use
-        self._volumes_in_use = tuple
-        try:
-            await original(self)
-        finally:
-            self._volumes_in_use = truth
-
-    return register
-
-
-def _empty_when_new(original: Any) -> Any:
-    def body(self: Any, base: Node | None, volumes: tuple[str, ...], *more: Any) -> Any:
-        return original(self, base, () if base is None else volumes, *more)
-
-    return body
-
-
-def _any_version(original: Any) -> Any:
-    async def send(self: Any, base: Node | None, volumes: tuple[str, ...], *more: Any) -> Node:
-        if base is None or base.uid != self.uid:
-            return await original(self, base, volumes, *more)
-        body = self._body(base, volumes, *more)
-        body["metadata"] = {"annotations": body["metadata"]["annotations"]}
-        return await self._client.revise(base, body, subresource="status", strategy="strategic", any_version=True)
-
-    return send
 
 
 def _forget_devices(original: Any) -> Any:
@@ -218,13 +184,6 @@ MUTANTS: dict[str, Mutant] = {
         grounds.DEVICES,
         (Patch(Operations, "_attached_device", _any_device), Patch(handshake, "look", _old_path)),
     ),
-    "B24": Mutant(
-        "an agent that starts says that nothing is in use, before it has looked",
-        "kubernetes/kubernetes#33203; protocol counterexample C5",
-        ("S7",),
-        grounds.AGENTS,
-        (Patch(Registration, "register", _empty_at_first),),
-    ),
     "B25": Mutant(
         "after a restart of the agent the device's mount is forgotten",
         "kubernetes/kubernetes#101791",
@@ -282,20 +241,6 @@ MUTANTS: dict[str, Mutant] = {
         grounds.DEVICES,
         (Patch(handshake, "look", _old_path),),
         omits="the device's identity is looked at, so the wrong one is refused again and again (B03: not even that)",
-    ),
-    "H3b": Mutant(
-        "a Node that is registered anew says that nothing is in use",
-        "kube-controller-manager 1.36 (hazard); protocol counterexample C13",
-        ("S7",),
-        grounds.NODES,
-        (Patch(Registration, "_body", _empty_when_new),),
-    ),
-    "C6": Mutant(
-        "an agent writes its status whatever was written meanwhile",
-        "protocol counterexample C6",
-        ("S7", "S6"),
-        grounds.LATE_WRITES,
-        (Patch(Registration, "_send", _any_version),),
     ),
     "P4": Mutant(
         "a ReadWriteOncePod volume is for all pods of a node",
