@@ -61,6 +61,24 @@ class DirectoryMounter(Mounter, Unmounter):
             self._path.rmdir()
 
 
+class _DiskDirectory(DirectoryMounter):
+    """What a pod sees of a disk: a file that stands for all that is on it. Who removes that has emptied the disk."""
+
+    def __init__(self, path: Path, array: Array) -> None:
+        super().__init__(path)
+        self._array, self._content = array, path / "content"
+
+    async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        await super().set_up_at(directory, fs_group)
+        self._content.touch()
+
+    async def tear_down_at(self, directory: str) -> None:
+        if self._path.exists() and not self._content.exists():
+            self._array.empty(self._path.name)
+        self._content.unlink(missing_ok=True)
+        await super().tear_down_at(directory)
+
+
 class _Attacher(Attacher, Detacher):
     def __init__(self, plugin: ArrayPlugin) -> None:
         self._plugin, self._array = plugin, plugin.array
@@ -192,10 +210,10 @@ class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableV
         return []
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
-        return DirectoryMounter(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name))
+        return _DiskDirectory(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name), self.array)
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
-        return DirectoryMounter(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name))
+        return _DiskDirectory(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name), self.array)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)

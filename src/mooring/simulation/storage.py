@@ -304,6 +304,11 @@ class Array:
         if committed:
             known.append(word)
 
+    def empty(self, disk: str) -> None:
+        """Somebody has removed what is on it, through a mount."""
+        if self.content.pop(disk, None):
+            self.journal("array", "truth.emptied", volume=disk)
+
     def _everybody_writes(self, disk: str) -> None:
         """The moment in which a process that should be dead would do harm."""
         for (each, node), processes in sorted(self.users.items()):
