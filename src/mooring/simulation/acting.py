@@ -9,6 +9,7 @@ from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachm
 from mooring.simulation.clouds import CloudFaults
 from mooring.simulation.log import SYNC_S
 from mooring.simulation.loop import Actor
+from mooring.simulation.network import REPLICA_LAG_S
 from mooring.simulation.part import Part
 from mooring.simulation.plan import ACTIONS, EC2_FAULTS, Plan, Step
 from mooring.simulation.users import Users, rival
@@ -158,18 +159,29 @@ class Acting:
             await self.users.declare(step.on, False)
 
     async def _lose_machine(self, step: Step) -> None:
-        """It never comes back. A user says so, or nobody does. All but two may be lost, and the last of a zone not."""
-        if len(self.world.machines) - len(self.world.lost) <= MUST_STAY or step.on in self.world.lost:
+        """It never comes back. A user says so, or nobody does."""
+        if not self._lost(step.on):
             return
-        if not self.world.has_neighbour(step.on):
-            return
-        self.world.lost.add(step.on)
-        self.world.power_off(step.on)
         if step.how % 2:
             self.world.silent.add(step.on)
             return
         await asyncio.sleep(DECLARE_AFTER_S)
         await self.users.confirm_dead(step.on)
+
+    async def _remove_machine(self, step: Step) -> None:
+        """It never comes back, and a user deletes its Node."""
+        if self._lost(step.on):
+            await asyncio.sleep(DECLARE_AFTER_S)
+            await self.users.delete_node(step)
+
+    def _lost(self, node: str) -> bool:
+        """Loses a machine, if it may be lost: all but two may, and the last of a zone not."""
+        lost = self.world.lost
+        if len(self.world.machines) - len(lost) <= MUST_STAY or node in lost or not self.world.has_neighbour(node):
+            return False
+        lost.add(node)
+        self.world.power_off(node)
+        return True
 
     async def _replace_machine(self, step: Step) -> None:
         """It is off, its Node is deleted, and another boot registers the name anew."""
@@ -222,6 +234,12 @@ class Acting:
     async def _watch_lag(self, step: Step) -> None:
         def begin(part: Part) -> None:
             part.link.weather.watch_lag = 1.0 + step.how * 3
+
+        await self._weather(step, begin)
+
+    async def _old_lists(self, step: Step) -> None:
+        def begin(part: Part) -> None:
+            part.link.weather.replica_lag = REPLICA_LAG_S
 
         await self._weather(step, begin)
 

@@ -24,7 +24,9 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import (
     ControllerRevision,
+    CSINode,
     Deployment,
+    Node,
     PersistentVolumeClaim,
     Pod,
     ReplicaSet,
@@ -55,6 +57,7 @@ BY_NAME: dict[str, type[Any]] = {
 }
 OWNED = (Pod, PersistentVolumeClaim, StatefulSet, ControllerRevision)
 OWNED_BY_DEPLOYMENTS = (Deployment, ReplicaSet)
+OWNED_BY_NODES = (Node, CSINode)
 """The kinds with owners, or dependents, that there are: the garbage collector need not look for them."""
 VERIFY_S = 300.0
 """How often what is attached is verified: less often than usual, as little ever comes of it."""
@@ -75,7 +78,8 @@ def make_controller(
     """The controller of this name, with the policies of the scenario."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
     deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
-    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ())]
+    by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
+    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ()), *by_nodes]
     options: dict[str, dict[str, Any]] = {
         "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
         "attachdetach": {"options": AttachDetachOptions(policy)},

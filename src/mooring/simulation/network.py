@@ -67,7 +67,7 @@ class Weather:
     late: float = 0.0
     repeated: float = 0.0
     watch_lag: float = 0.0
-    replica_lag: float = 0.0
+    replica_lag: float = 0.0  # of what answers those who are content with any version
 
     @property
     def rough(self) -> bool:
@@ -235,7 +235,8 @@ class Network:
         feed.lag = lag
         for line in _initial_events(answer.body, version):
             feed.take(line)
-        rest = [pair for pair in asked.query if pair[0] not in ("sendInitialEvents", "resourceVersionMatch")]
+        replaced = ("sendInitialEvents", "resourceVersionMatch", "resourceVersion")
+        rest = [pair for pair in asked.query if pair[0] not in replaced]
         return msgspec.structs.replace(asked, query=[*rest, ("resourceVersion", str(version))])
 
     def cut(self, link: Link) -> None:
@@ -290,8 +291,9 @@ class Link:
         """By how much the cache lags from which a list is answered that begins a watch."""
         if ("sendInitialEvents", "true") not in request.query:
             return 0.0
-        stale = self.tap is not None and self.tap.list(request.path) == "list-stale"
-        return REPLICA_LAG_S if stale else self.weather.replica_lag
+        if self.tap is not None and self.tap.list(request.path) == "list-stale":
+            return REPLICA_LAG_S
+        return self.weather.replica_lag if ("resourceVersion", "0") in request.query else 0.0
 
     async def send(self, request: Request) -> Response:
         reply: asyncio.Future[Response] = self._network.loop.create_future()

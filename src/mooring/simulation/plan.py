@@ -46,6 +46,8 @@ FAULTS: dict[str, str] = {
     "mount-fails": "node",  # though it took effect
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
+    "remove-machine": "node",  # for good, with its Node
+    "old-lists": "part",  # a replica that lags answers, if who lists is content with any version
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -72,11 +74,14 @@ OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota"),
 )
-RARE: dict[str, float] = {"restart-set": 0.0, "array-overtakes": 0.0, "array-takes-away": 0.0}
+RARE: dict[str, float] = dict.fromkeys(
+    ("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"), 0.0
+)
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
+    "old-lists",
     *EC2_FAULTS,
 )
 

@@ -18,6 +18,7 @@ weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the
 driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage; ebs: it is a simulated cloud's
 zones: 2                     # of the cloud, if it is one; nodes take turns
 leases: false                # whether who attaches works under Leases, as where there are several of them
+collects_nodes: false        # whether the garbage collector follows Nodes, and so the CSINode of one that is gone
 cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
 storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
 workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
@@ -58,6 +59,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver: str = "plugin"
     leases: bool = False
     zones: int = 2
+    collects_nodes: bool = False
     cloud: dict[str, Any] = {}
     grace_period_s: float = 40.0
     on: tuple[str, ...] = ()
