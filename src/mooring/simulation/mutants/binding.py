@@ -1,4 +1,4 @@
-"""Mutants of binder and provisioner: claims and volumes, disks and who may delete them."""
+"""Mutants of binder, provisioner and scheduler: claims and volumes, disks and who may delete them."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.
@@ -13,10 +13,13 @@ from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.provisioning import controller as provisioning
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.claims import CLAIM_PROTECTION
+from mooring.volumes.matching import SELECTED_NODE
 
 
 def _any_version(original: Any) -> Any:
@@ -83,6 +86,48 @@ def _another_name_each_time(original: Any) -> Any:
     return volume_name
 
 
+def _of_that_name_in_the_cache(original: Any) -> Any:
+    async def claim_of(self: Any, pv: PersistentVolume) -> PersistentVolumeClaim | None:
+        reference = pv.spec.claim_ref
+        if reference is None:
+            return None
+        cached = self._claims.get(f"{reference.namespace}/{reference.name}")
+        return cached if cached is not None and cached.uid == reference.uid else None
+
+    return claim_of
+
+
+def _released_is_enough(original: Any) -> Any:
+    async def claim_is_gone(self: Any, pv: PersistentVolume) -> bool:
+        return True
+
+    return claim_is_gone
+
+
+def _another_node_whatever_came_of_it(original: Any) -> Any:
+    async def make(self: Any, claim: PersistentVolumeClaim, *given: Any) -> Any:
+        try:
+            return await original(self, claim, *given)
+        except KubeError:
+            raise
+        except Exception:
+            if SELECTED_NODE in claim.metadata.annotations:
+                await self._choose_another_node(claim)
+            raise
+
+    return make
+
+
+def _chosen_is_written(original: Any) -> Any:
+    async def choose_for_claims(self: Any, volumes: Any, *choice: Any) -> None:
+        assumed = vars(self).setdefault("_assumed", set[str]())
+        new = [each for each in volumes if each.claim.uid not in assumed]
+        assumed.update(each.claim.uid for each in new)
+        await original(self, new, *choice)
+
+    return choose_for_claims
+
+
 MUTANTS: dict[str, Mutant] = {
     "B43": Mutant(
         "a claim's protection goes because a cache shows no pod that uses it",
@@ -97,6 +142,16 @@ MUTANTS: dict[str, Mutant] = {
         ("S12", "S15"),
         grounds.BY_HAND,
         (Patch(BindingController, "_patch_volume", _any_version),),
+    ),
+    "B47": Mutant(
+        "a volume counts as released if a cache has another claim of that name, and who deletes disks believes it",
+        "kubernetes/kubernetes#23078, #105131",
+        ("S14",),
+        grounds.AGAIN,
+        (
+            Patch(BindingController, "_claim_of", _of_that_name_in_the_cache),
+            Patch(Reclaimer, "_claim_is_gone", _released_is_enough),
+        ),
     ),
     "B49": Mutant(
         "nothing keeps a claim for which a disk is being made",
@@ -122,6 +177,13 @@ MUTANTS: dict[str, Mutant] = {
         grounds.LOST_REQUESTS,
         (Patch(provisioning, "volume_name", _another_name_each_time),),
     ),
+    "B53": Mutant(
+        "whatever a try to make a volume came to, the next one is made for another node",
+        "kubernetes-csi/external-provisioner#1466",
+        ("S9",),
+        grounds.EBS_ZONES,
+        (Patch(ProvisioningController, "_make", _another_node_whatever_came_of_it),),
+    ),
     "B54": Mutant(
         "a volume that a user deletes goes before its disk",
         "kubernetes-csi/external-provisioner#546, KEP-2644; in our own code until the simulation found it",
@@ -135,5 +197,13 @@ MUTANTS: dict[str, Mutant] = {
         ("S20",),
         grounds.CLAIMS,
         (Patch(Reclaimer, "_attached_to", _nowhere), Patch(Reclaimer, "_known_nodes", always([]))),
+    ),
+    "B64": Mutant(
+        "a node that was chosen for a claim counts as written there, also when that write has failed",
+        "kubernetes/kubernetes#71928, #72013",
+        ("L1", "L5"),
+        grounds.EBS_CHOOSING,
+        (Patch(SchedulingController, "_choose_for_claims", _chosen_is_written),),
+        omits="no volume is ever made for the claim: its pod waits for ever",
     ),
 }

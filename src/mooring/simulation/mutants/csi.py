@@ -13,6 +13,7 @@ from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch
 from mooring.volumes.errors import StorageRefused, VolumeError
 from mooring.volumes.plugins.csi import drivers
+from mooring.volumes.plugins.csi.attaching import CSIAttacher
 
 
 def _failed_means_refused(original: Any) -> Any:
@@ -33,7 +34,23 @@ def _failed_means_still_mounted(original: Any) -> Any:
     return unmount_device
 
 
+def _asks_the_csi_node(original: Any) -> Any:
+    async def detach(self: Any, volume_name: str, node_name: str) -> None:
+        await self.node_id(node_name)
+        await original(self, volume_name, node_name)
+
+    return detach
+
+
 MUTANTS: dict[str, Mutant] = {
+    "B59": Mutant(
+        "a detach needs the CSINode of the node, whatever was noted when the volume was attached",
+        "kubernetes-csi/external-attacher#299, #83",
+        ("L1", "L3"),
+        grounds.CSI_LOST,
+        (Patch(CSIAttacher, "detach", _asks_the_csi_node),),
+        omits="the disk stays attached where its record says: the detach is never asked for",
+    ),
     "X1": Mutant(
         "a call of a CSI driver that was not answered counts as one that was refused",
         "kubernetes-csi/external-provisioner#486, kubernetes/kubernetes#82492",

@@ -70,6 +70,19 @@ def _first_that_is_shown_as_free(original: Any) -> Any:
     return give
 
 
+def _first_that_nothing_has(original: Any) -> Any:
+    def give(self: Any, node: str, volume: str, in_use: Any, now: float) -> str | None:
+        names = self._node(node, now)
+        names.given.pop(volume, None)
+        taken = {*map(canonical, in_use), *(name for name, _ in names.given.values())}
+        chosen = next((name for name in NAMES if canonical(name) not in taken), None)
+        if chosen is not None:
+            names.given[volume] = (canonical(chosen), 0)
+        return chosen
+
+    return give
+
+
 def _notes_the_name_it_asked_for(original: Any) -> Any:
     async def accepted(self: Any, request: Any, work: Any) -> bool:
         first = self.__dict__.setdefault("_first", {})
@@ -112,6 +125,14 @@ def _unknown_is_refused(original: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
+    "B60": Mutant(
+        "a device name with which attaching got stuck, as the guest still has it, is given again and again",
+        "kubernetes/kubernetes#31891; kubernetes-sigs/aws-ebs-csi-driver#795, #1166",
+        ("L1", "L3"),
+        grounds.EBS_STUCK,
+        (Patch(DeviceNames, "give", _first_that_nothing_has),),
+        omits="the volume stays attaching where its record says: its pod waits for ever",
+    ),
     "B61": Mutant(
         "a device name is chosen from what is shown alone, and the one that was asked for is answered, not EC2's",
         "Azure/AKS#110, kubernetes-sigs/azuredisk-csi-driver#3457, kubernetes/kubernetes#60183",

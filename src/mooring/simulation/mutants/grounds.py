@@ -6,12 +6,14 @@ these grounds, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mooring.simulation.plan import ACTIONS, FAULTS, faults_of
 from mooring.simulation.scenario import Scenario, Step
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
-ONLY_NAMED: dict[str, float] = {"array-takes-away": 0.0}
+ONLY_NAMED = dict.fromkeys(("array-takes-away", "remove-machine", "old-lists"), 0.0)
 """What happens only where a ground names it."""
 UNDEFINED_MINUTES = 14
 """How long what nothing defines any more may stay attached, and what is quiet after that."""
@@ -26,6 +28,8 @@ def ground(
     storage: str = "array",
     driver: str = "plugin",
     leases: bool = False,
+    collects_nodes: bool = False,
+    cloud: dict[str, Any] | None = None,
     minutes: float = BASE.minutes,
     calm_minutes: float = 0,
     actions: int = BASE.actions,
@@ -48,6 +52,8 @@ def ground(
         storage=storage,
         driver=driver,
         leases=leases,
+        collects_nodes=collects_nodes,
+        cloud=cloud or {},
         minutes=minutes,
         calm_minutes=calm_minutes,
         on=on,
@@ -248,3 +254,35 @@ TAKEN_AWAY = ground(minutes=20, calm_minutes=10, array_takes_away=8, delete_pod=
 """Machines lose their power, and then the storage takes their disks away."""
 LATE_ENDS = ground(on=("attaching",), actions=24, watch_lag=14, delete_claim=16, scale=4, others_weigh=0.03)
 """Claims are deleted with their pods, and which of the two went first is learned in any order."""
+OLD_LISTS = ground(
+    on=("nodes",), sets={"db": 2, "web": 1}, workloads={"db": "plain", "web": "plain"}, actions=24, old_lists=10,
+    kill=10, crash=4, delete_pod=10, drain=8, uncordon=8, others_weigh=0.03,
+)  # fmt: skip
+"""Agents restart just after their pods went, and replicas of the API server lag."""
+AGAIN = ground(
+    nodes=1, sets={"db": 3}, on=("placing",), actions=30, two_leaders=14, watch_lag=8, delete_claim=14, drain=8,
+    uncordon=2, others_weigh=0.03,
+)  # fmt: skip
+"""Claims are deleted and made again while who binds them looks away, and no node takes their pods."""
+SILENT = ground(nodes=4, on=("watching",), lose_machine=10, crash=12, cut_replies=6, storm=4, kill=3, others_weigh=0.03)
+"""Machines never come back, and who watches nodes restarts."""
+EBS_ZONES = ground(
+    driver="ebs", on=("placing", "ebs"), actions=24, ec2_unanswered=12, ec2_slow=6, storm=6, delete_claim=16, scale=4,
+    drain=6, uncordon=5, others_weigh=0.03,
+)  # fmt: skip
+"""EC2 makes volumes and does not say so, in two zones, while claims come and go."""
+EBS_CHOOSING = ground(
+    driver="ebs", sets={"db": 2, "web": 2}, on=("placing",), actions=30, storm=16, conflicts=2, delete_claim=20,
+    others_weigh=0.02,
+)  # fmt: skip
+"""Nodes are chosen for new claims, and what is written there is lost or refused."""
+EBS_STUCK = ground(
+    driver="ebs", actions=20, delete_pod=8, drain=4, uncordon=4, others_weigh=0.1,
+    cloud={"hidden_devices": [], "burned_devices": ["/dev/xvdaa", "/dev/xvdab", "/dev/xvdac"]},
+)  # fmt: skip
+"""Guests do not give some device names back."""
+CSI_LOST = ground(
+    driver="csi", nodes=4, collects_nodes=True, remove_machine=8, slow_unmount=2, delete_pod=4, drain=4, uncordon=4,
+    delete_node=0, replace_machine=0, others_weigh=0.1,
+)  # fmt: skip
+"""Machines never come back, and their Nodes are deleted, with their CSINodes."""

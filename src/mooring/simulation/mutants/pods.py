@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc import controller as podgc
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.statefulset import controller as statefulset
@@ -54,6 +55,28 @@ def _replace_ending(original: Any) -> Any:
     return reconcile
 
 
+def _note_whose_node_it_was(original: Any) -> Any:
+    async def set_unknown(self: Any, node: Node) -> Node:
+        answer: Node = await original(self, node)
+        here = self._pods.by_index("node", node.name)
+        vars(self).setdefault("_to_mark", set[str]()).update(pod.uid for pod in here)
+        return answer
+
+    return set_unknown
+
+
+def _only_by_who_wrote_unknown(original: Any) -> Any:
+    async def look_at_pod(self: Any, pod: Pod | None) -> None:
+        node = self._nodes.get(pod.spec.node_name) if pod is not None else None
+        to_mark = getattr(self, "_to_mark", ())
+        if pod is None or node is None or node.ready != "Unknown" or pod.uid in to_mark:
+            await original(self, pod)
+        elif not pod.deleting and not pod.finished:
+            await self._evict(pod, node)
+
+    return look_at_pod
+
+
 MUTANTS: dict[str, Mutant] = {
     "B36": Mutant(
         "a pod is deleted by its name, whichever pod has it now",
@@ -75,6 +98,17 @@ MUTANTS: dict[str, Mutant] = {
         ("S1",),
         grounds.YOUNG,
         (Patch(PodGCController, "reconcile", _believe_the_cache),),
+    ),
+    "B41": Mutant(
+        "pods are shown as not ready only by who has written that their node is Unknown, not by its successor",
+        "kubernetes/kubernetes#50067, #135205",
+        ("L8",),
+        grounds.SILENT,
+        (
+            Patch(NodeLifecycleController, "_set_unknown", _note_whose_node_it_was),
+            Patch(NodeLifecycleController, "_look_at_pod", _only_by_who_wrote_unknown),
+        ),
+        omits="nobody takes back that pods of a silent machine are ready; they are evicted and kept as they should be",
     ),
     "P1": Mutant(
         "a StatefulSet does not wait for a pod that ends: it removes it by force",
