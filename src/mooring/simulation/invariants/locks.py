@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.simulation.invariants.checker import Checker
-from mooring.simulation.invariants.storage import Releases, place
+from mooring.simulation.invariants.releases import Releases, place
 from mooring.simulation.invariants.stored import VOLUMES, stored
 from mooring.simulation.trace import Event, Trace
 from mooring.volumes.attachment_lock import ATTACHED_TO, Lock
