@@ -12,6 +12,7 @@ from mooring.simulation.trace import Trace
 from mooring.volumes.names import FORCE_DETACH_SINCE
 
 RECORDS = "volumeattachments.storage.k8s.io"
+GRANTED = {"mooring.dev/volume-name": "v", "mooring.dev/attach-epoch": "2"}
 Events = list[tuple[str, dict[str, Any]]]
 
 ATTACHED = {"volume": "v", "node": "n1", "epoch": 1}
@@ -81,8 +82,8 @@ def one_pod_volume() -> tuple[str, dict[str, Any]]:
     return written("persistentvolumes", "v", {"spec": {"accessModes": ["ReadWriteOncePod"]}})
 
 
-def lock(node: str, **closed: Any) -> tuple[str, dict[str, Any]]:
-    text = encoded({"epoch": 2, "node": node, "closed": closed}).decode()
+def lock(epoch: int, **closed: Any) -> tuple[str, dict[str, Any]]:
+    text = encoded({"epoch": epoch, "closed": closed}).decode()
     return written("persistentvolumes", "v", {"metadata": {"annotations": {"mooring.dev/attached-to": text}}})
 
 
@@ -160,8 +161,8 @@ CASES: dict[str, tuple[Events, Events]] = {
         ],
     ),
     "S11": (
-        [lock("n1"), lock("n2"), ("truth.mounted", MOUNTED)],
-        [lock("n2"), lock("n1"), ("truth.mounted", MOUNTED), lock("n2")],
+        [record(annotations=GRANTED), lock(3), ("truth.mounted", MOUNTED)],
+        [record(annotations=GRANTED), lock(2), ("truth.mounted", MOUNTED), lock(3)],
     ),
     "S12": ([claim("a", "v"), claim("a", "w")], [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")]),
     "S13": (
@@ -332,12 +333,13 @@ def test_a_record_that_came_too_late_may_ask_for_a_volume_that_another_node_has(
 
 
 def test_a_node_that_a_lock_is_closed_for_mounts_nothing():
-    assert found([lock("n1", n1={"epoch": 2}), ("truth.mounted", MOUNTED)]) == ["S11"]
-    assert found([lock("n1", n2={"epoch": 2}), ("truth.mounted", MOUNTED)]) == []
+    granted = record(annotations=GRANTED)
+    assert found([granted, lock(2, n1={"epoch": 2}), ("truth.mounted", MOUNTED)]) == ["S11"]
+    assert found([granted, lock(2, n2={"epoch": 2}), ("truth.mounted", MOUNTED)]) == []
 
 
 def test_a_mount_against_its_lock_is_accepted_where_the_volume_was_taken_by_force():
-    forced: Events = [record(), ("plan.declared", DECLARED), record(deletionTimestamp="now"), lock("n2")]
+    forced: Events = [record(), ("plan.declared", DECLARED), record(deletionTimestamp="now"), lock(3)]
     assert found([*forced, ("truth.mounted", MOUNTED)]) == []
 
 

@@ -20,7 +20,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     storage.NoDetachUnderUse,
     storage.OneOperation,
     storage.NoLostRecord,
-    locks.LockNamesTheHolder,
+    locks.UnderItsLock,
     storage.DetachedFirst,
     storage.DeletedWhenFree,
     claims.BoundToEachOther,

@@ -1,35 +1,40 @@
-"""The invariant of volumes that only a lock keeps from a second node: seen in mounts, compared with the store."""
+"""The invariant of volumes that have a lock: seen in mounts, compared with the store."""
 
 from __future__ import annotations
 
 import msgspec
 
 from mooring.simulation.invariants.checker import Checker
-from mooring.simulation.invariants.releases import Releases, place
-from mooring.simulation.invariants.stored import VOLUMES, stored
+from mooring.simulation.invariants.releases import Place, Releases, place
+from mooring.simulation.invariants.stored import ATTACHMENTS, VOLUMES, stored
 from mooring.simulation.trace import Event, Trace
 from mooring.volumes.attachment_lock import ATTACHED_TO, Lock
+from mooring.volumes.names import ATTACH_EPOCH
 
 
-class LockNamesTheHolder(Checker):
-    """S11: what a lock was granted for is mounted only on the node that the lock names at that moment, and which it is
-    not closed for; unless the volume was taken from that node by force of a policy or an operator's word."""
+class UnderItsLock(Checker):
+    """S11: what has a lock is mounted only under a VolumeAttachment of the lock's present epoch, and not where the lock
+    is closed; unless it was taken from that node by force of a policy or an operator's word."""
 
     name = "S11"
 
     def listen(self, trace: Trace) -> None:
         self._locks: dict[str, Lock] = {}
+        self._epochs: dict[Place, int] = {}
         self._releases = Releases(trace)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.mounted", self._mounted)
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] != VOLUMES:
-            return
-        text = stored(event).metadata.annotations.get(ATTACHED_TO)
-        if text:
-            self._locks[event.fields["name"]] = msgspec.json.decode(text, type=Lock)
+        if event.fields["resource"] == VOLUMES:
+            text = stored(event).metadata.annotations.get(ATTACHED_TO)
+            if text:
+                self._locks[event.fields["name"]] = msgspec.json.decode(text, type=Lock)
+        elif event.fields["resource"] == ATTACHMENTS:
+            record = stored(event)
+            epoch = int(record.metadata.annotations.get(ATTACH_EPOCH, "0"))
+            self._epochs[record.volume_name, record.spec.node_name] = epoch
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == VOLUMES:
@@ -38,10 +43,11 @@ class LockNamesTheHolder(Checker):
     def _mounted(self, event: Event) -> None:
         volume, node = place(event)
         lock = self._locks.get(volume)
-        if lock is None or not lock.node or place(event) in self._releases:
+        if lock is None or place(event) in self._releases:
             return
         self.guarded += 1
-        if lock.node != node:
-            self.wrong(f"{volume} is mounted on {node}, and its lock names {lock.node}", event)
+        epoch = self._epochs.get((volume, node), 0)
+        if epoch != lock.epoch:
+            self.wrong(f"{volume} is mounted on {node} under epoch {epoch}, and its lock is at {lock.epoch}", event)
         elif node in lock.closed:
             self.wrong(f"{volume} is mounted on {node}, which its lock is closed for", event)
