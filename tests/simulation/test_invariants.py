@@ -272,11 +272,12 @@ def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_
     assert found([mounted, record(), going, ("plan.declared", DECLARED), detach]) == ["S7"]
 
 
-def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node():
+def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one_that_is_gone():
     since = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}, "deletionTimestamp": "now"}
     mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
     assert found([mounted, node(tainted=False), record(**since), detach]) == []
     assert found([mounted, node(tainted=False, ready="True"), record(**since), detach]) == ["S7"]
+    assert found([mounted, node(tainted=False, ready="True"), gone("nodes", "n1"), record(**since), detach]) == []
 
 
 def test_a_timer_takes_no_volume_from_a_pod_that_had_it_before_and_still_has():

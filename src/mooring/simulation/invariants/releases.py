@@ -23,7 +23,7 @@ class Releases:
 
     def __init__(self, trace: Trace) -> None:
         self._dead = Statements(trace)
-        self._unknown: set[str] = set()
+        self._unknown: set[str] = set()  # nodes that do not answer, or that there are not
         self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
         self._users = Users(trace)
         self._timers: dict[str, frozenset[str]] = {}  # VolumeAttachment -> who used the volume when its timer began
@@ -39,7 +39,8 @@ class Releases:
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == "nodes":
-            (self._unknown.add if stored(event).ready == "Unknown" else self._unknown.discard)(event.fields["name"])
+            silent = event.kind == "store.deleted" or stored(event).ready == "Unknown"
+            (self._unknown.add if silent else self._unknown.discard)(event.fields["name"])
         elif event.fields["resource"] == ATTACHMENTS:
             self._attachment(event)
 
