@@ -14,7 +14,7 @@ from mooring.cli.main import cli
 from mooring.simulation import stored
 from mooring.simulation.array import Array
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario
+from mooring.simulation.scenario import Scenario, Step
 from mooring.simulation.scenario_file import ScenarioError, read_scenario
 
 SHORT = Scenario(minutes=12, faults=10)
@@ -50,6 +50,13 @@ def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
     outcome = play(1, SHORT)
     path = stored.write(tmp_path, stored.stored(SHORT, outcome))
     assert stored.read(path).play().digest == outcome.digest
+
+
+def test_what_the_storage_has_taken_away_is_attached_anew_when_that_is_verified():
+    one = Scenario(nodes=1, sets={"db": 1}, minutes=12)
+    outcome = play(0, one, plan=(Step(60, "array-takes-away", "n0", 5),))
+    assert outcome.violations == []
+    assert [outcome.counts[f"truth.{what}"] for what in ("attached", "detached", "mounted")] == [2, 1, 2]
 
 
 def test_a_broken_cluster_is_found(monkeypatch: pytest.MonkeyPatch):
