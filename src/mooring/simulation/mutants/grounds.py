@@ -187,12 +187,12 @@ DEVICES = ground(drain=4, uncordon=4, scale=6, delete_pod=8, slow_array=2)
 LATE_PODS = ground(
     nodes=1,
     sets={"db": 3},
-    actions=40,
+    actions=60,
     on=("placing",),
     watch_lag=14,
-    delete_claim=12,
-    force_delete_pod=8,
-    others_weigh=0.03,
+    delete_claim=14,
+    force_delete_pod=14,
+    others_weigh=0.02,
 )
 """Pods that use a claim are not in a cache yet when it is deleted."""
 LATE_STATUSES = ground(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
