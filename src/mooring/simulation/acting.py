@@ -239,7 +239,7 @@ class Acting:
 
     async def _old_lists(self, step: Step) -> None:
         def begin(part: Part) -> None:
-            part.link.weather.replica_lag = REPLICA_LAG_S
+            part.link.weather.replica_lag = REPLICA_LAG_S * (1 + step.how % 4)
 
         await self._weather(step, begin)
 

@@ -4,6 +4,7 @@
 # What is replaced is private to its owner and taken by name, whatever its type.
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import Any
 
@@ -20,6 +21,9 @@ from mooring.simulation.mutants import grounds
 from mooring.simulation.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.claims import CLAIM_PROTECTION
 from mooring.volumes.matching import SELECTED_NODE
+
+SLOWLY_S = 2.0
+"""A bug that goes round in circles does so at this pace."""
 
 
 def _any_version(original: Any) -> Any:
@@ -104,14 +108,15 @@ def _released_is_enough(original: Any) -> Any:
     return claim_is_gone
 
 
-def _another_node_whatever_came_of_it(original: Any) -> Any:
+def _unknown_means_not_there(original: Any) -> Any:
     async def make(self: Any, claim: PersistentVolumeClaim, *given: Any) -> Any:
         try:
             return await original(self, claim, *given)
-        except KubeError:
+        except (KubeError, *provisioning.CERTAIN):
             raise
         except Exception:
             if SELECTED_NODE in claim.metadata.annotations:
+                await asyncio.sleep(SLOWLY_S)
                 await self._choose_another_node(claim)
             raise
 
@@ -178,11 +183,11 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(provisioning, "volume_name", _another_name_each_time),),
     ),
     "B53": Mutant(
-        "whatever a try to make a volume came to, the next one is made for another node",
+        "a try to make a volume whose outcome is not known counts as one in vain: the next is for another node",
         "kubernetes-csi/external-provisioner#1466",
         ("S9",),
         grounds.EBS_ZONES,
-        (Patch(ProvisioningController, "_make", _another_node_whatever_came_of_it),),
+        (Patch(ProvisioningController, "_make", _unknown_means_not_there),),
     ),
     "B54": Mutant(
         "a volume that a user deletes goes before its disk",

@@ -32,6 +32,7 @@ def ground(
     cloud: dict[str, Any] | None = None,
     minutes: float = BASE.minutes,
     calm_minutes: float = 0,
+    faults: int = BASE.faults,
     actions: int = BASE.actions,
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
@@ -58,7 +59,7 @@ def ground(
         calm_minutes=calm_minutes,
         on=on,
         force_detach_after_s=force_detach_after_s,
-        faults=BASE.faults,
+        faults=faults,
         actions=actions,
         weights=others | named,
         steps=steps,
@@ -255,25 +256,27 @@ TAKEN_AWAY = ground(minutes=20, calm_minutes=10, array_takes_away=8, delete_pod=
 LATE_ENDS = ground(on=("attaching",), actions=24, watch_lag=14, delete_claim=16, scale=4, others_weigh=0.03)
 """Claims are deleted with their pods, and which of the two went first is learned in any order."""
 OLD_LISTS = ground(
-    on=("nodes",), sets={"db": 2, "web": 1}, workloads={"db": "plain", "web": "plain"}, actions=24, old_lists=10,
-    kill=10, crash=4, delete_pod=10, drain=8, uncordon=8, others_weigh=0.03,
+    on=("n0",), sets={"db": 2, "web": 2}, workloads={"db": "plain", "web": "plain"}, faults=28, actions=30, old_lists=8,
+    kill=10, crash=8, drain=16, uncordon=20, delete_pod=2, others_weigh=0.01,
 )  # fmt: skip
-"""Agents restart just after their pods went, and replicas of the API server lag."""
+"""An agent restarts just after its pods went, and the replica of the API server that it reaches lags."""
 AGAIN = ground(
     nodes=1, sets={"db": 3}, on=("placing",), actions=30, two_leaders=14, watch_lag=8, delete_claim=14, drain=8,
     uncordon=2, others_weigh=0.03,
 )  # fmt: skip
 """Claims are deleted and made again while who binds them looks away, and no node takes their pods."""
-SILENT = ground(nodes=4, on=("watching",), lose_machine=10, crash=12, cut_replies=6, storm=4, kill=3, others_weigh=0.03)
+SILENT = ground(
+    nodes=4, on=("watching",), faults=20, lose_machine=12, cut_replies=12, crash=8, storm=4, others_weigh=0.02
+)
 """Machines never come back, and who watches nodes restarts."""
 EBS_ZONES = ground(
-    driver="ebs", on=("placing", "ebs"), actions=24, ec2_unanswered=12, ec2_slow=6, storm=6, delete_claim=16, scale=4,
-    drain=6, uncordon=5, others_weigh=0.03,
+    driver="ebs", sets={"db": 2, "web": 2}, on=("ebs",), actions=36, ec2_slow=16, ec2_unanswered=3, crash=2,
+    delete_claim=16, drain=14, uncordon=12, others_weigh=0.02,
 )  # fmt: skip
 """EC2 makes volumes and does not say so, in two zones, while claims come and go."""
 EBS_CHOOSING = ground(
-    driver="ebs", sets={"db": 2, "web": 2}, on=("placing",), actions=30, storm=16, conflicts=2, delete_claim=20,
-    others_weigh=0.02,
+    driver="ebs", sets={"db": 2, "web": 1}, workloads={"db": "two-disks", "web": "two-disks"}, on=("placing",),
+    faults=14, actions=24, storm=16, conflicts=2, delete_claim=16, others_weigh=0.02,
 )  # fmt: skip
 """Nodes are chosen for new claims, and what is written there is lost or refused."""
 EBS_STUCK = ground(
