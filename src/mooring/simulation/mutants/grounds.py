@@ -266,8 +266,9 @@ AGAIN = ground(
 )  # fmt: skip
 """Claims are deleted and made again while who binds them looks away, and no node takes their pods."""
 SILENT = ground(
-    nodes=4, on=("watching",), faults=20, lose_machine=12, cut_replies=12, crash=8, storm=4, others_weigh=0.02
-)
+    nodes=4, sets={"db": 3, "web": 3}, on=("watching",), faults=16, actions=4, cut_replies=12, crash=12, storm=4,
+    steps=(Step(130, "lose-machine", "n0", 0, 1), Step(310, "lose-machine", "n1", 0, 1)), others_weigh=0.02,
+)  # fmt: skip
 """Machines never come back, and who watches nodes restarts."""
 EBS_ZONES = ground(
     driver="ebs", sets={"db": 2, "web": 2}, on=("ebs",), actions=36, ec2_slow=16, ec2_unanswered=3, crash=2,
