@@ -164,6 +164,20 @@ def test_the_csinode_is_the_nodes_and_lists_each_driver(api: Api):
     api(story)
 
 
+def test_the_csinode_of_a_node_that_is_registered_anew_is_the_new_ones(api: Api):
+    async def story(client: Client) -> None:
+        writer = CSINodeWriter(client, "n")
+        await writer.add("a.example.com", answer("i-1"))
+        await client.delete(Node, "n")
+        node = await client.create(Node, {"metadata": {"name": "n"}})
+        await writer.add("a.example.com", answer("i-1"))
+        found = await client.get(CSINode, "n")
+        assert [owner.uid for owner in found.metadata.owner_references] == [node.uid]
+        assert [each.name for each in found.spec.drivers] == ["a.example.com"]
+
+    api(story)
+
+
 def test_whoever_keeps_the_node_is_told_of_what_was_written_to_it(api: Api):
     async def story(client: Client) -> None:
         writer, told = CSINodeWriter(client, "n"), list[Node]()

@@ -94,6 +94,8 @@ class CSINodeWriter:
         if found is None:
             await self._create(node, entry)
             return
+        if all(owner.uid != node.uid for owner in found.metadata.owner_references):
+            found = await self._take_over(found, node)
         drivers, replaces = with_entry(found, entry)
         if replaces:
             found = await self._write(found, drivers[:-1])
@@ -101,12 +103,20 @@ class CSINodeWriter:
             await self._write(found, drivers)
 
     async def _create(self, node: Node, entry: CSINodeDriver) -> None:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
-        metadata = {"name": self._node_name, "ownerReferences": [owner]}
+        metadata = {"name": self._node_name, "ownerReferences": [_owner(node)]}
         await self._client.create(CSINode, {"metadata": metadata, "spec": {"drivers": [_body(entry)]}})
+
+    async def _take_over(self, found: CSINode, node: Node) -> CSINode:
+        """From a Node of that name that was deleted: whoever collects garbage would take it away with that one, also
+        when all drivers have told of themselves again (kubernetes/kubernetes#120063)."""
+        return await self._client.revise(found, {"metadata": {"ownerReferences": [_owner(node)]}})
 
     async def _write(self, found: CSINode, drivers: tuple[CSINodeDriver, ...]) -> CSINode:
         return await self._client.revise(found, {"spec": {"drivers": [_body(each) for each in drivers]}})
+
+
+def _owner(node: Node) -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
 
 
 def _body(entry: CSINodeDriver) -> Any:
