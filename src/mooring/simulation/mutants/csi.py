@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.csi.errors import CsiError
+from mooring.kube.objects import CSINode, Node
+from mooring.node.csi.csinode import CSINodeWriter
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.operations import Operations
 from mooring.simulation.mutants import grounds
@@ -42,6 +44,13 @@ def _asks_the_csi_node(original: Any) -> Any:
     return detach
 
 
+def _leave_it_to_the_old_node(original: Any) -> Any:
+    async def take_over(self: Any, found: CSINode, node: Node) -> CSINode:
+        return found
+
+    return take_over
+
+
 MUTANTS: dict[str, Mutant] = {
     "B59": Mutant(
         "a detach needs the CSINode of the node, whatever was noted when the volume was attached",
@@ -57,6 +66,14 @@ MUTANTS: dict[str, Mutant] = {
         ("S9", "S13"),
         grounds.CSI_UNANSWERED,
         (Patch(drivers, "volume_error", _failed_means_refused),),
+    ),
+    "X5": Mutant(
+        "the CSINode of a Node that was deleted is left as it is by the new one: it is collected as the old one's",
+        "kubernetes/kubernetes#120063; in our own code until the simulation found it",
+        ("L1", "L3"),
+        grounds.CSI_NODES,
+        (Patch(CSINodeWriter, "_take_over", _leave_it_to_the_old_node),),
+        omits="nothing is attached to that node any more: its pods wait for ever",
     ),
     "X2": Mutant(
         "a NodeUnstageVolume that was not answered in time counts as one that did nothing",

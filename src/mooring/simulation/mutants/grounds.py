@@ -290,3 +290,8 @@ CSI_LOST = ground(
     delete_node=0, replace_machine=0, others_weigh=0.1,
 )  # fmt: skip
 """Machines never come back, and their Nodes are deleted, with their CSINodes."""
+CSI_NODES = ground(
+    driver="csi", nodes=3, collects_nodes=True, actions=30, watch_lag=4, freeze=4, on=("watching",), delete_node=14,
+    delete_pod=10, drain=4, uncordon=4, others_weigh=0.03,
+)  # fmt: skip
+"""Nodes of machines that run are deleted, and the garbage collector comes late."""
