@@ -250,6 +250,27 @@ def test_a_volume_that_is_not_listed_counts_as_attached(desk: Desk):
     play(desk, story)
 
 
+def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_other_look(desk: Desk):
+    async def story(bench: Bench) -> None:
+        await bench.set_up()
+        await bench.reconciled()
+        lost = volume_attachment_name(CSI_PLUGIN, f"{NAME}^w", "a")
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        of_driver = {"driver": NAME, "volumeHandle": "w"}
+        await bench.api.create(PersistentVolume, {"metadata": {"name": "pw"}, "spec": {**spec, "csi": of_driver}})
+        wish = {"attacher": NAME, "nodeName": "a", "source": {"persistentVolumeName": "pw"}}
+        await bench.api.create(VolumeAttachment, {"metadata": {"name": lost}, "spec": wish})
+        await bench.api.patch(VolumeAttachment, lost, {"status": {"attached": True}}, subresource="status")
+        bench.storage.published |= {"v": set(), "w": set()}
+        for name in (lost, RECORD):
+            bench.controller._records.accept(await bench.api.get(VolumeAttachment, name))
+        await bench.controller.reconcile(VERIFY)
+        assert not (await bench.record()).status.attached
+        assert (await bench.api.get(VolumeAttachment, lost)).status.attached
+
+    play(desk, story)
+
+
 def test_a_stale_volume_of_the_same_name_is_not_what_is_attached(desk: Desk):
     async def story(bench: Bench) -> None:
         await bench.set_up()

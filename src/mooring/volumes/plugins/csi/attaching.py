@@ -69,13 +69,18 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
     async def bulk_verify_volumes(
         self, volumes_by_node: Mapping[str, Sequence[VolumeSpec]]
     ) -> Mapping[str, Mapping[VolumeSpec, bool]]:
-        """What the driver lists as published. One that cannot tell is asked nothing: all counts as attached."""
+        """What the driver lists as published. One that cannot tell is asked nothing: all counts as attached. So does
+        what is on a node of which nobody knows what the driver calls it."""
         if not await self._tells_nodes():
             return {node: dict.fromkeys(specs, True) for node, specs in volumes_by_node.items()}
         published = await self._published()
         found: dict[str, Mapping[VolumeSpec, bool]] = {}
         for node, specs in volumes_by_node.items():
-            node_id = await self.node_id(node)
+            try:
+                node_id = await self.node_id(node)
+            except NotAsked:
+                found[node] = dict.fromkeys(specs, True)
+                continue
             # A volume that is not listed may be on a page that has shifted: only what is listed elsewhere is denied.
             found[node] = {spec: node_id in published.get(persistent(spec).volume_handle, (node_id,)) for spec in specs}
         return found
