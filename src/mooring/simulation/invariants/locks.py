@@ -21,7 +21,7 @@ class UnderItsLock(Checker):
     def listen(self, trace: Trace) -> None:
         self._locks: dict[str, Lock] = {}
         self._epochs: dict[Place, int] = {}
-        self._releases = Releases(trace)
+        self._releases = Releases.of(trace)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.mounted", self._mounted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from mooring.simulation.invariants.statements import Statements
 from mooring.simulation.invariants.stored import ATTACHMENTS, stored
 from mooring.simulation.invariants.users import Users
@@ -31,6 +33,13 @@ class Releases:
         trace.listen("store.deleted", self._written)
         trace.listen("truth.attached", self._attached)
 
+    @classmethod
+    def of(cls, trace: Trace) -> Releases:
+        """One for all who listen to that trace."""
+        if trace not in _OF:
+            _OF[trace] = cls(trace)
+        return _OF[trace]
+
     def __contains__(self, where: object) -> bool:
         return where in self._forced.values()
 
@@ -56,3 +65,6 @@ class Releases:
         timed_out = FORCE_DETACH_SINCE in annotations and node in self._unknown and not wanted
         if going and name not in self._forced and (node in self._dead or timed_out):
             self._forced[name] = (obj.volume_name, node)
+
+
+_OF: WeakKeyDictionary[Trace, Releases] = WeakKeyDictionary()

@@ -117,7 +117,7 @@ class NoDetachUnderUse(Checker):
 
     def listen(self, trace: Trace) -> None:
         self._mounted: set[Place] = set()
-        self._releases = Releases(trace)
+        self._releases = Releases.of(trace)
         trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
         trace.listen("truth.unmounted", self._unmounted)
         trace.listen("truth.begin", self._begin)
