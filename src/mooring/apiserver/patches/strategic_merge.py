@@ -28,11 +28,6 @@ def strategic_merge_patch(target: Obj, patch: Any, at: Place) -> Obj:
 
 
 def _objects(target: Obj, patch: Obj, at: Place) -> Obj:
-    if not any(key.startswith("$") for key in patch):
-        merged = dict(target)
-        for key, value in patch.items():
-            _set(merged, key, value, at.child(key))
-        return merged
     if "$patch" in patch:
         return _directed(patch)
     merged = _retained(target, patch)
