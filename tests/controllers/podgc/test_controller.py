@@ -118,3 +118,25 @@ def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(
         assert not working.done()
 
     desk(scene)
+
+
+def test_a_pod_that_is_written_while_its_node_is_absent_is_given_the_whole_time_again(desk: Desk):
+    """Its agent is alive, and about to make its Node anew: what it writes of its pods before that must not be taken for
+    the newest word of a dead one."""
+
+    async def scene(desk: Any):
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        pod = await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = desk.make(PodGCController)
+        controller._pods.accept(pod)
+        await controller.reconcile("default/p")
+        await asyncio.sleep(50)
+        word = {"status": {"message": "its node agent says that it runs"}}
+        controller._pods.accept(await desk.api.patch(Pod, "p", word, "default", subresource="status"))
+        await controller.reconcile("default/p")
+        assert (await desk.api.get(Pod, "p", "default")).status.phase == "Pending"
+        await asyncio.sleep(50)
+        await controller.reconcile("default/p")
+        assert await desk.api.find(Pod, "p", "default") is None
+
+    desk(scene)

@@ -2,7 +2,8 @@
 
 A removal is decided upon live reads of the node; its phase is set to Failed first, so that owners and users see how it
 ended. Both writes carry the pod's uid and resourceVersion: an agent that makes its Node anew has written its pods
-before, so what was decided because the Node was absent comes too late then.
+before, so what was decided because the Node was absent comes too late then. And a pod that is written while its Node is
+absent may be a word of that agent: it is given the whole quarantine again.
 """
 
 from __future__ import annotations
@@ -27,26 +28,27 @@ class PodGCController(Controller):
         super().__init__(client, now=now, random=random)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
-        self._absent_since: dict[str, float] = {}  # node -> loop time
+        self._orphans: dict[str, tuple[str, float]] = {}
+        """Pods without Node: their version, and since when (the loop's time) they are so, and of that version."""
 
     def _of_concern(self, pod: Pod) -> list[str]:
         return [pod.key] if decide(pod, self._nodes.get(pod.spec.node_name)) is not None else []
 
     def _pods_of_node(self, node: Node) -> list[str]:
-        self._absent_since.pop(node.name, None)
-        return [pod.key for pod in self._pods.by_index("node", node.name)]
+        pods = [pod.key for pod in self._pods.by_index("node", node.name)]
+        for key in pods:
+            self._orphans.pop(key, None)
+        return pods
 
     async def reconcile(self, key: str) -> None:
         """Removes one pod, if that is right."""
         pod = self._pods.get(key)
         if pod is None or decide(pod, self._nodes.get(pod.spec.node_name)) is None:
+            self._orphans.pop(key, None)
             return
-        if self._nodes.get(pod.spec.node_name) is None and pod.spec.node_name:
-            now = asyncio.get_running_loop().time()
-            since = self._absent_since.setdefault(pod.spec.node_name, now)
-            if now - since < QUARANTINE_S:
-                self.queue.add_after(key, QUARANTINE_S - (now - since))
-                return
+        if self._nodes.get(pod.spec.node_name) is None and pod.spec.node_name and (left := self._quarantine(pod)) > 0:
+            self.queue.add_after(key, left)
+            return
         live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None
         reason = decide(pod, live)
         if reason is None:
@@ -58,6 +60,15 @@ class PodGCController(Controller):
         )
         self.log.warning("removed", pod=pod.key, reason=reason.message)
 
+    def _quarantine(self, pod: Pod) -> float:
+        """For how many more seconds the pod must stay as it is, without its Node."""
+        now, version = asyncio.get_running_loop().time(), pod.metadata.resource_version
+        held, since = self._orphans.get(pod.key, ("", now))
+        if held != version:
+            since = now
+        self._orphans[pod.key] = version, since
+        return QUARANTINE_S - (now - since)
+
     async def _marked_failed(self, pod: Pod, message: str) -> Pod:
         if pod.finished:
             return pod
@@ -65,4 +76,6 @@ class PodGCController(Controller):
         status = {"phase": "Failed", "conditions": [condition]}
         marked = await self.client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
         self._pods.accept(marked, tell=False)  # if the removal fails, the next try is not about an older pod
+        if pod.key in self._orphans:
+            self._orphans[pod.key] = marked.metadata.resource_version, self._orphans[pod.key][1]
         return marked
