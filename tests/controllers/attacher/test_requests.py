@@ -153,6 +153,24 @@ def test_while_an_attach_may_come_late_nobody_else_may_have_the_volume(desk: Des
     desk(scene)
 
 
+def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(desk: Desk, slow_storage: None):
+    async def scene(desk: Any):
+        await wanted(desk)
+        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+        kept = await detached_twice(desk)
+        assert kept is not None and is_detached(kept)
+        ahead = requests.begun((), desk.now() + timedelta(hours=1), VALIDITY_S)
+        patch = {"metadata": {"annotations": {"mooring.dev/attach-requested-at": f"{ahead},{ahead}"}}}
+        await desk.api.patch(VolumeAttachment, "va", patch)
+        attacher = desk.make(AttacherController, plugins=desk.plugins())
+        await reconciled(desk, attacher)
+        await asyncio.sleep(VALIDITY_S + 1)
+        await reconciled(desk, attacher)
+        assert await desk.api.find(VolumeAttachment, "va") is None
+
+    desk(scene)
+
+
 def test_what_another_process_has_noted_meanwhile_is_not_taken_back_with_an_answered_request(
     desk: Desk, slow_storage: None
 ):

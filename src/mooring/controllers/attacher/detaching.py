@@ -6,7 +6,7 @@ is sent, or remembered where that is enough (`tenure`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -45,7 +45,9 @@ class Detaching:
         known, asked = DETACHED in record.metadata.annotations, record
         if not known:
             asked = await self._ask(plugin, record, before, validity_s)
-        attach_s = requests.outstanding_for(_unanswered_attaches(asked), self._now(), validity_s)
+        sent = list(requests.times(asked, ATTACH_REQUESTED_AT))
+        attaches = requests.not_later(sent, self._now())
+        attach_s = requests.outstanding_for(_unanswered(attaches, asked), self._now(), validity_s)
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
             metrics.done(plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now())
@@ -57,15 +59,17 @@ class Detaching:
         detached = {} if known or attach_s else {DETACHED: format_micro_time(self._now())}
         if asked is not record:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
-        elif detached or before != noted:
-            await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before) or None, **detached})
+        elif detached or before != noted or attaches != sent:
+            times = {DETACH_REQUESTED_AT: ",".join(before) or None, ATTACH_REQUESTED_AT: ",".join(attaches) or None}
+            await self._note(asked, {**times, **detached})
         return left_s
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
     ) -> VolumeAttachment:
         """The record as it is when the storage has answered; another one, if the request is noted there."""
-        remembers = self._tenure.is_fresh(record) and not _unanswered_attaches(record)
+        attaches = _unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
+        remembers = self._tenure.is_fresh(record) and not attaches
         asked = record if remembers or not validity_s else await self._stamp(record, before, validity_s)
         self._writes.client.check_leading()
         if remembers:
@@ -104,7 +108,6 @@ class Detaching:
         await self._writes.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
 
 
-def _unanswered_attaches(record: VolumeAttachment) -> tuple[str, ...]:
+def _unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:
     """Of the attach requests those that were not answered: if it was attached, the latest was."""
-    sent = requests.times(record, ATTACH_REQUESTED_AT)
-    return sent[:-1] if record.status.attached else sent
+    return attaches[:-1] if record.status.attached else attaches
