@@ -49,7 +49,25 @@ def test_the_device_is_unmounted_only_when_no_pod_has_it(volume: VolumeState) ->
     if decide(volume).action is Action.UNMOUNT_DEVICE:
         assert not held(volume)
         assert volume.device is not Presence.ABSENT
-        assert volume.stale or not volume.wanted_by
+        assert volume.stale or not volume.wanted_by or not volume.reported
+
+
+def test_a_mount_that_no_pod_has_does_not_wait_for_a_volume_that_is_being_detached() -> None:
+    """Storage that refuses to detach what is mounted would wait for the node, and the node for the storage."""
+    waits = VolumeState(
+        attachable=True,
+        has_device=True,
+        wanted_by=frozenset({"new"}),
+        starting=frozenset({"new"}),
+        pods={},
+        outdated=frozenset(),
+        device=Presence.PRESENT,
+        published=True,
+        reported=False,
+    )
+    assert decide(waits).action is Action.UNMOUNT_DEVICE
+    assert decide(replace(waits, pods={"old": Presence.PRESENT})).action is Action.TEAR_DOWN
+    assert decide(replace(waits, reported=True)).action is Action.SET_UP
 
 
 @given(volumes())

@@ -117,6 +117,8 @@ def _let_go(volume: VolumeState) -> Step | None:
         return _step(Action.UNMOUNT_DEVICE, frozenset(), "StaleMount", "its VolumeAttachment is gone or was replaced")
     if not volume.wanted_by:
         return _step(Action.UNMOUNT_DEVICE, frozenset(), "NotWanted", "no pod of this node uses it")
+    if volume.attachable and not volume.reported:  # storage that refuses to detach what is mounted waits for us
+        return _step(Action.UNMOUNT_DEVICE, frozenset(), "NotAttached", "a detach has begun, and no pod has it yet")
     return None
 
 
