@@ -59,6 +59,15 @@ def test_what_the_storage_has_taken_away_is_attached_anew_when_that_is_verified(
     assert [outcome.counts[f"truth.{what}"] for what in ("attached", "detached", "mounted")] == [2, 1, 2]
 
 
+def test_what_was_said_of_a_machine_that_is_lost_for_good_is_not_taken_back():
+    plan = (Step(60, "power-off", "n2", 115, 1), Step(110, "lose-machine", "n2", 0, 0))
+    outcome = play(0, Scenario(minutes=12), plan=plan, lines=True)
+    assert outcome.violations == []
+    declared = [line for line in outcome.lines if "plan.declared" in line]
+    assert declared
+    assert not [line for line in declared if "out=False" in line]
+
+
 def test_a_broken_cluster_is_found(monkeypatch: pytest.MonkeyPatch):
     """An array that lets a second node attach, and detaches what is mounted, must not go unnoticed."""
 

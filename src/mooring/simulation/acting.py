@@ -156,7 +156,7 @@ class Acting:
         self.world.power_on(step.on)
         if declared:
             await asyncio.sleep(10)
-            await self.users.declare(step.on, False)
+            await self._take_back(step.on)
 
     async def _lose_machine(self, step: Step) -> None:
         """It never comes back. A user says so, or nobody does."""
@@ -196,8 +196,12 @@ class Acting:
         """An operator's mistake: a machine that runs is declared out of service, or the taint is left over."""
         await self.users.declare(step.on, True)
         await asyncio.sleep(step.value)
-        if step.on not in self.world.lost:
-            await self.users.declare(step.on, False)
+        await self._take_back(step.on)
+
+    async def _take_back(self, node: str) -> None:
+        """That it is out of service; of a machine that was lost since then nobody says so."""
+        if node not in self.world.lost:
+            await self.users.declare(node, False)
 
     async def _conflicts(self, step: Step) -> None:
         """Somebody writes to the very objects that matter, again and again."""
