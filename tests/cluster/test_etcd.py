@@ -25,7 +25,7 @@ def put(shell: Shell, key: str) -> None:
 
 def move_home(shell: Shell, moved: str) -> None:
     """One member on each node again: two that are lost at once are the majority."""
-    assert shell.run(f"kubectl delete pod {moved}")[0] == 0
+    assert shell.run(f"kubectl delete pod {moved} --wait=false")[0] == 0
     shell.until(WHERE, "\n".join(NODES))
     shell.until(READY, "True True True")
 
