@@ -79,6 +79,15 @@ async def test_an_answer_that_does_not_come_in_time_is_unreachable():
         await transport.close()
 
 
+async def test_a_connection_that_is_not_made_in_time_is_told_as_such(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mooring.kube.connections.CONNECT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection, and never speaks TLS
+        transport = HttpTransport(f"https://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Unreachable, match=r"no connection after 0\.05 s"):
+            await transport.send(Request("GET", "/x"))
+        await transport.close()
+
+
 async def test_a_stream_comes_in_pieces_of_any_length_and_breaks_as_unreachable():
     long = b"x" * 1_000_000 + b"\n"
 

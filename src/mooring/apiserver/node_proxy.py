@@ -150,7 +150,7 @@ def _path(pod: Obj, container: str) -> str:
 
 
 def _silent(node: str, error: Exception) -> Internal:
-    return Internal(f'the agent of node "{node}" does not answer: {error or type(error).__name__}')
+    return Internal(f'the agent of node "{node}" does not answer: {str(error) or type(error).__name__}')
 
 
 def _refused(status: int, text: str) -> ApiError:

@@ -189,8 +189,11 @@ class Connections:
     async def fresh(self) -> Connection:
         """A new one."""
         connection = Connection(self._loop, self._ended)
-        async with asyncio.timeout(CONNECT_S):
-            await (self._direct(connection) if self._proxy is None else self._through(self._proxy, connection))
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await (self._direct(connection) if self._proxy is None else self._through(self._proxy, connection))
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or f"no connection after {CONNECT_S:g} s") from None
         self._open.add(connection)
         return connection
 

@@ -132,7 +132,7 @@ class HttpTransport:
             raise CredentialError(f"the client certificate for {self._server} cannot be used: {error}") from None
 
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable:
-        return Unreachable(f"{request.method} {request.path} at {self._server}: {error or type(error).__name__}")
+        return Unreachable(f"{request.method} {request.path} at {self._server}: {str(error) or type(error).__name__}")
 
     async def close(self) -> None:
         """Closes idle and open connections; watches end. What is sent later opens new ones."""
@@ -147,6 +147,6 @@ async def _pieces(connections: Connections, connection: Connection, path: str) -
         async for piece in connection.pieces():
             yield piece
     except FAILURES as error:
-        raise Unreachable(f"stream of {path} broke: {error or type(error).__name__}") from error
+        raise Unreachable(f"stream of {path} broke: {str(error) or type(error).__name__}") from error
     finally:
         connections.give_back(connection)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.simulation.array_faults import ArrayFaults
 from mooring.simulation.clouds import CloudFaults
 from mooring.simulation.log import SYNC_S
 from mooring.simulation.loop import Actor
@@ -14,12 +15,9 @@ from mooring.simulation.part import Part
 from mooring.simulation.plan import ACTIONS, EC2_FAULTS, Plan, Step
 from mooring.simulation.users import Users, rival
 from mooring.simulation.world import World
-from mooring.volumes.errors import VolumeError
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
-OVERTAKEN_S = 25.0
-"""Less than a request to the array is valid, and more than it takes to take a Lease over."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -30,6 +28,7 @@ class Acting:
     def __init__(self, world: World) -> None:
         self.world = world
         self.users = Users(world)
+        self.array = ArrayFaults(world)
         self.cloud = CloudFaults(world.ec2) if world.ec2 is not None else None
         self._leaders: list[Actor] = []  # of those who have a successor
         self._frozen: list[Actor] = []
@@ -47,7 +46,9 @@ class Acting:
         if what in EC2_FAULTS:
             return getattr(self.cloud, what.removeprefix("ec2-"))
         name = what.replace("-", "_")
-        return getattr(self.users, name) if what in ACTIONS else getattr(self, f"_{name}")
+        if what in ACTIONS:
+            return getattr(self.users, name)
+        return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: Step) -> bool:
         """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere else."""
@@ -62,15 +63,7 @@ class Acting:
         world = self.world
         for actor in (*self._leaders, *self._frozen):
             actor.halted = True
-        array = world.array
-        array.failure, array.unanswered = None, lambda: False
-        array.take_its_time()
-        array.overtaken_s = 0.0
-        array.at_work.set()
-        array.unmount_s.clear()
-        array.quota = None
-        array.denies.clear()
-        array.mount_failure.clear()
+        self.array.heal()
         if self.cloud is not None:
             self.cloud.heal()
         world.log.sync_s = SYNC_S
@@ -262,61 +255,5 @@ class Acting:
                 await asyncio.sleep(step.how * 15)
                 actor.skew = 0.0
 
-    async def _slow_unmount(self, step: Step) -> None:
-        self.world.array.unmount_s[step.on] = step.value
-
     async def _slow_stop(self, step: Step) -> None:
         self.world.machines[step.on].runtime.stop_s = step.value
-
-    async def _slow_array(self, step: Step) -> None:
-        array = self.world.array
-        array.attach_s, array.attach_reply_s, array.detach_s = step.value, step.value * (step.how % 3), step.value
-        await asyncio.sleep(60 + step.value)
-        array.take_its_time()
-
-    async def _array_stalls(self, step: Step) -> None:
-        """The storage takes requests, and carries out none of them until later."""
-        self.world.array.at_work.clear()
-        await asyncio.sleep(step.value)
-        self.world.array.at_work.set()
-
-    async def _array_overtakes(self, step: Step) -> None:
-        """Every other detach takes nearly as long as it is valid."""
-        self.world.array.overtaken_s = OVERTAKEN_S
-        await asyncio.sleep(step.value)
-        self.world.array.overtaken_s = 0.0
-
-    async def _array_takes_away(self, step: Step) -> None:
-        """A machine loses power, and the storage takes the disks away that it had."""
-        self.world.power_off(step.on)
-        self.world.array.take_away(step.on)
-        await asyncio.sleep(step.value)
-        self.world.power_on(step.on)
-
-    async def _array_fails(self, step: Step) -> None:
-        self.world.array.failure = VolumeError("the array is out of order")
-        await asyncio.sleep(step.value)
-        self.world.array.failure = None
-
-    async def _array_unanswered(self, step: Step) -> None:
-        self.world.array.unanswered = lambda: True
-        await asyncio.sleep(step.value)
-        self.world.array.unanswered = lambda: False
-
-    async def _quota(self, step: Step) -> None:
-        """The storage attaches no more than one disk to a node."""
-        self.world.array.quota = 1
-        await asyncio.sleep(step.value)
-        self.world.array.quota = None
-
-    async def _array_lies(self, step: Step) -> None:
-        """Asked whether a disk is attached to that node, the storage says no."""
-        self.world.array.denies.add(step.on)
-        await asyncio.sleep(60 + step.value)
-        self.world.array.denies.discard(step.on)
-
-    async def _mount_fails(self, step: Step) -> None:
-        """A mount on that node takes effect and fails."""
-        self.world.array.mount_failure[step.on] = VolumeError("the mount took too long")
-        await asyncio.sleep(step.value)
-        self.world.array.mount_failure.pop(step.on, None)
