@@ -29,6 +29,36 @@ def test_a_claim_begins_pending_and_protected(serve):
     serve(story)
 
 
+OF_SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+
+
+@pytest.mark.parametrize("given", ["dataSource", "dataSourceRef"])
+def test_a_claims_data_source_is_said_by_both_names(serve, given):
+    """KEP-1495: who looks at one of them only must not make an empty volume."""
+
+    async def story(api):
+        claim = api.new_claim()
+        claim["spec"][given] = OF_SNAPSHOT
+        made = await api.create(CLAIMS, claim)
+        assert made["spec"]["dataSource"] == made["spec"]["dataSourceRef"] == OF_SNAPSHOT
+        del made["spec"][given]
+        path = f"{CLAIMS}/{made['metadata']['name']}"
+        again = await api.replace(path, made)
+        assert again["spec"][given] == OF_SNAPSHOT, "an older client may know one name only"
+
+    serve(story)
+
+
+def test_a_data_source_in_another_namespace_has_one_name(serve):
+    async def story(api):
+        claim = api.new_claim()
+        claim["spec"]["dataSourceRef"] = OF_SNAPSHOT | {"namespace": "other"}
+        made = await api.create(CLAIMS, claim)
+        assert "dataSource" not in made["spec"], "it cannot name a namespace, so it would mean another source"
+
+    serve(story)
+
+
 def test_a_volume_begins_pending_and_protected(serve):
     async def story(api):
         made = await api.create(VOLUMES, api.new_volume())

@@ -15,6 +15,7 @@ from mooring.mounts.table import (
     parse_mount_table,
     read_mount_table,
     same_content,
+    shown_at,
     unescape,
 )
 
@@ -69,6 +70,19 @@ def test_of_stacked_mounts_the_one_on_top_is_seen():
 
 def test_nothing_is_seen_where_nothing_is_mounted():
     assert mount_at([a_mount("/a")], "/a/b") is None
+
+
+@pytest.mark.parametrize(("path", "device", "root"), [
+    ("/srv/a", (8, 1), "/srv/a"),
+    ("/data", (7, 0), "/disk"),
+    ("/data/x/y", (7, 0), "/disk/x/y"),
+    ("/", (8, 1), "/"),
+    ("/database", (8, 1), "/database"),
+])  # fmt: skip
+def test_a_directory_is_a_part_of_the_mount_that_it_lies_in(path: str, device: tuple[int, int], root: str):
+    table = [a_mount("/", device=(8, 1)), a_mount("/data", device=(7, 0), root="/disk", id=2, parent=1)]
+    found = shown_at(table, path)
+    assert (found.device, found.root) == (device, root)
 
 
 def test_bind_mounts_of_directories_show_the_same_content_and_other_devices_do_not():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,10 +23,9 @@ from mooring.kube.objects import (
     Volume,
 )
 from mooring.mounts import loop, syscalls
-from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.host import HostMounts
 from mooring.mounts.table import mount_at, mounts_below, read_mount_table
-from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.errors import DeletedVolumeInUse, InvalidSpec, VolumeError
 from mooring.volumes.host import NodeVolumeHost
 from mooring.volumes.interfaces import VolumePlugin
 from mooring.volumes.plugins import emptydir, local, secret
@@ -165,9 +166,53 @@ async def test_what_is_mounted_below_is_not_recycled(host: NodeVolumeHost, tmp_p
     inside = tmp_path / "data" / "inside"
     await host.mounts.mount("tmpfs", str(inside), "tmpfs")
     (inside / "kept").touch()
-    with pytest.raises(DeviceBusy):
+    with pytest.raises(DeletedVolumeInUse, match="covered by a mount at"):
         await scrub(str(tmp_path / "data"), "pv", lambda kind, message: None)
     assert (inside / "kept").exists()
+
+
+@contextmanager
+def mount_namespace(script: str) -> Iterator[None]:
+    """A process in a mount namespace of its own, which has run `script`."""
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-ec", f"{script}; echo ready; read line"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield
+    finally:
+        process.communicate("\n")
+
+
+def no_word(kind: str, message: str) -> None: ...
+
+
+@pytest.mark.parametrize("part", ["", "part"])
+async def test_what_a_mount_shows_elsewhere_is_not_recycled(tmp_path: Path, part: str):
+    """As a container has it, in a mount namespace of its own; the API need not know of it."""
+    data, target = tmp_path / "data", tmp_path / "target"
+    (data / "part").mkdir(parents=True)
+    target.mkdir()
+    with mount_namespace(f"mount --make-rprivate /; mount --bind {data / part} {target}"):
+        with pytest.raises(DeletedVolumeInUse, match=f"mounted at {target}"):
+            await scrub(str(data), "pv", no_word)
+        assert (data / "part").exists()
+    await scrub(str(data), "pv", no_word)
+    assert list(data.iterdir()) == []
+
+
+async def test_a_directory_that_is_a_mount_point_itself_is_recycled(host: NodeVolumeHost, tmp_path: Path):
+    """Also where a mount namespace was copied meanwhile: the copy is not a user."""
+    data = tmp_path / "data"
+    await host.mounts.mount("tmpfs", str(data), "tmpfs")
+    (data / "old").touch()
+    with mount_namespace("true"):
+        await scrub(str(data), "pv", no_word)
+    assert list(data.iterdir()) == []
 
 
 def raw(path: str) -> VolumeSpec:

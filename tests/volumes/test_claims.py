@@ -20,11 +20,12 @@ from mooring.kube.objects import (
     PersistentVolumeSpec,
     Pod,
     PodSpec,
+    PodStatus,
     Volume,
     VolumeDevice,
     VolumeMount,
 )
-from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
+from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, users_of_claim, volume_spec
 from mooring.volumes.errors import ClaimError
 from mooring.volumes.spec import VolumeSpec
 
@@ -149,3 +150,29 @@ def test_a_device_cannot_be_mounted_nor_a_file_system_be_a_device(pv: Persistent
 def test_each_kind_of_volume_can_be_used_as_what_it_is(pv: PersistentVolume, container: Container):
     pod = msgspec.structs.replace(POD, spec=PodSpec(containers=(container,)))
     refuse_wrong_use(pod, DATA, VolumeSpec.of_persistent_volume(pv))
+
+
+def a_user(created: str = "2026-01-01T00:00:10Z", node: str = "n", phase: str = "Running") -> Pod:
+    return msgspec.structs.replace(
+        POD,
+        metadata=ObjectMeta(name="web-0", namespace="shop", creation_timestamp=created),
+        spec=PodSpec(node_name=node, volumes=(DATA,)),
+        status=PodStatus(phase=phase),
+    )
+
+
+@pytest.mark.parametrize(("pod", "successor_born", "counts"), [
+    (a_user(), None, True),
+    (a_user(node=""), None, False),
+    (a_user(phase="Succeeded"), None, False),
+    (a_user(phase="Unknown"), None, True),
+    (a_user(), "2026-01-01T00:00:09Z", False),
+    (a_user(), "2026-01-01T00:00:10Z", True),
+    (a_user(), "2026-01-01T00:00:11Z", True),
+])  # fmt: skip
+def test_which_pods_may_have_the_volume_of_a_claim_that_is_gone(pod: Pod, successor_born: str | None, counts: bool):
+    successor = successor_born and msgspec.structs.replace(
+        CLAIM, metadata=ObjectMeta(name="data-web-0", namespace="shop", creation_timestamp=successor_born)
+    )
+    assert users_of_claim("shop/data-web-0", [pod], successor or None) == ([pod] if counts else [])
+    assert users_of_claim("shop/another", [pod], None) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 from mooring.mounts.interface import Mount
 
@@ -53,6 +54,17 @@ def mount_at(table: Iterable[Mount], path: str) -> Mount | None:
     here = [mount for mount in table if mount.mount_point == path]
     covered = {mount.parent_id for mount in here}
     return next((mount for mount in reversed(here) if mount.mount_id not in covered), None)
+
+
+def shown_at(table: Iterable[Mount], path: str) -> Mount:
+    """What a bind mount of the directory `path` (absolute, without links) would show: the mount that it lies in, with
+    the directory as its root. Raises ValueError if the table has no mount for it."""
+    table = tuple(table)
+    for place in (path, *map(str, PurePosixPath(path).parents)):
+        if (found := mount_at(table, place)) is not None:
+            root = os.path.normpath(os.path.join(found.root, os.path.relpath(path, place)))
+            return replace(found, root=root, mount_point=path)
+    raise ValueError(f"no mount has {path}")
 
 
 def same_content(table: Iterable[Mount], shown: Mount) -> list[Mount]:

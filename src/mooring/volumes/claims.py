@@ -6,7 +6,7 @@ sections 1.5 and 3.6). Every refusal is a `ClaimError` that names the object to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from mooring.volumes.errors import ClaimError
@@ -33,6 +33,24 @@ def claims_of(pod: Pod) -> list[str]:
     """The keys of the claims that the pod's volumes name."""
     names = (claim_name(pod, volume) for volume in pod.spec.volumes)
     return [f"{pod.namespace}/{name}" for name in names if name]
+
+
+def users_of_claim(key: str, pods: Iterable[Pod], successor: PersistentVolumeClaim | None) -> list[Pod]:
+    """The pods that may have mounted the volume of a claim that is gone, of whose namespace `pods` are; `successor` is
+    the claim that has its name now.
+
+    A pod names its claim and not the claim's uid. So a pod counts, unless it is certainly younger than the successor:
+    then it can have mounted the successor's volume only. Times are whole seconds, so within one second it is not
+    certain. Upstream: `isVolumeUsed` of the persistentvolume controller, which knows no successor."""
+    born = successor.metadata.creation_timestamp if successor is not None else None
+    return [
+        pod
+        for pod in pods
+        if pod.spec.node_name
+        and not pod.finished
+        and key in claims_of(pod)
+        and not (born and (pod.metadata.creation_timestamp or "") > born)
+    ]
 
 
 def volume_spec(

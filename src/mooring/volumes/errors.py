@@ -120,14 +120,14 @@ class VolumeNotFound(StorageRefused):
 
 
 class DeletedVolumeInUse(StorageRefused):
-    """A volume cannot be deleted while it is attached. Not a failure: an Info event, and another try later."""
+    """A volume is neither deleted nor emptied while it is attached to `nodes` or has other `users`. Not a failure: a
+    Normal event, and another try later. A user is said in words: "used by pod ns/name", "mounted at ..."."""
 
-    def __init__(self, volume: str, nodes: Sequence[str]) -> None:
+    def __init__(self, volume: str, nodes: Sequence[str] = (), *, users: Sequence[str] = ()) -> None:
         self.volume = volume
         self.nodes = tuple(nodes)
-        super().__init__(
-            f"volume {volume} is still attached to node {', '.join(nodes)}; it is deleted after its detach"
-        )
+        self.users = (*([f"attached to node {', '.join(nodes)}"] if nodes else []), *users)
+        super().__init__(f"volume {volume} is still {'; '.join(self.users)}; it is reclaimed when that has ended")
 
 
 class StorageFull(StorageRefused):

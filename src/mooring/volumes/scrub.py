@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Mapping
 
 from mooring.mounts.blocking import blocking
-from mooring.mounts.errors import DeviceBusy
-from mooring.mounts.table import mounts_below, read_mount_table
-from mooring.volumes.errors import InvalidSpec
+from mooring.mounts.holders import who_mounts
+from mooring.mounts.interface import Mount
+from mooring.mounts.table import mounts_below, read_mount_table, same_content, shown_at
+from mooring.volumes.errors import DeletedVolumeInUse, InvalidSpec
 from mooring.volumes.interfaces import RecycleEventRecorder
 
 SETTING, HERE = "recycle", "this-machine"
@@ -31,21 +32,40 @@ def may_recycle(settings: Mapping[str, str], pv_name: str) -> None:
 
 async def scrub(path: str, pv_name: str, record: RecycleEventRecorder) -> None:
     """Removes everything in the directory and keeps the directory. Idempotent. Raises InvalidSpec for a path that
-    nobody means to empty (`/`, `/home`), DeviceBusy while something is mounted below, OSError."""
+    nobody means to empty (`/`, `/home`), DeletedVolumeInUse while a part of it is mounted anywhere (in a container, in
+    whatever mount namespace) or something is mounted below it, OSError."""
     if len(os.path.realpath(path).split("/")) < _FEWEST_PARTS or os.path.islink(path):
         raise InvalidSpec(f"volume {pv_name} is not recycled: {path} is a link or a top-level directory")
     if not os.path.isdir(path):
         raise InvalidSpec(f"volume {pv_name} is not recycled: there is no directory {path} on this machine")
     record("Normal", f"everything in {path} is being removed")
-    await blocking(_empty, path)
+    await blocking(_empty, path, pv_name)
 
 
-def _empty(path: str) -> None:
-    mounted = [mount.mount_point for mount in mounts_below(read_mount_table(), os.path.realpath(path))]
-    if inside := [point for point in mounted if point != os.path.realpath(path)]:
-        raise DeviceBusy(path, [f"mounted there: {point}" for point in inside])
+def _empty(path: str, pv_name: str) -> None:
+    if users := _users(os.path.realpath(path)):
+        raise DeletedVolumeInUse(pv_name, users=users)
     for entry in os.scandir(path):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
         else:
             os.unlink(entry.path)
+
+
+def _users(path: str) -> list[str]:
+    """Who has the directory or a part of it mounted, in any mount namespace of this machine, and what is mounted below
+    it here; in words."""
+    table = read_mount_table()
+    shown = shown_at(table, path)
+    inside = [mount for mount in mounts_below(table, path) if mount.mount_point != path]
+    # Where the directory is a mount point itself, a mount namespace that was copied from this one has that mount, too.
+    own = [_place(table, mount) for mount in table if mount.mount_point == path]
+    elsewhere = who_mounts(lambda each: [m for m in same_content(each, shown) if _place(each, m) not in own])
+    return [f"covered by a mount at {mount.mount_point}" for mount in inside] + elsewhere
+
+
+def _place(table: tuple[Mount, ...], mount: Mount) -> tuple[object, ...]:
+    """Where a mount stands: a container's mount stands on the container's root file system, a copy on this one's."""
+    parent = next((each for each in table if each.mount_id == mount.parent_id), None)
+    below = (parent.device, parent.root, parent.mount_point) if parent is not None else ()
+    return mount.mount_point, mount.device, mount.root, *below

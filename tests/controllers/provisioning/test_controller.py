@@ -13,7 +13,7 @@ import pytest
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.errors import Unreachable
-from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
 from mooring.simulation.array import DISK
 from mooring.simulation.wire import request
 from mooring.volumes import scrub
@@ -97,6 +97,49 @@ def test_a_volume_that_is_known_to_be_attached_is_not_asked_about_until_it_is_de
         await asyncio.sleep(1)
         assert desk.array.disks == set()
         running.cancel()
+
+    desk(scene)
+
+
+def a_pod(**volume: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    spec = {"nodeName": "n", "containers": [container], "volumes": [{"name": "v", **volume}]}
+    return {"metadata": {"name": "pod"}, "spec": spec}
+
+
+USES_C = a_pod(persistentVolumeClaim={"claimName": "c"})
+
+
+def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(desk: Desk):
+    """The claim's finalizer was stripped, and the storage is one without attachments."""
+
+    async def scene(desk: Any):
+        controller = await released(desk)
+        await desk.api.create(Pod, USES_C, "default")
+        await controller.reconcile("volume:pv")
+        assert desk.array.disks == {"d"}
+        assert await events(desk, controller) == [("Normal", "VolumeDelete")]
+        await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
+        await controller.reconcile("volume:pv")
+        assert desk.array.disks == set()
+
+    desk(scene)
+
+
+def test_a_volume_is_not_emptied_under_a_running_pod(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Upstream: recycle_test.go 6-11."""
+    no_threads(monkeypatch)
+
+    async def scene(desk: Any):
+        controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
+        await desk.api.create(Pod, USES_C, "default")
+        await controller.reconcile("volume:pv")
+        assert (tmp_path / "data" / "old").exists()
+        assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Released", "it is tried again"
+        assert await events(desk, controller) == [("Normal", "VolumeRecycle")]
+        await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
+        await controller.reconcile("volume:pv")
+        assert list((tmp_path / "data").iterdir()) == []
 
     desk(scene)
 

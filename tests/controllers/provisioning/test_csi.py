@@ -327,3 +327,20 @@ def test_killed_at_every_request_there_is_one_volume_or_none(desk: Desk, after: 
     while desk(lambda at: story(at, number)):  # noqa: B023
         number += 1
     assert number >= 3
+
+
+@pytest.mark.parametrize("source", [
+    {"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "gone"}},
+    {"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "other"}},
+    {"dataSourceRef": {"apiGroup": "populators.example.com", "kind": "Book", "name": "b"}},
+    {"dataSource": {"apiGroup": "populators.example.com", "kind": "Book", "name": "b"}},
+])  # fmt: skip
+def test_a_data_source_that_cannot_be_used_never_gives_an_empty_volume(desk: Desk, source: dict[str, Any]):
+    async def story(bench: Bench) -> None:
+        await bench.storage_class()
+        await bench.claim(**source)
+        with pytest.raises(InvalidSpec):
+            await bench.reconciled()
+        assert bench.storage.volumes == {}
+
+    play(desk, story)

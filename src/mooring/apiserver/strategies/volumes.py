@@ -58,6 +58,10 @@ class Claims(Strategy):
     returns_deleted = True
     defaults: ClassVar[Rules] = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
 
+    def default(self, obj: Obj) -> None:
+        super().default(obj)
+        object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
+
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"phase": "Pending"}
         _add_finalizer(obj, "kubernetes.io/pvc-protection")
@@ -90,6 +94,17 @@ class Claims(Strategy):
         return found
 
 
+def _data_sources(spec: Obj) -> Obj:
+    """The one data source of a claim by both of its names, so that neither way of asking gives an empty volume
+    (KEP-1495; upstream: NormalizeDataSources). A source in a namespace has one name only."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old and not new:
+        return {"dataSourceRef": dict(old)}
+    if new and not old and not new.get("namespace"):
+        return {"dataSource": {name: value for name, value in new.items() if name != "namespace"}}
+    return {}
+
+
 def _may_shrink(size: Decimal, old: Obj) -> bool:
     """A failed expansion may be taken back as long as the request stays above what the volume has."""
     capacity = value_at(old, "status.capacity.storage")
@@ -98,7 +113,7 @@ def _may_shrink(size: Decimal, old: Obj) -> bool:
 
 def _fixed_claim(spec: Obj, old: Obj, bound: bool) -> Obj:
     """The part of a claim's spec that may not change."""
-    fixed = deepcopy(spec)
+    fixed = deepcopy({**spec, **_data_sources(spec)})
     if not old.get("volumeName"):
         fixed.pop("volumeName", None)
     if bound:

@@ -1,4 +1,8 @@
-"""What a new volume is to hold at first: the `dataSource` of its claim, by the storage's own names."""
+"""What a new volume is to hold at first: the data source of its claim, by the storage's own names.
+
+A claim has it in `dataSource`, in `dataSourceRef`, or in both alike, as API servers store it (KEP-1495). A source that
+cannot be used is an error, never an empty volume.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +22,23 @@ async def content_of(
     volumes: Informer[PersistentVolume],
     plugin: ProvisionableVolumePlugin,
 ) -> ContentSource | None:
-    """None for a claim without dataSource. Raises InvalidSpec for one that cannot be, or not yet: it is tried again.
+    """None for a claim without a data source. Raises InvalidSpec for one that cannot be, or not yet: it is tried again.
 
     Snapshots are read live and not watched: a cluster need not know their kinds.
     """
-    source = claim.spec.data_source
+    source = claim.spec.data_source_ref or claim.spec.data_source
     if not source:
         return None
+    if source.get("namespace") not in (None, "", claim.namespace):
+        raise InvalidSpec(f"claim {claim.key} has a dataSourceRef to another namespace: copy within one namespace only")
     group, kind, name = source.get("apiGroup") or "", source.get("kind"), str(source.get("name"))
     if not isinstance(plugin, SnapshottableVolumePlugin):
-        raise InvalidSpec(f"claim {claim.key} has a dataSource, and plugin {plugin.get_plugin_name()} copies nothing")
+        raise InvalidSpec(f"claim {claim.key} has a data source, and plugin {plugin.get_plugin_name()} copies nothing")
     if (group, kind) == ("", "PersistentVolumeClaim"):
         return _clone(claim, claims.get(f"{claim.namespace}/{name}"), name, volumes, plugin)
     if (group, kind) == (GROUP, "VolumeSnapshot"):
         return await _snapshot(client, claim, name, plugin.get_plugin_name())
-    raise InvalidSpec(f"claim {claim.key}: dataSource {kind} of group {group!r} is not known: name a VolumeSnapshot")
+    raise InvalidSpec(f"claim {claim.key}: data source {kind} of group {group!r} is not known: name a VolumeSnapshot")
 
 
 def _clone(

@@ -1,8 +1,10 @@
 """What becomes of a volume whose claim is gone: deleted from the storage, or emptied and offered again.
 
-Both destroy data, so both look live first: the claim must be gone, and nothing attached. A volume that is still
-attached is not a failure: a Normal event, and another try when it is detached. While the cache itself shows where it is
-attached, the live look is left out: it lists the attachments of the whole cluster.
+Both destroy data, so both look live first: the claim must be gone, nothing attached, and no pod left that may have
+mounted it (many storages are not attached; a claim's finalizer can be stripped). A volume that is still used is not a
+failure: a Normal event, and another try later. While the cache itself shows where it is attached, the live look is left
+out: it lists the attachments of the whole cluster. Who mounts a directory that is to be emptied is asked of the kernel,
+too (`mooring.volumes.scrub`).
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.events import EventType, Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from mooring.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.kube.reason import Reason
+from mooring.volumes.claims import users_of_claim
 from mooring.volumes.errors import DeletedVolumeInUse
 from mooring.volumes.matching import BOUND_BY_CONTROLLER
 from mooring.volumes.plugin_manager import PluginManager
@@ -75,11 +78,14 @@ class Reclaimer:
         self, pv: PersistentVolume, act: Callable[[PersistentVolume], Awaitable[None]], later: str, failed: str
     ) -> bool:
         """Whether it was done. Raises what it failed of, after it was told on the volume."""
-        if not await self._claim_is_gone(pv):
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return False
+        named = await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+        if named is not None and named.uid == reference.uid:
             return False
         try:
-            if nodes := self._known_nodes(pv) or await self._attached_to(pv):
-                raise DeletedVolumeInUse(pv.name, nodes)
+            await self._refuse_in_use(pv, reference, named)
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
@@ -106,12 +112,14 @@ class Reclaimer:
 
         await plugin.recycle(pv.name, spec, record)
 
-    async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
-        reference = pv.spec.claim_ref
-        if reference is None or not reference.uid:
-            return False
-        claim = await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
-        return claim is None or claim.uid != reference.uid
+    async def _refuse_in_use(
+        self, pv: PersistentVolume, claim: ObjectReference, successor: PersistentVolumeClaim | None
+    ) -> None:
+        if nodes := self._known_nodes(pv) or await self._attached_to(pv):
+            raise DeletedVolumeInUse(pv.name, nodes)
+        pods = (await self._client.list(Pod, claim.namespace)).items
+        if users := users_of_claim(f"{claim.namespace}/{claim.name}", pods, successor):
+            raise DeletedVolumeInUse(pv.name, users=[f"used by pod {pod.key}" for pod in users])
 
     def _known_nodes(self, pv: PersistentVolume) -> list[str]:
         return [each.spec.node_name for each in self._attachments.by_index("volume", pv.name)]

@@ -71,6 +71,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     volume_name: str = ""
     selector: LabelSelector | None = None
     data_source: dict[str, Any] | None = None
+    data_source_ref: dict[str, Any] | None = None
     volume_attributes_class_name: str | None = None
 
 
