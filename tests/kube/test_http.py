@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from cryptography import x509
@@ -22,9 +23,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from mooring.apiserver.tls import Certificates, ensure
+from mooring.kube import client as kube_client
+from mooring.kube import connections
 from mooring.kube.credentials import Credential
-from mooring.kube.errors import CredentialError, Unreachable
+from mooring.kube.errors import ConfigError, CredentialError, InvalidRequest, Unreachable
 from mooring.kube.http import HttpTransport
+from mooring.kube.objects import Pod
 from mooring.kube.times import wall_clock
 from mooring.kube.tls import Trust
 from mooring.kube.transport import Request
@@ -387,3 +391,90 @@ async def test_a_stream_that_nobody_reads_is_not_received_without_end():
         assert 0 < sent < 50_000_000
         assert sum([len(piece) async for piece in answer.stream]) >= sent
         await transport.close()
+
+
+async def nothing_listens(path: str = "/api/v1/pods", **fields: Any) -> None:
+    """Sends a request to where every connection fails, so that Unreachable means: it would have been sent."""
+    transport = HttpTransport("http://127.0.0.2:1", token=fields.pop("token", ""))
+    try:
+        await transport.send(Request(fields.pop("method", "GET"), path, **fields))
+    finally:
+        await transport.close()
+
+
+SMUGGLED = "/api/v1/pods/x HTTP/1.1\r\nHost: h\r\n\r\nDELETE /api/v1/namespaces/victim/secrets/precious?x="
+
+
+@pytest.mark.parametrize("fields", [
+    {"path": SMUGGLED},
+    {"path": "/a b"},
+    {"path": "/a\nb"},
+    {"path": "/a?watch=true"},
+    {"path": "/a#b"},
+    {"path": "/\u00e9"},
+    {"path": "http://elsewhere/"},
+    {"path": ""},
+    {"method": "GET /x HTTP/1.1\r\n\r\nDELETE"},
+    {"method": ""},
+    {"headers": {"Accept": "a\r\nAuthorization: Bearer other"}},
+    {"headers": {"Accept\r\nX": "a"}},
+    {"headers": {"A b": "c"}},
+    {"headers": {"Accept": "\0"}},
+    {"headers": {"Accept": "\u2028"}},
+])  # fmt: skip
+async def test_what_would_be_more_than_one_request_is_not_sent(fields: dict[str, Any]):
+    with pytest.raises(InvalidRequest):
+        await nothing_listens(**fields)
+
+
+@pytest.mark.parametrize("token", ["a\r\nX-Remote-User: admin", "a\n", "\0", "\xff"])
+async def test_a_token_that_would_be_more_than_one_header_is_not_sent_and_not_shown(token: str):
+    with pytest.raises(CredentialError) as told:
+        await nothing_listens(token=token)
+    assert "admin" not in str(told.value)
+
+
+@pytest.mark.parametrize("server", [
+    "http://h/a b", "http://h/a\r\nX: y", "http://h\n", "http://h?x", "http://h#x", "http://h:99999", "http://h:x", "http://",
+    "http://h y", "http://[", "http://\u00e9",
+])  # fmt: skip
+def test_a_server_url_that_would_spoil_requests_is_refused(server: str):
+    with pytest.raises(ConfigError, match="server URL"):
+        HttpTransport(server)
+
+
+async def test_values_of_a_query_stay_values():
+    """A selector is text that contains names, too."""
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response([list(pair) for pair in request.query.items()])
+
+    pairs = (("fieldSelector", "metadata.name=a&limit=1#\r\nX: y +%"), ("labelSelector", "a in (b,c),d=e/f"))
+    async with server(handler) as url:
+        transport = HttpTransport(url)
+        answer = await transport.send(Request("GET", "/x", query=pairs))
+        await transport.close()
+    assert msgspec.json.decode(answer.body) == [list(pair) for pair in pairs]
+
+
+async def test_an_answer_or_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """Memory is not filled by what a peer goes on sending."""
+    monkeypatch.setattr(connections, "LARGEST_BODY", 100_000)
+    monkeypatch.setattr(kube_client, "LONGEST_EVENT", 100_000)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(1000):
+                await answer.write(b"x" * 1000)
+        return answer
+
+    async with server(handler) as url:
+        client = kube_client.Client(HttpTransport(url))
+        with pytest.raises(Unreachable, match="more than 100000 bytes"):
+            await client.request("GET", "/x")
+        with pytest.raises(Unreachable, match="more than 100000 bytes"):
+            async for _ in client.watch(Pod):
+                raise AssertionError
+        await client.close()

@@ -96,11 +96,51 @@ def test_after_some_answers_the_connection_cannot_be_used_again(sent: bytes):
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         b"x" * 300_000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
     ],
 )
 def test_what_is_not_http_is_malformed(sent: bytes):
     with pytest.raises(Malformed):
         Answer().feed(sent)
+
+
+def test_a_trailer_changes_nothing_that_the_head_has_said():
+    answer = Answer()
+    answer.feed(chunked(b"ab", 2).replace(b"Trailer: 1", b"Retry-After: 9\r\nTransfer-Encoding: gzip"))
+    assert answer.complete
+    assert answer.headers == {"transfer-encoding": "chunked"}
+
+
+def outcome(sent: bytes, cuts: list[int]) -> object:
+    answer = Answer()
+    try:
+        body = read(answer, sent, cuts)
+    except Malformed:
+        return Malformed
+    return answer.status, answer.complete, answer.lasting, answer.headers, body
+
+
+PARTS = st.sampled_from([
+    b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 \r\n", b"HTTP/1.1 100 \r\n", b"HTTP/1.1 101 \r\n", b"HTTP/1.1 204 x\r\n",
+    b"Content-Length: 2\r\n", b"Content-Length: 0\r\n", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n",
+    b"Upgrade: x\r\nConnection: upgrade\r\n", b"X: y\r\n", b"\r\n", b"\n", b"\r", b"ab", b"2\r\nab\r\n", b"0\r\n\r\n",
+    b"0", b" ",
+])  # fmt: skip
+
+
+@given(st.lists(st.one_of(PARTS, st.binary(max_size=3)), max_size=12).map(b"".join), st.lists(st.integers(0, 200)))
+def test_whatever_comes_is_the_same_answer_however_it_is_cut_or_malformed(sent: bytes, cuts: list[int]):
+    assert outcome(sent, cuts) == outcome(sent, [])
 
 
 def test_an_answer_that_was_read_is_no_garbage_that_has_to_be_collected():

@@ -39,6 +39,7 @@ def logs(
     """Shows what a container of POD wrote."""
     from mooring.cluster.layout import open_layout
     from mooring.kube import config
+    from mooring.kube.objects import Pod
 
     layout = open_layout(data_dir)
     given = kubeconfig or (str(layout.kubeconfig) if layout.kubeconfig.exists() else None)
@@ -54,7 +55,7 @@ def logs(
     async def show() -> None:
         client = config.connect(os.environ, given)
         try:
-            path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+            path = Pod.RESOURCE.path(namespace, pod, "log")
             async for piece in client.text(path, [(key, value) for key, value in query.items() if value is not None]):
                 sys.stdout.buffer.write(piece)
                 sys.stdout.buffer.flush()

@@ -39,6 +39,8 @@ WATCH_S = 300.0
 SILENCE_S = 7 * 24 * 3600.0
 """How long a text that is followed may bring nothing."""
 READ_ATTEMPTS = 4
+LONGEST_EVENT = 64 * 1024**2
+"""Bytes of a watch without the end of an event: no object is nearly as large."""
 LONGEST_WAIT_S = 30.0
 SHARED_EVENTS, SHARED_BYTES = 64, 16 * 1024
 """Of so many events, if they are not larger, it is known that they were told before."""
@@ -168,10 +170,10 @@ class Client:
         return decoder(kind).decode(await self.request("GET", kind.RESOURCE.path(namespace, name)))
 
     async def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """Like `get`, with None for an object that is not there."""
+        """Like `get`, with None for an object that is not there, also because none can have such a name."""
         try:
             return await self.get(kind, name, namespace)
-        except errors.NotFound:
+        except (errors.NotFound, errors.InvalidRequest):
             return None
 
     async def list(
@@ -356,10 +358,9 @@ class Client:
         assert answer.stream is not None
         stream = answer.stream
         try:
-            rest = b""
+            lines = _Lines()
             async for piece in stream:
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
+                for line in lines.feed(piece):
                     if line:
                         yield _event(line, kind, path)
         finally:
@@ -377,6 +378,26 @@ class Client:
     async def close(self) -> None:
         """Closes the transport."""
         await self.transport.close()
+
+
+class _Lines:
+    """The lines of a watch, of pieces however they are cut."""
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Those that are whole now. Raises Unreachable for one that does not end."""
+        self._size += len(piece)
+        if self._size > LONGEST_EVENT:
+            raise errors.Unreachable(f"an event of more than {LONGEST_EVENT} bytes")
+        self._begun.append(piece)
+        if b"\n" not in piece:
+            return []
+        *lines, rest = b"".join(self._begun).split(b"\n")
+        self._begun, self._size = [rest], len(rest)
+        return lines
 
 
 def _retry_after(request: Request, answer: Response, *, last: bool) -> float:

@@ -22,6 +22,8 @@ from mooring.kube.http1 import Answer, Malformed
 CONNECT_S = 10.0
 IDLE_S = 15.0
 """A connection that was idle for longer is not used again: something on the way may have forgotten it."""
+LARGEST_BODY = 1024**3
+"""Bytes of an answer that is wanted whole: far more than any list in pages has."""
 ENOUGH = 1024 * 1024
 """Bytes of a stream that may wait for their reader."""
 
@@ -56,13 +58,15 @@ class Connection(asyncio.Protocol):
         except Malformed as error:
             self._fail(error)
             return
+        self._held += len(data)
         if self._streams and self._answer.status:
-            self._held += len(data)
             if self._held > ENOUGH and self._transport is not None:
                 self._transport.pause_reading()
             self._wake()
         elif self._answer.complete:
             self._wake()
+        elif self._held > LARGEST_BODY:
+            self._fail(Malformed(f"an answer of more than {LARGEST_BODY} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -98,7 +102,7 @@ class Connection(asyncio.Protocol):
         `timeout`: seconds until the answer is complete, or in a stream between its pieces."""
         if self._transport is None:
             raise self._error or ConnectionResetError("the connection was closed")
-        self._answer, self._pieces, self._streams = Answer(bodiless=bodiless), [], stream
+        self._answer, self._pieces, self._held, self._streams = Answer(bodiless=bodiless), [], 0, stream
         self._timeout, self._deadline = timeout, self._loop.time() + timeout
         timer = self._loop.call_at(self._deadline, self._expire)
         self._transport.write(message)

@@ -3,6 +3,7 @@
 KubeError
 ├── ConfigError             the kubeconfig cannot be used: a person must mend it
 ├── CredentialError         who we are could not be proven (an exec plugin failed): nothing was sent
+├── InvalidRequest          a name or header that no request can carry: nothing was sent, and repeating it is useless
 ├── NotLeading              nothing was done: whoever wanted it does not hold its Lease any more
 ├── Unreachable             no answer. A write *may have happened*: read before deciding anything
 └── ApiError                the server answered with a Status
@@ -35,6 +36,10 @@ class ConfigError(KubeError):
 
 class CredentialError(KubeError):
     """A token file or exec plugin gave nothing to show; the message names it. The request was not sent."""
+
+
+class InvalidRequest(KubeError):
+    """A name that no object can have, or a path or header that HTTP cannot carry. The request was not sent."""
 
 
 class NotLeading(KubeError):

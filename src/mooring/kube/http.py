@@ -9,24 +9,30 @@ resumed. After `close` no socket is left, also where the server answers no TLS g
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from mooring.kube.connections import Connection, Connections, authorization
 from mooring.kube.credentials import Credential, Credentials, Given
-from mooring.kube.errors import CredentialError, Unreachable
+from mooring.kube.errors import ConfigError, CredentialError, InvalidRequest, Unreachable
 from mooring.kube.http1 import Malformed
 from mooring.kube.metrics import count_request
 from mooring.kube.tls import Trust
 from mooring.kube.transport import Request, Response
 
 USER_AGENT = "mooring"  # also the manager of the fields that it writes, as API servers name it
+_PATH = re.compile(r"(/[-A-Za-z0-9._~!$&'()*+,;=:@%]*)+")
+_HOST = re.compile(r"[-A-Za-z0-9._~!$&'()*+,;=:@%\[\]]+")
+_FIELD_NAME = re.compile(r"[-!#$%&'*+.^_`|~A-Za-z0-9]+")
+_FIELD_VALUE = re.compile(r"[\t -~]*")
 FAILURES = (OSError, Malformed)  # a TimeoutError is an OSError
 
 
 class HttpTransport:
-    """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop."""
+    """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop. Raises ConfigError
+    for a URL that cannot be part of a request."""
 
     def __init__(
         self,
@@ -38,7 +44,7 @@ class HttpTransport:
         proxy: str = "",
     ) -> None:
         self._server = server.rstrip("/")
-        self._url = urlsplit(self._server)
+        self._url = _url(self._server)
         self._host = self._url.netloc.rpartition("@")[2]
         self._credentials = credentials or Given(Credential(token))
         self._trust = trust
@@ -102,10 +108,15 @@ class HttpTransport:
         return Response(answer.status, answer.headers, body)
 
     def _message(self, request: Request, token: str) -> bytes:
+        """Nothing that a request is made of can end its line. Raises InvalidRequest, CredentialError."""
+        if not (_FIELD_NAME.fullmatch(request.method) and _PATH.fullmatch(request.path)):
+            raise InvalidRequest(f"no path of a request: {request.method!a} {request.path[:200]!a}; it was not sent")
         query = "?" + urlencode(request.query, safe="(),/=") if request.query else ""
         lines = [f"{request.method} {self._target}{request.path}{query} HTTP/1.1\r\n{self._said}"]
-        lines += [f"{name}: {value}\r\n" for name, value in request.headers.items()]
+        lines += [_field(name, value) for name, value in request.headers.items()]
         if token:
+            if not _FIELD_VALUE.fullmatch(token):
+                raise CredentialError(f"the token for {self._server} has characters that no header can have")
             lines.append(f"Authorization: Bearer {token}\r\n")
         if request.body or request.method != "GET":
             lines.append(f"Content-Length: {len(request.body)}\r\n")
@@ -139,6 +150,25 @@ class HttpTransport:
         if self._connections is not None:
             await self._connections.close()
             self._connections = None
+
+
+def _url(server: str) -> SplitResult:
+    """The parts of an API server's URL."""
+    try:
+        url = urlsplit(server)
+        usable = url.port != 0 and _HOST.fullmatch(url.netloc) and not (url.query or url.fragment)
+    except ValueError as error:
+        raise ConfigError(f"the server URL {server!a} cannot be used: {error}") from None
+    if not usable or not _PATH.fullmatch(url.path or "/") or url.geturl() != server:
+        raise ConfigError(f"the server URL {server!a} cannot be used: it must be like https://host:port/path")
+    return url
+
+
+def _field(name: str, value: str) -> str:
+    """A line of a request's head (RFC 9110, section 5)."""
+    if not (_FIELD_NAME.fullmatch(name) and _FIELD_VALUE.fullmatch(value)):
+        raise InvalidRequest(f"no header of a request: {name!a}: {value[:200]!a}; it was not sent")
+    return f"{name}: {value}\r\n"
 
 
 async def _pieces(connections: Connections, connection: Connection, path: str) -> AsyncGenerator[bytes, None]:

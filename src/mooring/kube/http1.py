@@ -6,11 +6,12 @@ of the connection says so, and whether the connection can be used again. `Malfor
 
 from __future__ import annotations
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 LONGEST_HEAD = 256 * 1024
 INTERIM = range(100, 200)
 BODILESS = (204, 304)
+_FRAMING = ("content-length", "transfer-encoding")
 NO_HEADERS: dict[str, str] = {}
 
 
@@ -45,6 +46,8 @@ class Answer:
             return []
         try:
             self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            raise Malformed("an answer that goes over to another protocol, for which nobody has asked") from None
         except HttpParserError as error:
             if not self.complete:
                 raise Malformed(f"an answer that is no HTTP ({error}): {data[:40]!r}") from None
@@ -74,8 +77,12 @@ class Answer:
             self.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.complete:
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+        if self.complete or self.status:
+            return  # a trailer: after the body nothing changes what the answer is
+        field = name.decode("latin-1").lower()
+        if field in _FRAMING and field in self.headers:
+            raise Malformed(f"two headers {field}")
+        self.headers[field] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
         if self.complete:

@@ -33,6 +33,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from mooring.kube.metrics import note_leading
 from mooring.kube.objects import Lease
+from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import Request, Response, Transport
 
@@ -189,7 +190,7 @@ class LeaderElector:
 
     async def _next_renewal(self, lease: Lease) -> None:
         """Waits until the record is written again; KubeError if that cannot be told."""
-        version, selector = lease.metadata.resource_version, f"metadata.name={self.name}"
+        version, selector = lease.metadata.resource_version, field_equals("metadata.name", self.name)
         events = self._client.watch(Lease, self._namespace, resource_version=version, field_selector=selector)
         async with contextlib.aclosing(events):
             async for event in events:

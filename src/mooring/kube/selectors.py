@@ -257,6 +257,11 @@ class FieldSelector:
         return ",".join(f"{field}{'=' if equal else '!='}{_escape(value)}" for field, equal, value in self.terms)
 
 
+def field_equals(field: str, value: str) -> str:
+    """The query-string form of a selector for objects whose `field` is `value`, whatever characters that has."""
+    return str(FieldSelector(((field, True, value),)))
+
+
 def parse_field_selector(text: str) -> FieldSelector:
     """A field selector from its query-string form. Raises `InvalidSelector`."""
     if len(text) > _MAX_LENGTH:

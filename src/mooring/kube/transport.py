@@ -2,7 +2,7 @@
 
 Two implementations: `mooring.kube.http.HttpTransport` (HTTP/1.1 over TCP or TLS) and `InProcess` (a function call into
 an API server in this process, for tests and simulation); `ReadOnly` is another's, for reads alone. A transport raises
-`Unreachable` when it got no answer, and nothing else; statuses are the client's to judge.
+`Unreachable` when it got no answer, and InvalidRequest for what it did not send; statuses are the client's to judge.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import msgspec
 
@@ -17,7 +18,8 @@ from mooring.kube.errors import Unreachable
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request. `stream` asks for the body piece by piece (a watch or a log that is followed)."""
+    """One request. `path` is percent-encoded, as `Resource.path` makes it. `stream` asks for the body piece by piece (a
+    watch or a log that is followed)."""
 
     method: str
     path: str
@@ -91,7 +93,7 @@ class InProcess:
         headers = {"authorization": f"Bearer {self._token}"} | {k.lower(): v for k, v in request.headers.items()}
         answer = await self._handle(
             method=request.method,
-            path=request.path,
+            path=unquote(request.path) if "%" in request.path else request.path,
             query=list(request.query),
             headers=headers,
             body=request.body,

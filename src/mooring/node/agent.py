@@ -25,6 +25,7 @@ from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Pod, Secret
+from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now, format_time
 from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
@@ -120,7 +121,7 @@ class Agent:
             client,
             Pod,
             random=random,
-            field_selector=f"spec.nodeName={options.name}",
+            field_selector=field_equals("spec.nodeName", options.name),
             indexers={"uid": lambda pod: (pod.uid,)},
         )
         self._pods.add_handler(self._volumes.pod_updated)
@@ -170,7 +171,7 @@ class Agent:
         running = {uid for uid, sandbox in self._runtime.sandboxes().items() if sandbox.running}
         if not running:
             return
-        here = await self._client.list(Pod, field_selector=f"spec.nodeName={self._options.name}")
+        here = await self._client.list(Pod, field_selector=field_equals("spec.nodeName", self._options.name))
         for pod in here.items:
             if pod.uid in running and not pod.finished:
                 with contextlib.suppress(NotFound, Conflict):  # it is gone, and another one may have its name

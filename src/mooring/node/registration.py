@@ -27,6 +27,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Lease, Node
+from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.node.options import AgentOptions
 from mooring.volumes.limits import limit_resource
@@ -134,7 +135,7 @@ class Registration:
         """Where the agent answers the API server; 0: nowhere. Set before `register`."""
         self.uid = ""
         """The uid under which this node is registered; "" before the first registration."""
-        self.nodes = Informer(client, Node, random=random, field_selector=f"metadata.name={options.name}")
+        self.nodes = Informer(client, Node, random=random, field_selector=field_equals("metadata.name", options.name))
         self.nodes.add_handler(self._node_changed)
 
     @property

@@ -163,11 +163,10 @@ class Collector(Controller):
             for found in cache.by_index("uid", reference.uid):
                 return Owner(reference, True, found.deleting and FOREGROUND in found.metadata.finalizers)
         resource = self._resource_of(reference)
-        if resource is None:
-            return Owner(reference, True)  # a kind that is not served (now): nothing is known, so nothing is deleted
-        live = await self.client.find(
-            metadata_kind(resource), reference.name, item.namespace if resource.namespaced else ""
-        )
+        if resource is None or (resource.namespaced and not item.namespace):
+            # A kind that is not served (now), or an owner whose namespace is not known: nothing is deleted.
+            return Owner(reference, True)
+        live = await self.client.find(metadata_kind(resource), reference.name, item.namespace)
         return Owner(reference, live is not None and live.uid == reference.uid)
 
     def _resource_of(self, reference: OwnerReference) -> Resource | None:

@@ -11,6 +11,7 @@ import msgspec
 from mooring.kube.client import Client
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Object, Resource
+from mooring.kube.objects.meta import version_path
 
 NEEDED = frozenset({"list", "watch", "delete", "patch"})
 LEFT_OUT = frozenset({"events", "leases"})
@@ -106,9 +107,8 @@ async def _one_by_one(client: Client, document: _Document) -> list[Resource]:
     groups = [("", "v1"), *((group.name, group.preferred_version.version) for group in document.groups)]
     found: list[Resource] = []
     for group, version in groups:
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
-            entries = msgspec.json.decode(await client.request("GET", path), type=_Entries)
+            entries = msgspec.json.decode(await client.request("GET", version_path(group, version)), type=_Entries)
         except NotFound:
             continue  # a group that has just gone
         found += _resources(entries, group, version)

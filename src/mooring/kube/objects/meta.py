@@ -6,6 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from mooring.kube.objects.segments import segment
+
 
 class Resource(NamedTuple):
     """Where a kind lives in the API: `group` is "" for the core group."""
@@ -21,16 +23,24 @@ class Resource(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path of the collection, or of one object or subresource."""
-        parts = [f"/apis/{self.group}" if self.group else "/api", self.version]
-        if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts.append(self.plural)
-        if name:
-            parts.append(name)
+        """The URL path of the collection, or (with a `name`) of one object or subresource.
+
+        Raises InvalidRequest for what cannot be the name of an object or namespace; so an object without a name is
+        never taken for its collection, and one of a namespaced kind is never asked for without its namespace."""
+        parts = [version_path(self.group, self.version)]
+        if self.namespaced and (namespace or name is not None):
+            parts += ["namespaces", segment(namespace or "")]
+        parts.append(segment(self.plural))
+        if name is not None:
+            parts.append(segment(name))
         if subresource:
-            parts.append(subresource)
+            parts.append(segment(subresource))
         return "/".join(parts)
+
+
+def version_path(group: str, version: str) -> str:
+    """The URL path of one version of an API group. Raises InvalidRequest."""
+    return f"/apis/{segment(group)}/{segment(version)}" if group else f"/api/{segment(version)}"
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True, gc=False):

@@ -13,6 +13,7 @@ from random import Random
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret
+from mooring.kube.selectors import field_equals
 from mooring.volumes.spec import VolumeSpec
 
 _Source = tuple[type[Object], str, str]  # kind, namespace, name
@@ -81,7 +82,11 @@ class ContentWatches:
     async def _watch(self, source: _Source) -> None:
         kind, namespace, name = source
         informer = Informer(
-            self._client, kind, random=self._random, namespace=namespace, field_selector=f"metadata.name={name}"
+            self._client,
+            kind,
+            random=self._random,
+            namespace=namespace,
+            field_selector=field_equals("metadata.name", name),
         )
 
         def tell(old: Object | None, new: Object | None) -> None:
