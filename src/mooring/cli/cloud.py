@@ -19,6 +19,7 @@ import click
 from mooring.cli.output import fail, log_lines
 from mooring.cli.parts import LOG_LEVEL, run_until_signalled
 from mooring.cli.tasks import answer_signal
+from mooring.kube.printable import printable
 
 if TYPE_CHECKING:
     from mooring.cloud.data_directory import DataDirectory
@@ -130,6 +131,7 @@ def _row(instance: dict[str, str]) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> None:
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

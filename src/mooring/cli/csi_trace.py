@@ -12,6 +12,7 @@ import click
 
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import fail
+from mooring.kube.printable import printable
 
 LOOK_S = 0.2
 
@@ -40,7 +41,8 @@ def trace(
 
     for call in _calls(layout.csi_trace, follow):
         if wanted(call):
-            click.echo(json.dumps(call) if output == "json" else shown(call))
+            lines = [json.dumps(call)] if output == "json" else map(printable, shown(call).split("\n"))
+            click.echo("\n".join(lines))
 
 
 def _calls(path: Path, follow: bool) -> Iterator[dict[str, Any]]:

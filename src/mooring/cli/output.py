@@ -1,4 +1,5 @@
-"""How the commands speak: one-line errors, structured logs. Colour only on terminals."""
+"""How the commands speak: one-line errors, structured logs. Colour only on terminals; what was said by others is made
+printable."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from typing import NoReturn, TextIO
 import click
 import structlog
 
+from mooring.kube.printable import printable
+
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """Ends the program with one line."""
-    click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+    click.echo(f"{click.style('error:', fg='red')} {printable(message)}", err=True)
     sys.exit(status)
 
 
@@ -26,6 +29,7 @@ def log_lines(level: str = "info", file: TextIO | None = None) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
+            lambda logger, method, line: printable(str(line)),
         ],
         logger_factory=structlog.PrintLoggerFactory(file or sys.stderr),
     )

@@ -25,6 +25,7 @@ from mooring.cluster.tails import Tail
 from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, table, take, volume_of
 from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
+from mooring.kube.printable import printable
 
 LOOK_S = 1.0
 CALLS, LOG_LINES = 6, 4
@@ -107,13 +108,13 @@ class DriversShown:
         calls = self._calls.look() if self._calls is not None else []
         failed = [call for call in map(json.loads, calls) if call["code"] != "OK"]
         logged = [f"{tail.path.name}: {line}" for tail in self._logs for line in tail.look()]
-        return [*map(call_line, failed), *logged]
+        return [printable(line) for line in (*map(call_line, failed), *logged)]
 
     def lines(self) -> list[str]:
         """The last of everything."""
         calls = [call_line(json.loads(line)) for line in self._calls.lines] if self._calls is not None else []
         logs = [f"{tail.path.name}: {line}" for tail in self._logs for line in tail.lines]
-        return ["", *calls, *logs] if calls or logs else []
+        return ["", *map(printable, (*calls, *logs))] if calls or logs else []
 
 
 def _redraw(snapshot: Snapshot, cluster: Cluster, drivers: DriversShown, out: TextIO, drawn: int) -> int:

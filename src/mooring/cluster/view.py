@@ -9,6 +9,7 @@ from typing import Any
 from mooring.controllers.attachdetach.decide import is_detached
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.kube.printable import printable
 from mooring.volumes.names import DETACHING, VOLUME_NAME
 from mooring.volumes.out_of_service import out_of_service
 
@@ -106,7 +107,7 @@ def as_json(tables: Sequence[Section]) -> dict[str, Any]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as kubectl prints them: as wide as needed, three spaces apart."""
-    lines = [header, *rows]
+    """Columns as kubectl prints them: as wide as needed, three spaces apart. Cells are made printable."""
+    lines = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join("   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)

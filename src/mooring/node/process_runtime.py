@@ -42,6 +42,7 @@ from mooring.node.runtime import (
     SupervisorSilent,
 )
 from mooring.node.supervisor import ALREADY_STARTED
+from mooring.volumes.directories import entry
 
 log = structlog.get_logger(__name__)
 _Kept = TypeVar("_Kept")
@@ -98,15 +99,18 @@ class ProcessRuntime:
     def prepare(self, network: PodNetwork | None) -> None:
         self._launchers.prepare(network)
 
+    def _directory(self, uid: str) -> Path:
+        return self._pods_directory / entry(uid)
+
     def sandboxes(self) -> Mapping[str, Sandbox]:
         return {uid: pod.sandbox for uid, pod in self._pods.items()}
 
     def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
-        path = self._pods_directory / uid / "logs" / f"{container}.{attempt}.log"
+        path = self._directory(uid) / "logs" / entry(f"{container}.{attempt}.log")
         return [path.with_name(f"{path.name}.1"), path]
 
     async def start_sandbox(self, spec: SandboxSpec) -> None:
-        directory = self._pods_directory / spec.uid
+        directory = self._directory(spec.uid)
         if (known := self._pods.get(spec.uid)) is not None and known.sandbox.running:
             return
         for name in ("etc", "logs", "messages", "sandbox"):
@@ -122,19 +126,20 @@ class ProcessRuntime:
             raise SandboxStartFailure(problem)
 
     async def start_container(self, uid: str, spec: ContainerSpec) -> None:
+        entry(spec.name)  # the supervisor names files after it
         await self._request(uid, {"start": msgspec.to_builtins(spec)})
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         await self._request(uid, {"signal": {"container": container, "signal": int(number)}})
 
     async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
-        return await run_in_container(self._pods_directory / uid, container, argv, stdio, tty=tty)
+        return await run_in_container(self._directory(uid), container, argv, stdio, tty=tty)
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
-        return await run_and_collect(self._pods_directory / uid, container, argv)
+        return await run_and_collect(self._directory(uid), container, argv)
 
     def open_terminal(self, uid: str) -> tuple[int, int]:
-        identity = _read(self._pods_directory / uid / "supervisor.json", _Identity)
+        identity = _read(self._directory(uid) / "supervisor.json", _Identity)
         return new_terminal(f"/proc/{identity.pid}/root/dev/pts" if identity else "")
 
     async def kill_sandbox(self, uid: str) -> None:
@@ -148,7 +153,7 @@ class ProcessRuntime:
         if pod is not None and pod.sandbox.running:
             raise ValueError(f"sandbox of pod {uid} still runs")
         self._pods.pop(uid, None)
-        directory = self._pods_directory / uid
+        directory = self._directory(uid)
         for name in ("logs", "messages", "etc"):
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in ("control.sock", "exec.sock", "lock", "supervisor.log", "state.json", "supervisor.json"):

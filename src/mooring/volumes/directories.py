@@ -1,4 +1,7 @@
-"""Directories of pods on the node: removing them without ever reaching through a mount. Blocking.
+"""Directories of pods on the node: naming them, and removing them without ever reaching through a mount. Blocking.
+
+Pods' uids and volumes' names become entries of directories. API servers make sure that they can; a node that is told
+otherwise (an object of another server's, a static pod) refuses the volume and touches nothing outside.
 
 Data was lost elsewhere by removing recursively what was still mounted; so nothing is removed while anything is mounted
 there, and what is on another file system is not entered even then.
@@ -11,6 +14,16 @@ import shutil
 
 from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.table import mounts_below, read_mount_table
+from mooring.volumes.errors import InvalidSpec
+
+LONGEST_ENTRY = 255  # bytes (NAME_MAX)
+
+
+def entry(name: str) -> str:
+    """The name, as that of one entry of a directory. Raises InvalidSpec for one that would lead elsewhere."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > LONGEST_ENTRY:
+        raise InvalidSpec(f"{name[:100]!a} cannot be the name of a file: a uid or a volume's name was expected")
+    return name
 
 
 def remove_tree(path: str) -> None:

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 
 from mooring.kube.objects import ConfigMap, Object, Secret
 from mooring.mounts.interface import Mounts
+from mooring.volumes.directories import entry
 from mooring.volumes.errors import PluginError
 from mooring.volumes.names import escape_plugin_name
 
@@ -123,16 +124,16 @@ class NodeVolumeHost:
         return self.plugin_settings.get(plugin, {})
 
     def pod_dir(self, pod_uid: str) -> Path:
-        return self.root / "pods" / pod_uid
+        return self.root / "pods" / entry(pod_uid)
 
     def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
-        return self.pod_dir(pod_uid) / "volumes" / escape_plugin_name(plugin) / spec_name
+        return self.pod_dir(pod_uid) / "volumes" / entry(escape_plugin_name(plugin)) / entry(spec_name)
 
     def get_pod_device_path(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
-        return self.pod_dir(pod_uid) / "volumeDevices" / escape_plugin_name(plugin) / spec_name
+        return self.pod_dir(pod_uid) / "volumeDevices" / entry(escape_plugin_name(plugin)) / entry(spec_name)
 
     def get_plugin_dir(self, plugin: str) -> Path:
-        return self.root / "plugins" / escape_plugin_name(plugin)
+        return self.root / "plugins" / entry(escape_plugin_name(plugin))
 
     async def get_config_map(self, namespace: str, name: str) -> ConfigMap | None:
         return await self.fetch_config_map(namespace, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from mooring.kube.printable import printable
 from mooring.kube.times import parse_time
 from mooring.why.cause import Cause
 
@@ -15,17 +16,17 @@ Paint = Callable[[str, str], str]
 def lines(cause: Cause, now: datetime, paint: Paint) -> Iterator[str]:
     """The tree of one explanation, the object first."""
     if cause.ok:
-        yield f"{paint(cause.about, 'bold')}  {paint('ok', 'green')}  {cause.reason.message}"
+        yield f"{paint(printable(cause.about), 'bold')}  {paint('ok', 'green')}  {printable(cause.reason.message)}"
         return
     yield from _tree(cause, now, paint, "", "")
 
 
 def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> Iterator[str]:
-    yield f"{first}{paint(cause.about, 'bold')}  {paint(cause.reason.code, 'yellow')}{_age(cause, now)}"
+    yield f"{first}{_head(cause, cause, now, paint)}"
     bar = f"{rest}│  " if cause.causes else f"{rest}   "
-    yield from (f"{bar}{line.strip()}" for line in cause.reason.message.splitlines() if line.strip())
+    yield from (f"{bar}{printable(line.strip())}" for line in cause.reason.message.splitlines() if line.strip())
     if cause.next_step:
-        yield f"{bar}{paint('next:', 'green')} {cause.next_step}"
+        yield f"{bar}{paint('next:', 'green')} {printable(cause.next_step)}"
     for number, each in enumerate(cause.causes, 1):
         last = number == len(cause.causes)
         branch, below = (f"{rest}└─ ", f"{rest}   ") if last else (f"{rest}├─ ", f"{rest}│  ")
@@ -36,8 +37,12 @@ def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
     """The object, and where its chain of causes ends."""
     root = next(cause.roots)
     whence = "" if root is cause else f"{root.about}: "
-    said = f"{paint(cause.about, 'bold')}  {paint(root.reason.code, 'yellow')}{_age(root, now)}"
-    return f"{said}  {whence}{' '.join(root.reason.message.split())}"
+    said = printable(f"{whence}{' '.join(root.reason.message.split())}")
+    return f"{_head(cause, root, now, paint)}  {said}"
+
+
+def _head(about: Cause, why: Cause, now: datetime, paint: Paint) -> str:
+    return f"{paint(printable(about.about), 'bold')}  {paint(printable(why.reason.code), 'yellow')}{_age(why, now)}"
 
 
 def _age(cause: Cause, now: datetime) -> str:

@@ -1,0 +1,30 @@
+"""What is said by others does nothing to a terminal or to a log."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.kube.printable import printable
+
+
+@given(st.text())
+def test_no_character_is_left_that_a_terminal_acts_upon(text: str):
+    made = printable(text)
+    assert not [char for char in made if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")]
+    assert len(made.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("web-0", "web-0"),
+    ("Größe 容量 ✓ →", "Größe 容量 ✓ →"),
+    ("a\nlevel=error", "a\\nlevel=error"),
+    ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+    ("safe\u202etxt.exe", "safe\\u202etxt.exe"),
+    ("\x9b2J\r\ud800", "\\x9b2J\\r\\ud800"),
+])  # fmt: skip
+def test_how_text_is_shown(text: str, shown: str):
+    assert printable(text) == shown
