@@ -1,4 +1,4 @@
-"""Who may do what: tokens, and the two roles."""
+"""Who asks, and that a node and an administrator may not do the same; all that a node may is in test_node_rights."""
 
 from __future__ import annotations
 
@@ -57,28 +57,6 @@ def test_health_and_version_need_no_token(serve):
     serve(story)
 
 
-def test_a_node_reads_what_its_pods_need(serve):
-    async def story(api):
-        node = api.acting_as(node_user("n1"))
-        for path in (
-            PODS,
-            NODES,
-            ATTACHMENTS,
-            "/api/v1/secrets",
-            "/api/v1/persistentvolumes",
-            CSINODES,
-            "/api/v1/configmaps",
-        ):
-            await node.get(path)
-            watch = await node.watch(path)
-            await watch.close()
-        for path in ("/apis/apps/v1/statefulsets", "/apis/rbac.authorization.k8s.io/v1/roles"):
-            refusal = await api.refused(403, node.get(path))
-            assert refusal.reason == "Forbidden"
-
-    serve(story)
-
-
 def test_a_refusal_says_who_may_not_do_what(serve):
     async def story(api):
         node = api.acting_as(node_user("n1"))
@@ -119,42 +97,6 @@ def test_a_node_writes_its_own_node_lease_and_csinode_only(serve):
     serve(story)
 
 
-def test_a_node_reports_and_removes_its_own_pods_only(serve):
-    async def story(api):
-        node = api.acting_as(node_user("n1"))
-        for name, where in (("mine", "n1"), ("other", "n2"), ("free", "")):
-            await api.pod(name, node=where)
-        running = {"status": {"phase": "Running"}}
-        await node.patch(f"{PODS}/mine/status", running)
-        for name in ("other", "free"):
-            refusal = await api.refused(403, node.patch(f"{PODS}/{name}/status", running))
-            assert 'node "n1" can only patch pods bound to it' in refusal.message
-            await api.refused(403, node.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0}))
-        await api.refused(403, node.patch(f"{PODS}/mine", {"metadata": {"labels": {"a": "b"}}}))
-        await api.refused(403, node.create(f"{PODS}/free/binding", {"target": {"name": "n1"}}))
-        await api.refused(403, node.create(PODS, api.new_pod("new")))
-        await api.refused(403, node.delete(PODS))
-        await node.delete(f"{PODS}/mine", {"gracePeriodSeconds": 0})
-
-    serve(story)
-
-
-def test_a_node_creates_mirrors_of_its_own_static_pods_and_no_other_pods(serve):
-    async def story(api):
-        node = api.acting_as(node_user("n1"))
-
-        def pod(name, place, annotations):
-            spec = {"nodeName": place, "containers": [{"name": "c", "image": "i"}]}
-            return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
-
-        mirror = {"kubernetes.io/config.mirror": "hash"}
-        await node.create(PODS, pod("a", "n1", mirror))
-        for refused in (pod("b", "n2", mirror), pod("c", "n1", {}), pod("d", "", mirror)):
-            await api.refused(403, node.create(PODS, refused))
-
-    serve(story)
-
-
 def test_a_node_tells_events(serve):
     async def story(api):
         node = api.acting_as(node_user("n1"))
@@ -172,7 +114,11 @@ def test_a_user_can_ask_what_it_may_do(serve):
         node = api.acting_as(node_user("n1"))
         for asker, attributes, allowed in (
             (api, {"verb": "delete", "resource": "pods"}, True),
-            (node, {"verb": "list", "resource": "pods"}, True),
+            (node, {"verb": "list", "resource": "pods"}, False),
+            (node, {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n1"}}, True),
+            (node, {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n2"}}, False),
+            (node, {"verb": "get", "resource": "nodes", "name": "n1"}, True),
+            (node, {"verb": "get", "resource": "nodes", "name": "n2"}, False),
             (node, {"verb": "delete", "resource": "volumeattachments", "group": "storage.k8s.io"}, False),
             (node, {"verb": "get", "resource": "nosuch"}, False),
         ):

@@ -35,7 +35,7 @@ from mooring.volumes.interfaces import (
     Unmounter,
     VolumePlugin,
 )
-from mooring.volumes.names import volume_attachment_name
+from mooring.volumes.names import INLINE_VOLUME, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -401,10 +401,11 @@ class World:
     # --- the controller's part
 
     async def attach(self, disk: str = "d1") -> VolumeAttachment:
-        """Creates the VolumeAttachment, says that it is attached, and reports it in the node's status."""
+        """Creates the VolumeAttachment of a disk that a pod defines itself, says that it is attached, and reports it in
+        the node's status."""
         name = volume_attachment_name(DISK, disk, NODE)
         body = {
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": {INLINE_VOLUME: "{}"}},
             "spec": {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}},
         }
         await self.api.create(VolumeAttachment, body)

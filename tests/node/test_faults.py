@@ -16,7 +16,7 @@ import pytest
 from mooring.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from mooring.kube.objects import Node, Pod, VolumeAttachment
 from mooring.kube.transport import InProcess, Request
-from mooring.volumes.names import volume_attachment_name
+from mooring.volumes.names import INLINE_VOLUME, volume_attachment_name
 
 NODE = "node-1"
 DISK = "example.com/disk"
@@ -90,7 +90,8 @@ class Controller:
         record = await self._world.api.find(VolumeAttachment, ATTACHMENT)
         if record is None:
             spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
-            await self._world.api.create(VolumeAttachment, {"metadata": {"name": ATTACHMENT}, "spec": spec})
+            inline = {"name": ATTACHMENT, "annotations": {INLINE_VOLUME: "{}"}}
+            await self._world.api.create(VolumeAttachment, {"metadata": inline, "spec": spec})
             return
         if "mooring.dev/detaching" in record.metadata.annotations:
             await self._mark(record, None)

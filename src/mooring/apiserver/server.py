@@ -17,6 +17,7 @@ import msgspec
 
 from mooring.apiserver import auth, discovery, openapi, reviews
 from mooring.apiserver.auth import Tokens
+from mooring.apiserver.authorization import Authorizer, asked
 from mooring.apiserver.catalog import Catalog
 from mooring.apiserver.custom.cleanup import Cleanup
 from mooring.apiserver.dotted import WrongForm
@@ -77,7 +78,8 @@ class Server:
         self.tokens = tokens
         self.catalog = Catalog(self.store)
         self._reader = Reader(self.store, now, random, bookmark_s)
-        self._writer = Writer(self.store, now, random)
+        self._authorizer = Authorizer(self.store)
+        self._writer = Writer(self.store, self._authorizer, now, random)
         self._cleanup = Cleanup(self._writer, self.catalog)
         special = Subresources(self._writer, pod_logs)
         self._special: Mapping[tuple[str, str], Handler] = {
@@ -159,10 +161,11 @@ class Server:
         request, kinds = request.by(user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
-        if (review := reviews.answer(request, user, kinds, self.tokens)) is not None:
+        if (review := reviews.answer(request, user, kinds, self.tokens, self._authorizer)) is not None:
             return review
         route = resolve(request, kinds)
-        auth.authorize(user, route)
+        if not user.is_admin:
+            self._authorizer.authorize(user, asked(route, request))
         if route.kind.custom is not None and route.kind.custom.deprecated:
             request.warnings.append(route.kind.custom.deprecated)
         answer = await self._handler(route)(request, route)

@@ -12,7 +12,11 @@ from datetime import datetime
 from random import Random
 from uuid import UUID
 
-from mooring.apiserver import auth, metadata
+import msgspec
+
+from mooring.apiserver import metadata
+from mooring.apiserver.authorization import Authorizer, asked
+from mooring.apiserver.authorization.node_restriction import admit_create, admit_delete, admit_update
 from mooring.apiserver.deletion import (
     DeleteOptions,
     Mark,
@@ -80,6 +84,7 @@ class Writer:
     """Makes the writes of one store. `now` is the wall clock, `random` makes uids and generated names."""
 
     store: Store
+    authorizer: Authorizer
     now: Callable[[], datetime]
     random: Random
 
@@ -92,15 +97,12 @@ class Writer:
         if meta.get("resourceVersion"):
             raise Unclassified("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
-        user = request.user or ADMIN
         if kind.custom is not None and kind.custom.terminating:
             told = "create not allowed while custom resource definition is terminating"
             raise MethodNotAllowed(told, group=kind.group, kind=kind.plural)
         for attempt in range(_NAME_TRIES):
             if generated:
                 meta["name"] = self._generated_name(meta["generateName"])
-            auth.authorize_create(user, route, meta.get("name") or "")
-            auth.authorize_mirror(user, route, sent)
             try:
                 item = await self.store_new(kind, sent, request)
             except AlreadyExists:
@@ -119,7 +121,10 @@ class Writer:
         meta: Obj = sent["metadata"]
         key: Key = (meta.get("namespace") or "", meta.get("name") or "")
         self._check_namespace(kind, key)
+        user = (request.user if request is not None else None) or ADMIN
+        admit_create(user, kind, sent, self._node)
         obj = created(kind, sent, self.admission(request), uid=self._uid())
+        admit_create(user, kind, obj, self._node)  # as it will be stored: no form of what was sent hides anything
         if self.store.head(kind.storage, key) is not None:
             raise already_exists(kind.resource, key[1])
         if request is not None and is_dry_run(request):
@@ -136,6 +141,7 @@ class Writer:
         if head is None:
             if not kind.strategy.create_on_update or route.subresource:
                 raise not_found(kind.resource, route.name)
+            self._authorize_create(request, route)
             item = await self.store_new(kind, sent, request)
             return self.answer(request, kind, item, 201)
         check_uid(route, meta, head)
@@ -184,7 +190,7 @@ class Writer:
         if head is None and route.subresource:
             raise not_found(kind.resource, route.name)
         if head is None:
-            auth.authorize_create(request.user or ADMIN, route, route.name)
+            self._authorize_create(request, route)
             new = applied(kind, None, sent, manager, force=force, now=now)
             return self.answer(request, kind, await self.store_new(kind, new, request), 201)
         check_uid(route, meta, head)
@@ -200,11 +206,12 @@ class Writer:
         """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
         kind = route.kind
         old = decode(head.body)
-        if kind.storage == "pods":
-            auth.authorize_pod(request.user or ADMIN, route, old)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
         kind, wanted = _as_stored(kind, change(seen))
+        user = request.user or ADMIN
+        admit_update(user, route, wanted, old)
         new = revised(kind, wanted, old, self.admission(request), status=route.subresource == "status")
+        admit_update(user, route, new, old)
         if not is_apply(request):
             new = updated(kind, old, new, manager_of(request, route, "Update"), stamp(self.now()))
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
@@ -235,8 +242,7 @@ class Writer:
         if head is None:
             raise not_found(kind.resource, route.name)
         old = decode(head.body)
-        if kind.storage == "pods":
-            auth.authorize_pod(request.user or ADMIN, route, old)
+        admit_delete(request.user or ADMIN, route, old)
         check_preconditions(kind, old, options)
         if kind.storage == "namespaces" and route.name in PERMANENT_NAMESPACES:
             raise forbidden(kind.resource, route.name, "this namespace may not be deleted")
@@ -299,6 +305,16 @@ class Writer:
         """What a dry run answers: the object as it would be stored."""
         meta: Obj = obj["metadata"]
         return Item(key, meta["uid"], int(meta.get("resourceVersion") or 0), {}, {}, encode(obj))
+
+    def _authorize_create(self, request: Request, route: Route) -> None:
+        """That an update or a patch may create what it names."""
+        wanted = msgspec.structs.replace(asked(route, request), verb="create")
+        self.authorizer.authorize(request.user or ADMIN, wanted)
+
+    def _node(self, name: str) -> Obj | None:
+        """The newest state of a Node."""
+        head = self.store.head("nodes", ("", name))
+        return decode(head.body) if head is not None else None
 
     def _check_namespace(self, kind: Kind, key: Key) -> None:
         """Admission plugin NamespaceLifecycle."""

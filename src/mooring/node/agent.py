@@ -126,7 +126,7 @@ class Agent:
         )
         self._pods.add_handler(self._volumes.pod_updated)
         self._static = StaticPods(options.manifests_dir, options.name, now)
-        self._mirrors = Mirrors(client, self._static, self._pods)
+        self._mirrors = Mirrors(client, self._static, self._pods, lambda: self._registration.node)
         self._source = PodSource(self._pods, self._static, self._mirrors)
         self._worker = PodWorker(
             client,

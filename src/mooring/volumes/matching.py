@@ -76,3 +76,8 @@ def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         requirement_holds(each, labels) for each in selector.match_expressions
     )
+
+
+def is_asked_to_grow(claim: PersistentVolumeClaim) -> bool:
+    """Whether the claim asks its node for a larger file system: its volume has grown."""
+    return any(each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions)

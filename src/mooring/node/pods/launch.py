@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden
 from mooring.kube.events import Recorder
 from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
 from mooring.kube.reason import Reason
@@ -81,7 +82,8 @@ class PodLauncher:
             if claim is not None:
                 refuse_vanishing(claim)
             if claim is not None and claim.spec.volume_name:
-                pv = await self._client.find(PersistentVolume, claim.spec.volume_name)
+                with contextlib.suppress(Forbidden):  # it is not reserved for the claim yet, or is gone
+                    pv = await self._client.find(PersistentVolume, claim.spec.volume_name)
         spec = volume_spec(pod, volume, lambda namespace, name: claim, lambda name: pv)
         refuse_wrong_use(pod, volume, spec)
         return spec

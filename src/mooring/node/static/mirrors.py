@@ -1,20 +1,25 @@
 """Shows static pods in the API: for each a mirror pod, which says how it is. What is done to a mirror changes nothing:
-one that is deleted is made anew, and the pod runs on.
+one that is deleted is made anew, and the pod runs on. A mirror belongs to the Node: the API server takes no other from
+a node.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import AlreadyExists, NotFound
+from mooring.kube.errors import AlreadyExists, Forbidden, NotFound
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Pod
+from mooring.kube.objects import Node, Pod
 from mooring.kube.workqueue import WorkQueue
 from mooring.node.static.manifests import MIRROR, StaticPod
 from mooring.node.static.pods import StaticPods
+
+NODE_AWAITED_S = 1.0
 
 log = structlog.get_logger("node-agent")
 
@@ -41,9 +46,12 @@ def step(static: StaticPod | None, mirror: Pod | None) -> Step:
 
 
 class Mirrors:
-    """The mirrors of this node. `pods` are the API's pods of this node."""
+    """The mirrors of this node. `pods` are the API's pods of this node, `node` is the Node as it is known now."""
 
-    def __init__(self, client: Client, static: StaticPods, pods: Informer[Pod]) -> None:
+    def __init__(
+        self, client: Client, static: StaticPods, pods: Informer[Pod], node: Callable[[], Node | None]
+    ) -> None:
+        self._node = node
         self._client = client
         self._static = static
         self._pods = pods
@@ -86,9 +94,26 @@ class Mirrors:
                 return
 
     async def _create(self, static: StaticPod) -> None:
+        key, node = static.pod.key, self._node()
+        if node is None:
+            self._queue.add_after(key, NODE_AWAITED_S)
+            return
         try:
-            answer = await self._client.create(Pod, static.body, static.pod.namespace)
-            self._pods.accept(answer)
+            self._pods.accept(await self._client.create(Pod, owned(static.body, node), static.pod.namespace))
         except AlreadyExists:
-            if not is_mirror(await self._client.get(Pod, static.pod.name, static.pod.namespace)):
-                log.error("static pod not shown: another pod has its name", pod=static.pod.key)
+            await self._tell_of_another(static)
+
+    async def _tell_of_another(self, static: StaticPod) -> None:
+        """Another pod has the name, unless it is a mirror that this cache has not seen yet."""
+        try:
+            found = await self._client.get(Pod, static.pod.name, static.pod.namespace)
+        except (Forbidden, NotFound):  # it is of another node, or of none
+            found = None
+        if found is None or not is_mirror(found):
+            log.error("static pod not shown: another pod has its name", pod=static.pod.key)
+
+
+def owned(body: dict[str, Any], node: Node) -> dict[str, Any]:
+    """A mirror's body with the Node as its owner, so that the mirror goes when the Node does."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}}

@@ -1,7 +1,8 @@
-"""Watches the ConfigMaps and Secrets that mounted volumes show, and the claims of volumes that can grow: each by its
+"""Follows the ConfigMaps and Secrets that mounted volumes show, and the claims of volumes that can grow: each by its
 name, only while a pod uses it.
 
-A node may read the objects of its own pods only, so there is no watch over all of them.
+A node may read the objects of its own pods only, so there is no watch over all of them; and it may get claims, but not
+watch them (upstream's Node authorizer), so these are looked at from time to time, as kubelets do.
 """
 
 from __future__ import annotations
@@ -10,11 +11,20 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+import structlog
+
 from mooring.kube.client import Client
+from mooring.kube.errors import KubeError
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret
 from mooring.kube.selectors import field_equals
+from mooring.volumes.matching import is_asked_to_grow
 from mooring.volumes.spec import VolumeSpec
+
+CLAIM_PERIOD_S = 30.0
+"""How often, at most, a claim is asked whether its file system is to grow."""
+
+log = structlog.get_logger("node-agent")
 
 _Source = tuple[type[Object], str, str]  # kind, namespace, name
 _User = tuple[str, str]  # pod UID, unique volume name
@@ -81,6 +91,9 @@ class ContentWatches:
 
     async def _watch(self, source: _Source) -> None:
         kind, namespace, name = source
+        if kind is PersistentVolumeClaim:
+            await self._look_at_claim(source)
+            return
         informer = Informer(
             self._client,
             kind,
@@ -88,10 +101,21 @@ class ContentWatches:
             namespace=namespace,
             field_selector=field_equals("metadata.name", name),
         )
-
-        def tell(old: Object | None, new: Object | None) -> None:
-            for user in list(self._users.get(source, ())):
-                self._changed(*user)
-
-        informer.add_handler(tell)
+        informer.add_handler(lambda old, new: self._tell(source))
         await informer.run()
+
+    async def _look_at_claim(self, source: _Source) -> None:
+        """Tells of a claim each time that it asks for a larger file system."""
+        while True:
+            await asyncio.sleep(CLAIM_PERIOD_S * (0.75 + self._random.random() / 2))
+            try:
+                claim = await self._client.find(PersistentVolumeClaim, source[2], source[1])
+            except KubeError as error:
+                log.debug("claim not read", claim=f"{source[1]}/{source[2]}", error=str(error))
+                continue
+            if claim is not None and is_asked_to_grow(claim):
+                self._tell(source)
+
+    def _tell(self, source: _Source) -> None:
+        for user in list(self._users.get(source, ())):
+            self._changed(*user)

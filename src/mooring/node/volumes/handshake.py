@@ -3,6 +3,10 @@
 First the Node: it must still be ours, with the volume in both lists. Then the VolumeAttachment: attached, and no detach
 begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch. All are read live and in
 this order; a cache would not do.
+
+A node may read only what belongs to it. Of a VolumeAttachment that is not there the API server's Node authorizer says
+that the node may not read it: it cannot know whose it would be. So a refusal here means that there is none, or that the
+server does not know the objects yet; it never permits anything.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import Forbidden, NotFound
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.volumes.attachment_lock import epoch_of, is_current, lock_of
 from mooring.volumes.interfaces import DEVICE_PATH, Attachment
@@ -42,7 +46,7 @@ async def look(client: Client, node_name: str, node_uid: str, unique_name: str) 
     name = attachment_name(unique_name, node_name)
     try:
         attachment = await client.get(VolumeAttachment, name)
-    except NotFound:
+    except (Forbidden, NotFound):
         raise NotAttachedYet(f"VolumeAttachment {name} does not exist") from None
     problem = _problem(attachment, node_name)
     if problem:
@@ -56,7 +60,10 @@ async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
     name = attachment.spec.source.persistent_volume_name
     if not name or INLINE_VOLUME in attachment.metadata.annotations:
         return
-    persistent_volume = await client.find(PersistentVolume, name)
+    try:
+        persistent_volume = await client.find(PersistentVolume, name)
+    except Forbidden:
+        raise NotAttachedYet(f"PersistentVolume {name} belongs to no pod of node {attachment.spec.node_name}") from None
     if not is_current(attachment, persistent_volume):
         raise NotAttachedYet(
             f"VolumeAttachment {attachment.name} is of epoch {epoch_of(attachment)}, but the lock of PersistentVolume "
@@ -65,8 +72,17 @@ async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
 
 
 async def is_stale(client: Client, node_name: str, unique_name: str, attachment_uid: str) -> bool:
-    """Whether a mount made under the VolumeAttachment of that uid has lost its ground."""
-    attachment = await client.find(VolumeAttachment, attachment_name(unique_name, node_name))
+    """Whether a mount made under the VolumeAttachment of that uid has lost its ground.
+
+    Raises Forbidden if the VolumeAttachment cannot be read although the Node lists the volume: then nothing is known.
+    """
+    try:
+        attachment = await client.find(VolumeAttachment, attachment_name(unique_name, node_name))
+    except Forbidden:
+        node = await client.find(Node, node_name)
+        if node is not None and any(entry.name == unique_name for entry in node.status.volumes_attached):
+            raise
+        return True
     return attachment is None or attachment.uid != attachment_uid
 
 

@@ -13,7 +13,7 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.volumes.interfaces import NodeExpandableVolumePlugin
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, reserved_for
+from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, is_asked_to_grow, reserved_for
 from mooring.volumes.spec import VolumeSpec
 
 log = structlog.get_logger("node-agent")
@@ -28,7 +28,7 @@ async def grow_file_system(
     if pv is None or reference is None:
         return None
     claim = await client.find(PersistentVolumeClaim, reference.name, reference.namespace)
-    if claim is None or not reserved_for(pv, claim) or not _is_asked(claim):
+    if claim is None or not reserved_for(pv, claim) or not is_asked_to_grow(claim):
         return None
     await plugin.expand_fs(VolumeSpec.of_persistent_volume(pv), device_mount_path)
     others = [each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)]
@@ -37,7 +37,3 @@ async def grow_file_system(
     size = str(pv.spec.capacity.get("storage", ""))
     log.info("file system grown", volume=spec.name, claim=claim.key, size=size, path=device_mount_path)
     return size
-
-
-def _is_asked(claim: PersistentVolumeClaim) -> bool:
-    return any(each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions)

@@ -1,0 +1,324 @@
+"""The table of a node's rights, played whole: every verb on every kind and subresource, on what is its own and what
+is not. What the table does not give is refused; what it gives is granted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import rights_world as world
+from rights_world import OTHER, OWN, name_of
+
+from mooring.apiserver import ADMIN, Request, Server, User, node_user
+from mooring.apiserver.authorization.rights import NODE, WITHHELD, Scope, by_resource
+from mooring.apiserver.kinds import KINDS, Kind
+
+VERBS = {
+    "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH",
+    "delete": "DELETE", "deletecollection": "DELETE",
+}  # fmt: skip
+RIGHTS = by_resource(NODE)
+DRY = [("dryRun", "All")]
+
+
+async def send(
+    server: Server, user: User, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
+) -> tuple[int, Any]:
+    headers = {"content-type": content} if content else {}
+    data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await server.handle(Request(method, path, list(query), headers, data, user))
+    if answer.stream is None:
+        return answer.status, json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body.decode()
+    first = await anext(answer.stream, b"")
+    await answer.stream.aclose()  # type: ignore[attr-defined]
+    return answer.status, first.decode()
+
+
+@pytest.fixture
+def played(serve):
+    """Plays a story with the server, the uid of the own Node, and `node(method, path, …)` that asks as it."""
+
+    def play(story):
+        async def whole(api):
+            async def admin(method, path, body=None, query=(), content=""):
+                return await send(api.server, ADMIN, method, path, body, query, content)
+
+            async def node(method, path, body=None, query=(), content=""):
+                return await send(api.server, node_user(OWN), method, path, body, query, content)
+
+            uid = await world.make(admin)
+            await story(node, admin, uid)
+
+        serve(whole)
+
+    return play
+
+
+def rows() -> Iterator[tuple[Kind, str, str]]:
+    """Every kind, its subresources ("" for itself), and every verb that its path can have."""
+    for kind in KINDS:
+        for subresource in ("", *sorted(kind.subresources)):
+            posted = subresource in ("binding", "eviction")
+            verbs = ["create"] if posted else ["get", "update", "patch"] if subresource else list(VERBS)
+            yield from ((kind, subresource, verb) for verb in verbs)
+
+
+def collection(kind: Kind) -> str:
+    if kind.plural in world.COLLECTIONS and kind.group != "events.k8s.io":
+        return world.COLLECTIONS[kind.plural]
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
+    return f"{root}/namespaces/default/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
+
+
+def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any:
+    name = name_of(kind.plural, node)
+    if kind.plural == "pods" and verb == "create" and not subresource:
+        return world.mirror(node, uid)
+    if subresource == "eviction":
+        return {"metadata": {"name": name, "namespace": "default"}}
+    if verb == "patch":
+        return {"status": {"conditions": []}} if subresource == "status" else {"metadata": {"annotations": {"a": "b"}}}
+    return {"metadata": {"name": name}}
+
+
+def granted(kind: Kind, subresource: str, verb: str, node: str) -> bool:
+    """What the table says."""
+    resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    right = RIGHTS.get((kind.group, resource), {}).get(verb)
+    return right is not None and (node == OWN or right.scope is Scope.ALL)
+
+
+def request_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> tuple[Any, ...]:
+    """Method, path, body, query and content type; what reads many selects one by its name."""
+    name, path = name_of(kind.plural, node), collection(kind)
+    query = [] if verb in ("get", "list", "watch") else list(DRY)
+    if verb in ("list", "watch"):
+        query += [("fieldSelector", f"metadata.name={name}"), *([("watch", "1")] if verb == "watch" else [])]
+    elif (verb != "create" or subresource) and verb != "deletecollection":
+        path += f"/{name}" + (f"/{subresource}" if subresource else "")
+    body = None if VERBS[verb] == "GET" else body_of(kind, subresource, verb, node, uid)
+    content = "application/merge-patch+json" if verb == "patch" else ""
+    return VERBS[verb], path, body, query, content
+
+
+def test_the_table_holds_for_every_verb_on_every_kind(played):
+    async def story(node, admin, uid):
+        asked = 0
+        for kind, subresource, verb in rows():
+            for whose in (OWN, OTHER):
+                method, path, body, query, content = request_of(kind, subresource, verb, whose, uid)
+                if verb == "update" and kind.plural in world.COLLECTIONS:
+                    _, body = await admin("GET", f"{collection(kind)}/{name_of(kind.plural, whose)}")
+                status, answer = await node(method, path, body, query, content)
+                told = (kind.name, subresource, verb, whose, status, answer)
+                assert status < 500 or status == 501, told
+                assert (status not in (403, 405)) == granted(kind, subresource, verb, whose), told
+                asked += 1
+        assert asked > 700
+
+    played(story)
+
+
+def test_the_table_names_only_what_is_served():
+    served = {(kind.group, resource) for kind in KINDS for resource in (kind.plural, *subresources(kind))}
+    assert set(RIGHTS) <= served
+    assert not set(WITHHELD) & set(RIGHTS)
+
+
+def subresources(kind: Kind) -> list[str]:
+    return [f"{kind.plural}/{each}" for each in kind.subresources]
+
+
+def test_secrets_are_read_by_their_name_and_only_what_a_pod_here_names(played):
+    async def story(node, admin, uid):
+        path = world.COLLECTIONS["secrets"]
+        for name in ("secret", "stage", "publish", "image", "env"):
+            assert (await node("GET", f"{path}/{OWN}-{name}"))[0] == 200, name
+            assert (await node("GET", f"{path}/{OTHER}-{name}"))[0] == 403, name
+            for watch in ([], [("watch", "1")]):
+                query = [("fieldSelector", f"metadata.name={OWN}-{name}"), *watch]
+                assert (await node("GET", path, None, query))[0] == 200, name
+        for query in ([], [("limit", "1")], [("watch", "1")], [("labelSelector", "!x")]):
+            assert (await node("GET", path, None, query))[0] == 403
+            assert (await node("GET", "/api/v1/secrets", None, query))[0] == 403
+        for name in (f"{OWN}-controller", "free-secret", "no-such"):
+            status, answer = await node("GET", f"{path}/{name}")
+            assert (status, "no relationship found between node 'n1'" in answer["message"]) == (403, True)
+
+    played(story)
+
+
+def test_what_a_pod_names_is_readable_from_its_binding_to_its_end(played):
+    async def story(node, admin, uid):
+        path = world.COLLECTIONS["configmaps"]
+        pod = {"metadata": {"name": "late"}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [
+            {"name": "v", "projected": {"sources": [{"configMap": {"name": "free-config"}}]}},
+            {"name": "w", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        ]}}  # fmt: skip
+        pod["spec"]["volumes"].pop()
+        await admin("POST", world.COLLECTIONS["pods"], pod)
+        assert (await node("GET", f"{path}/free-config"))[0] == 403
+        binding = {"target": {"name": OWN}}
+        assert (await admin("POST", f"{world.COLLECTIONS['pods']}/late/binding", binding))[0] == 201
+        assert (await node("GET", f"{path}/free-config"))[0] == 200
+        assert (await node("DELETE", f"{world.COLLECTIONS['pods']}/late", {"gracePeriodSeconds": 0}))[0] == 200
+        assert (await node("GET", f"{path}/free-config"))[0] == 403
+        assert (await node("GET", f"{path}/{OWN}-config"))[0] == 200
+
+    played(story)
+
+
+def test_a_claim_that_is_not_there_yet_is_not_found_rather_than_refused(played):
+    async def story(node, admin, uid):
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "later"}}
+        spec = {"nodeName": OWN, "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+        assert (await admin("POST", world.COLLECTIONS["pods"], {"metadata": {"name": "p"}, "spec": spec}))[0] == 201
+        assert (await node("GET", f"{world.COLLECTIONS['persistentvolumeclaims']}/later"))[0] == 404
+        assert (await node("GET", f"{world.COLLECTIONS['persistentvolumes']}/later"))[0] == 403
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, "modify taints"),
+        ({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "y"}}}, "modify labels: node-restriction"),
+        ({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, "modify labels"),
+        ({"metadata": {"labels": {"x.k8s.io/y": "z"}}}, "modify labels"),
+        ({"spec": {"configSource": {"configMap": {"name": "x"}}}}, "configSource"),
+        ({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}}, "owner"),
+    ],
+)
+@pytest.mark.parametrize("path", ["", "/status"])
+def test_a_node_cannot_change_of_its_node_what_steers_pods_or_states_something(played, change, told, path):
+    async def story(node, admin, uid):
+        before = await admin("GET", f"/api/v1/nodes/{OWN}")
+        for content in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+            status, answer = await node("PATCH", f"/api/v1/nodes/{OWN}{path}", change, (), content)
+            assert (status, told in answer["message"]) == (403, True), answer
+        assert await admin("GET", f"/api/v1/nodes/{OWN}") == before
+
+    played(story)
+
+
+def test_a_node_sets_the_labels_of_kubelets(played):
+    async def story(node, admin, uid):
+        labels = {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "z", "x.node.kubernetes.io/a": "b",
+                  "kubelet.kubernetes.io/a": "b", "example.com/a": "b", "a": "b"}  # fmt: skip
+        patch = {"metadata": {"labels": labels}}
+        assert (await node("PATCH", f"/api/v1/nodes/{OWN}", patch, (), "application/merge-patch+json"))[0] == 200
+
+    played(story)
+
+
+def test_a_new_node_has_its_name_and_taints_but_no_statement_of_an_operator(serve):
+    async def story(api):
+        node = api.acting_as(node_user("new"))
+
+        def body(**spec):
+            return {"metadata": {"name": "new"}, "spec": spec}
+
+        out = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        refusal = await api.refused(403, node.create("/api/v1/nodes", body(taints=[out])))
+        assert "out of service" in refusal.message
+        await api.refused(403, node.create("/api/v1/nodes", {"metadata": {"name": "another"}}))
+        await api.refused(403, node.create("/api/v1/nodes", {"metadata": {"generateName": "new"}}))
+        restricted = {"metadata": {"name": "new", "labels": {"node-role.kubernetes.io/master": ""}}}
+        await api.refused(403, node.create("/api/v1/nodes", restricted))
+        await node.create("/api/v1/nodes", body(taints=[{"key": "startup", "effect": "NoSchedule"}]))
+        await api.refused(403, node.delete("/api/v1/nodes/new"))
+
+    serve(story)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"serviceAccountName": "n2-account"}, "serviceaccounts"),
+        ({"serviceAccount": "n2-account"}, "serviceaccounts"),
+        ({"imagePullSecrets": [{"name": "n2-secret"}]}, "secrets"),
+        ({"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "s"}}]}]}, "secrets"),
+        ({"initContainers": [{"name": "i", "image": "i", "envFrom": [{"configMapRef": {"name": "s"}}]}]}, "configmaps"),
+        ({"volumes": [{"name": "v", "secret": {"secretName": "n2-secret"}}]}, "secrets"),
+        ({"volumes": [{"name": "v", "configMap": {"name": "c"}}]}, "configmaps"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "n2-claim"}}]}, "persistentvolumeclaims"),
+        ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}]},
+         "persistentvolumeclaims (via ephemeral volumes)"),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, "csidrivers"),
+        ({"volumes": [{"name": "v", "flexVolume": {"driver": "a/b", "secretRef": {"name": "s"}}}]}, "secrets"),
+        ({"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}]}, "secrets"),
+        ({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+         "serviceaccounts (via projected volumes)"),
+        ({"resourceClaims": [{"name": "r", "resourceClaimName": "x"}]}, "resourceclaims"),
+    ],
+)  # fmt: skip
+def test_a_mirror_refers_to_nothing_of_the_api(played, spec, told):
+    async def story(node, admin, uid):
+        status, answer = await node("POST", world.COLLECTIONS["pods"], world.mirror(OWN, uid, **spec))
+        assert (status, f"can not create pods that reference {told}" in answer["message"]) == (403, True), answer
+
+    played(story)
+
+
+def test_a_mirror_is_its_nodes_own(played):
+    async def story(node, admin, uid):
+        path = world.COLLECTIONS["pods"]
+        good = world.mirror(
+            OWN, uid, volumes=[{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/x"}}]
+        )
+        owner = good["metadata"]["ownerReferences"][0]
+        owners = ([], [owner, owner], [{**owner, "uid": "x"}], [{**owner, "controller": False}],
+                  [{**owner, "name": OTHER}], [{**owner, "blockOwnerDeletion": True}])  # fmt: skip
+        for wrong in owners:
+            meta = {**good["metadata"], "ownerReferences": wrong}
+            status, _ = await node("POST", path, {**good, "metadata": meta})
+            assert status == 403, wrong
+        assert (await node("POST", path, {**good, "metadata": {**good["metadata"], "annotations": {}}}))[0] == 403
+        assert (await node("POST", path, world.mirror(OTHER, uid)))[0] == 403
+        assert (await node("POST", path, good))[0] == 201
+
+    played(story)
+
+
+def test_of_a_pod_a_node_writes_the_status_alone(played):
+    async def story(node, admin, uid):
+        path, merge = f"{world.COLLECTIONS['pods']}/{OWN}-pod", "application/merge-patch+json"
+        assert (await node("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, (), merge))[0] == 200
+        for change in (
+            {"metadata": {"labels": {"app": "web"}}},
+            {"status": {"resourceClaimStatuses": [{"name": "r", "resourceClaimName": "x"}]}},
+        ):
+            assert (await node("PATCH", f"{path}/status", change, (), merge))[0] == 403, change
+            assert (await node("PATCH", path, change, (), merge))[0] == 403
+        other = f"{world.COLLECTIONS['pods']}/{OTHER}-pod"
+        assert (await node("PATCH", f"{other}/status", {"status": {"phase": "Failed"}}, (), merge))[0] == 403
+        assert (await node("POST", f"{other}/eviction", {"metadata": {"name": f"{OTHER}-pod"}}))[0] == 403
+        assert (await node("POST", f"{path}/eviction", {"metadata": {"name": f"{OWN}-pod"}}))[0] == 201
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"status": {"capacity": {"storage": "2Gi"}, "conditions": []}}, 200),
+        ({"status": {"allocatedResourceStatuses": {"storage": "NodeResizeInProgress"}}}, 200),
+        ({"status": {"phase": "Lost"}}, 403),
+        ({"status": {"accessModes": ["ReadWriteMany"]}}, 403),
+        ({"metadata": {"finalizers": ["x/y"]}}, 403),
+        ({"metadata": {"annotations": {"a": "b"}}}, 403),
+        ({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}}, 403),
+        ({"spec": {"volumeName": "n2-volume"}}, 403),
+    ],
+)
+def test_of_a_claim_a_node_says_how_large_it_is(played, change, status):
+    async def story(node, admin, uid):
+        path = f"{world.COLLECTIONS['persistentvolumeclaims']}/{OWN}-claim/status"
+        answer = await node("PATCH", path, change, (), "application/merge-patch+json")
+        assert answer[0] == status, answer
+
+    played(story)
