@@ -3,15 +3,14 @@ is not. What the table does not give is refused; what it gives is granted."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import rights_world as world
-from rights_world import OTHER, OWN, name_of
+from rights_world import OTHER, OWN, collection, name_of, send
 
-from mooring.apiserver import ADMIN, Request, Server, User, node_user
+from mooring.apiserver import ADMIN, node_user
 from mooring.apiserver.authorization.rights import NODE, WITHHELD, Scope, by_resource
 from mooring.apiserver.kinds import KINDS, Kind
 
@@ -21,19 +20,6 @@ VERBS = {
 }  # fmt: skip
 RIGHTS = by_resource(NODE)
 DRY = [("dryRun", "All")]
-
-
-async def send(
-    server: Server, user: User, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
-) -> tuple[int, Any]:
-    headers = {"content-type": content} if content else {}
-    data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = await server.handle(Request(method, path, list(query), headers, data, user))
-    if answer.stream is None:
-        return answer.status, json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body.decode()
-    first = await anext(answer.stream, b"")
-    await answer.stream.aclose()  # type: ignore[attr-defined]
-    return answer.status, first.decode()
 
 
 @pytest.fixture
@@ -63,13 +49,6 @@ def rows() -> Iterator[tuple[Kind, str, str]]:
             posted = subresource in ("binding", "eviction")
             verbs = ["create"] if posted else ["get", "update", "patch"] if subresource else list(VERBS)
             yield from ((kind, subresource, verb) for verb in verbs)
-
-
-def collection(kind: Kind) -> str:
-    if kind.plural in world.COLLECTIONS and kind.group != "events.k8s.io":
-        return world.COLLECTIONS[kind.plural]
-    root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
-    return f"{root}/namespaces/default/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
 
 
 def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any:
@@ -320,5 +299,23 @@ def test_of_a_claim_a_node_says_how_large_it_is(played, change, status):
         path = f"{world.COLLECTIONS['persistentvolumeclaims']}/{OWN}-claim/status"
         answer = await node("PATCH", path, change, (), "application/merge-patch+json")
         assert answer[0] == status, answer
+
+    played(story)
+
+
+def test_an_eviction_that_is_refused_spends_no_budget(played):
+    async def story(node, admin, uid):
+        pod, merge = f"{world.COLLECTIONS['pods']}/{OTHER}-pod", "application/merge-patch+json"
+        budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        await admin("POST", budgets, {"metadata": {"name": "b"}, "spec": {"selector": {}, "minAvailable": 0}})
+        counts = {"observedGeneration": 1, "disruptionsAllowed": 5, "currentHealthy": 5, "desiredHealthy": 0}
+        await admin("PATCH", f"{budgets}/b/status", {"status": counts}, (), merge)
+        ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+        await admin("PATCH", f"{pod}/status", ready, (), merge)
+        eviction = {"metadata": {"name": f"{OTHER}-pod"}}
+        assert (await node("POST", f"{pod}/eviction", eviction))[0] == 403
+        assert (await admin("GET", f"{budgets}/b"))[1]["status"]["disruptionsAllowed"] == 5
+        assert (await admin("POST", f"{pod}/eviction", eviction))[0] == 201
+        assert (await admin("GET", f"{budgets}/b"))[1]["status"]["disruptionsAllowed"] == 4
 
     played(story)

@@ -7,8 +7,12 @@ the other node, or to none, carries MARK, so that an answer that shows some of i
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
+
+from mooring.apiserver import Request, Server, User
+from mooring.apiserver.kinds import Kind
 
 Obj = dict[str, Any]
 Answer = tuple[int, Any]
@@ -134,3 +138,25 @@ async def make(admin: Send) -> str:
         assert status == 201, (path, body, status, made)
         uid = uid or made["metadata"]["uid"]
     return uid
+
+
+def collection(kind: Kind) -> str:
+    """The path of a kind, in the default namespace or in that of Leases."""
+    if kind.plural in COLLECTIONS and kind.group != "events.k8s.io":
+        return COLLECTIONS[kind.plural]
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
+    return f"{root}/namespaces/default/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
+
+
+async def send(
+    server: Server, user: User, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
+) -> Answer:
+    """Asks the embedded server; of a watch, what it shows first."""
+    headers = {"content-type": content} if content else {}
+    data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await server.handle(Request(method, path, list(query), headers, data, user))
+    if answer.stream is None:
+        return answer.status, json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body.decode()
+    first = await anext(answer.stream, b"")
+    await answer.stream.aclose()  # type: ignore[attr-defined]
+    return answer.status, first.decode()

@@ -9,6 +9,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.transport import InProcess
 from mooring.node.volumes.handshake import NotAttachedYet, attachment_name, is_stale, look
@@ -22,9 +23,9 @@ class World:
     """A Node and a VolumeAttachment that permit the mount."""
 
     async def start(self) -> None:
-        server = Server.in_memory()
-        await server.start()
-        self.client = Client(InProcess(server.call, server.tokens.admin()))
+        self.server = Server.in_memory()
+        await self.server.start()
+        self.client = Client(InProcess(self.server.call, self.server.tokens.admin()))
         self.uid = (await self.client.create(Node, {"metadata": {"name": NODE}})).uid
         await self.node_status(volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}])
         spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
@@ -109,5 +110,41 @@ def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
         await world.start()
         with pytest.raises(NotAttachedYet, match="registered anew"):
             await look(world.client, NODE, "the uid of before", VOLUME)
+
+    run(story())
+
+
+def as_node(world: World) -> Client:
+    """The node's own client: of what does not belong to it the server says only that it may not."""
+    return Client(InProcess(world.server.call, world.server.tokens.node(NODE)))
+
+
+def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        node = as_node(world)
+        with pytest.raises(NotAttachedYet, match="PersistentVolume x belongs to no pod"):
+            await look(node, NODE, world.uid, VOLUME)
+        await world.annotate(annotations={"mooring.dev/inline-volume": "{}"})
+        assert (await look(node, NODE, world.uid, VOLUME)).attachment == {"devicePath": "/dev/x"}
+        await world.client.delete(VolumeAttachment, NAME)
+        with pytest.raises(NotAttachedYet, match="does not exist"):
+            await look(node, NODE, world.uid, VOLUME)
+
+    run(story())
+
+
+def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(run: Callable[[Any], Any]) -> None:
+    async def story() -> None:
+        world = World()
+        await world.start()
+        node, uid = as_node(world), (await world.client.get(VolumeAttachment, NAME)).uid
+        assert not await is_stale(node, NODE, VOLUME, uid)
+        await world.client.delete(VolumeAttachment, NAME)
+        with pytest.raises(Forbidden):
+            await is_stale(node, NODE, VOLUME, uid)
+        await world.node_status(volumesAttached=[])
+        assert await is_stale(node, NODE, VOLUME, uid)
 
     run(story())

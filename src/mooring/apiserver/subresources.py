@@ -65,7 +65,7 @@ class Subresources:
             raise BadRequest("Name parameter required.")
         _check_binding(route, sent)
         node = text_at(sent, "target.name")
-        head = self._head(route)
+        head = self._head(request, route)
         pod = decode(head.body)
         _check_bindable(route, pod, sent)
         bound = _bound(pod, node, sent, stamp(self.writer.now()))
@@ -78,7 +78,7 @@ class Subresources:
         if text_at(sent, "metadata.name") not in ("", route.name):
             raise BadRequest("name in URL does not match name in Eviction object")
         options = parse_options(object_at(sent, "deleteOptions"), {"dryRun": "All"} if is_dry_run(request) else {})
-        pod = decode(self._head(route).body)
+        pod = decode(self._head(request, route).body)
         if eviction.needs_budget(pod):
             await self._spend(pod, dry_run=options.dry_run)
         await self.writer.delete_with(request, route, options)
@@ -115,7 +115,7 @@ class Subresources:
 
     async def set_scale(self, request: Request, route: Route) -> Response:
         """Change how many replicas are wanted, by PUT or PATCH of the Scale."""
-        head = self._head(route)
+        head = self._head(request, route)
         old = decode(head.body)
         if route.verb == "patch":
             sent = patch_of(request)(route.kind, scale_of(route.kind, old))
@@ -134,7 +134,7 @@ class Subresources:
 
     async def finalize(self, request: Request, route: Route) -> Response:
         """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is gone."""
-        head = self._head(route)
+        head = self._head(request, route)
         sent = read_sent(request, route.kind)
         version = text_at(metadata.of(sent), "resourceVersion")
         if version and version != str(head.version):
@@ -146,10 +146,10 @@ class Subresources:
 
     async def log(self, request: Request, route: Route) -> Response:
         """What a pod's container wrote, from whoever keeps it."""
-        return await self.pod_logs(request, decode(self._head(route).body))
+        return await self.pod_logs(request, decode(self._head(request, route).body))
 
-    def _head(self, route: Route) -> Item:
-        head = self.writer.store.head(route.kind.storage, (route.namespace, route.name))
+    def _head(self, request: Request, route: Route) -> Item:
+        head = self.writer.head(request, route)
         if head is None:
             raise not_found(route.kind.resource, route.name)
         return head

@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.apiserver import metadata
 from mooring.apiserver.authorization import Authorizer, asked
-from mooring.apiserver.authorization.node_restriction import admit_create, admit_delete, admit_update
+from mooring.apiserver.authorization.node_restriction import admit_access, admit_create, admit_update
 from mooring.apiserver.deletion import (
     DeleteOptions,
     Mark,
@@ -137,7 +137,7 @@ class Writer:
         meta = metadata.of(sent)
         settle_namespace(meta, route)
         settle_name(meta, route)
-        head = self.store.head(kind.storage, (route.namespace, route.name))
+        head = self.head(request, route)
         if head is None:
             if not kind.strategy.create_on_update or route.subresource:
                 raise not_found(kind.resource, route.name)
@@ -154,7 +154,7 @@ class Writer:
         if is_apply(request):
             return await self._apply(request, route)
         apply = patch_of(request)
-        head = self.store.head(route.kind.storage, (route.namespace, route.name))
+        head = self.head(request, route)
         if head is None:
             raise not_found(route.kind.resource, route.name)
 
@@ -186,7 +186,7 @@ class Writer:
             raise BadRequest("metadata.managedFields must be nil")
         sent = _declared(kind, sent, told)
         force, now = request.flag("force"), stamp(self.now())
-        head = self.store.head(kind.storage, (route.namespace, route.name))
+        head = self.head(request, route)
         if head is None and route.subresource:
             raise not_found(kind.resource, route.name)
         if head is None:
@@ -201,6 +201,13 @@ class Writer:
             return applied(kind, old, sent, manager, force=force, now=now)
 
         return self.answer(request, kind, await self.revise(request, route, head, change))
+
+    def head(self, request: Request, route: Route) -> Item | None:
+        """The newest state of the object that a write is about. Raises Forbidden if it is not the user's to write."""
+        head = self.store.head(route.kind.storage, (route.namespace, route.name))
+        if head is not None:
+            admit_access(request.user or ADMIN, route, head.fields)
+        return head
 
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
         """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
@@ -238,11 +245,10 @@ class Writer:
     async def delete_with(self, request: Request, route: Route, options: DeleteOptions) -> Response:
         """Delete one object as `options` say, and answer as a delete is answered."""
         kind = route.kind
-        head = self.store.head(kind.storage, (route.namespace, route.name))
+        head = self.head(request, route)
         if head is None:
             raise not_found(kind.resource, route.name)
         old = decode(head.body)
-        admit_delete(request.user or ADMIN, route, old)
         check_preconditions(kind, old, options)
         if kind.storage == "namespaces" and route.name in PERMANENT_NAMESPACES:
             raise forbidden(kind.resource, route.name, "this namespace may not be deleted")

@@ -78,14 +78,23 @@ def admit_update(user: User, route: Route, new: Obj, old: Obj) -> None:
             return
 
 
-def admit_delete(user: User, route: Route, old: Obj) -> None:
-    """Raises Forbidden if the user is a node that may not delete or evict this object."""
+def admit_access(user: User, route: Route, fields: Mapping[str, str]) -> None:
+    """Raises Forbidden if the user is a node that may not write to the object with these fields, whatever it writes.
+
+    It comes before anything of the request is compared with the object: the kind of refusal would tell of its content.
+    """
     node = user.node_name
-    if node is None or user.is_admin or route.kind.storage != "pods":
+    if node is None or user.is_admin or route.kind.storage != "pods" or fields.get("spec.nodeName") == node:
         return
-    what = "evict" if route.subresource == "eviction" else "delete"
-    if text_at(old, "spec.nodeName") != node:
-        _refuse(route.kind, route.name, f'node "{node}" can only {what} pods with spec.nodeName set to itself')
+    what = _ON_PODS.get((route.verb, route.subresource), f"{route.verb} pods")
+    _refuse(route.kind, route.name, f'node "{node}" can only {what} with spec.nodeName set to itself')
+
+
+_ON_PODS = {
+    ("create", "eviction"): "evict pods",
+    ("update", "status"): "update pod status for pods",
+    ("patch", "status"): "update pod status for pods",
+}
 
 
 def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
@@ -161,8 +170,6 @@ def _check_owner_uid(kind: Kind, name: str, node: str, pod: Obj, find_node: Find
 
 
 def _refusal_of_pod_status(node: str, new: Obj, old: Obj) -> str:
-    if text_at(old, "spec.nodeName") != node:
-        return f'node "{node}" can only update pod status for pods with spec.nodeName set to itself'
     if strings_at(new, "metadata.labels") != strings_at(old, "metadata.labels"):
         return f'node "{node}" cannot update labels through pod status'
     if list_at(new, "status.resourceClaimStatuses") != list_at(old, "status.resourceClaimStatuses"):

@@ -25,8 +25,8 @@ class Scope(Enum):
     """By name, and in a namespace if the kind has namespaces: see `relations`."""
     OWN_PODS = "its pods"
     """By the field selector `spec.nodeName`, or by the name of one of them."""
-    JUDGED = "judged by the object"
-    """The path does not tell: see `node_restriction`."""
+    JUDGED = "its pods, judged by the object"
+    """See `node_restriction`: a pod that is created is known only then."""
 
 
 class Right(msgspec.Struct, frozen=True):
@@ -45,8 +45,8 @@ _STORAGE, _LEASES = "storage.k8s.io", "coordination.k8s.io"
 
 NODE: tuple[Right, ...] = (
     Right("", ("nodes",), _READ, Scope.OWN_NAME),
-    Right("", ("nodes",), _WRITE, Scope.JUDGED),
-    Right("", ("nodes/status",), ("update", "patch"), Scope.JUDGED),
+    Right("", ("nodes",), _WRITE, Scope.OWN_NAME),
+    Right("", ("nodes/status",), ("update", "patch"), Scope.OWN_NAME),
     Right("", ("pods",), _READ, Scope.OWN_PODS),
     Right("", ("pods",), ("create", "delete"), Scope.JUDGED),
     Right("", ("pods/status",), ("update", "patch"), Scope.JUDGED),
