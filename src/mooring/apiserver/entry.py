@@ -8,7 +8,7 @@ import secrets
 import ssl
 import tempfile
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,8 @@ from aiohttp import web
 from mooring.apiserver import tls
 from mooring.apiserver.auth import Tokens
 from mooring.apiserver.http import application
+from mooring.apiserver.message import Response
+from mooring.apiserver.node_endpoints import LOOPBACK, Network
 from mooring.apiserver.node_proxy import NodeProxy
 from mooring.apiserver.server import Server
 from mooring.apiserver.sqlite import SqliteLog
@@ -60,15 +62,21 @@ async def serve(
     kubeconfig: Path | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     random: Random | None = None,
+    node_endpoints: Sequence[Network] = LOOPBACK,
 ) -> Running:
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
+    Agents are asked for logs and commands only in the networks `node_endpoints`, whatever their Nodes say.
     Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises
     `PortBusy`, `LogBusy` or `LogCorrupt`.
     """
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens = tokens or load_tokens(data_dir)
-    proxy = NodeProxy(tokens, lambda path: server.call("GET", path))
+
+    async def read(path: str) -> Response:
+        return await server.call("GET", path)
+
+    proxy = NodeProxy(tokens, read, node_endpoints)
     log = SqliteLog(data_dir / "store.db")
     server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
     try:

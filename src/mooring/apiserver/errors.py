@@ -6,7 +6,7 @@
       BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it UnknownPath, NoSuchPath),
       MethodNotAllowed 405, NotAcceptable 406 (of it NoRepresentation), AlreadyExists 409, Conflict 409, Expired 410,
       TooLarge 413, UnsupportedMediaType 415 (of it UnknownPatch), Invalid 422 (of it Rejected), TooManyRequests 429,
-      Internal 500, Unclassified 500, NotImplementedYet 501, Unavailable 503, TooLargeVersion 504
+      Internal 500, Unclassified 500, NotImplementedYet 501, BadGateway 502, Unavailable 503, TooLargeVersion 504
 
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
@@ -164,6 +164,12 @@ class Unclassified(ApiError):
 
 class NotImplementedYet(ApiError):
     code, reason = 501, "NotImplemented"
+
+
+class BadGateway(ApiError):
+    """What would have to be asked cannot be asked, or gave no answer that can be passed on."""
+
+    code, reason = 502, "BadGateway"
 
 
 class Unavailable(ApiError):

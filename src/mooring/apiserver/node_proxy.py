@@ -1,6 +1,8 @@
 """What only a pod's node can answer: its log, a command in a container, the node's own pages.
 
-The node agent listens at the port of its Node's `status.daemonEndpoints`; this server shows it a token that both know.
+The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server shows it a token
+that both know. What is there may be anything, for a node's word about itself can be a thief's: no redirect is followed,
+nothing is unpacked, errors and messages are bounded, and an answer is passed on piece by piece as text or JSON.
 Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so it stands beside the core, at the
 HTTP adapter (`add_routes`), and only for administrators. Commands are served by web sockets (kubectl 1.31 or newer).
 """
@@ -8,22 +10,40 @@ HTTP adapter (`add_routes`), and only for administrators. Commands are served by
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import aiohttp
 from aiohttp import WSMsgType, web
+from yarl import URL
 
 from mooring.apiserver import auth
 from mooring.apiserver.auth import Tokens
-from mooring.apiserver.dotted import objects_at, text_at, value_at
-from mooring.apiserver.errors import ApiError, BadRequest, Forbidden, Internal, NotFound, NotImplementedYet, Obj
+from mooring.apiserver.dotted import objects_at, text_at
+from mooring.apiserver.errors import (
+    ApiError,
+    BadGateway,
+    BadRequest,
+    Forbidden,
+    Internal,
+    NotFound,
+    NotImplementedYet,
+    Obj,
+)
 from mooring.apiserver.message import Request, Response
+from mooring.apiserver.node_endpoints import LOOPBACK, Network, endpoint_of
 from mooring.apiserver.store import decode, encode
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 PIECE = 64 * 1024
 CONNECT_S = 5.0
+BEGIN_S = 30.0
+"""How long an agent may take until its answer begins."""
+LARGEST_MESSAGE = 4 * 1024 * 1024
+LARGEST_ERROR = 4 * 1024
+_SHOWN = ("text/plain", "application/json")
+"""What an answer of a node is passed on as; anything else is bytes."""
 
 Get = Callable[[str], Awaitable[Response]]
 """Reads an object of this server by its path, as the administrator."""
@@ -32,9 +52,11 @@ Get = Callable[[str], Awaitable[Response]]
 class NodeProxy:
     """The way to the nodes' agents."""
 
-    def __init__(self, tokens: Tokens, get: Get) -> None:
+    def __init__(self, tokens: Tokens, get: Get, allowed: Sequence[Network] = LOOPBACK) -> None:
+        """`allowed` are the networks in which agents are looked for."""
         self._tokens = tokens
         self._get = get
+        self._allowed = tuple(allowed)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -49,24 +71,28 @@ class NodeProxy:
         return await self._stream(_place(pod), "containerLogs", _path(pod, container), query)
 
     async def _stream(self, node: str, what: str, path: str, query: Sequence[tuple[str, str]]) -> Response:
-        url = f"{await self._url(node)}/{what}/{path}".rstrip("/")
+        url = await self._url(node, f"/{what}/{path}".rstrip("/"))
         try:
-            answer = await self._open().get(url, params=list(query), headers=self._shown(node))
+            async with asyncio.timeout(BEGIN_S):
+                answer = await self._open().get(
+                    url, params=list(query), headers=self._shown(node), allow_redirects=False
+                )
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             raise _silent(node, error) from error
         if answer.status != 200:
             async with answer:
-                raise _refused(answer.status, await answer.text())
-        kind = answer.headers.get("Content-Type", "text/plain")
-        return Response(200, {"content-type": kind}, stream=_pieces(answer))
+                raise _refused(node, answer.status, await _beginning(answer))
+        kind = answer.content_type if answer.content_type in _SHOWN else "application/octet-stream"
+        headers = {"content-type": kind, "x-content-type-options": "nosniff"}
+        return Response(200, headers, stream=_pieces(answer))
 
     async def exec(self, incoming: web.Request, pod: Obj) -> web.StreamResponse:
         """Joins the client's web socket with the node's."""
         query = [(key, value) for key, value in incoming.query.items() if key != "container"]
         container = container_of(pod, incoming.query.get("container", ""))
         node = _place(pod)
-        url = f"{await self._url(node)}/exec/{_path(pod, container)}"
-        outer = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0)
+        url = await self._url(node, f"/exec/{_path(pod, container)}")
+        outer = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=LARGEST_MESSAGE)
         if not outer.can_prepare(incoming):
             raise BadRequest("commands are run over web sockets: use kubectl 1.31 or newer")
         wanted = [name.strip() for name in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
@@ -74,12 +100,13 @@ class NodeProxy:
         if not protocols:
             raise BadRequest(f"none of the protocols {', '.join(wanted)} is known: use kubectl 1.31 or newer")
         connect = self._open().ws_connect(
-            url, params=query, headers=self._shown(node), protocols=protocols[:1], max_msg_size=0
+            url, params=query, headers=self._shown(node), protocols=protocols[:1], max_msg_size=LARGEST_MESSAGE
         )
         try:
-            inner = await connect
+            async with asyncio.timeout(BEGIN_S):
+                inner = await connect
         except aiohttp.WSServerHandshakeError as error:
-            raise _refused(error.status, "") from error
+            raise _refused(node, error.status, "") from error
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             raise _silent(node, error) from error
         async with inner:
@@ -103,13 +130,11 @@ class NodeProxy:
             raise NotFound(missing)
         return decode(answer.body)
 
-    async def _url(self, name: str) -> str:
-        node = await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found')
-        port = value_at(node, "status.daemonEndpoints.kubeletEndpoint.Port")
-        addresses = {each.get("type"): each.get("address") for each in objects_at(node, "status.addresses")}
-        if not port or "InternalIP" not in addresses:
-            raise NotImplementedYet(f'node "{name}" has no endpoint for logs and commands: its agent serves none')
-        return f"http://{addresses['InternalIP']}:{port}"
+    async def _url(self, name: str, path: str) -> URL:
+        address, port = endpoint_of(
+            await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found'), self._allowed
+        )
+        return URL.build(scheme="http", host=address, port=port, path=path)
 
     def _shown(self, node: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._tokens.endpoint(node)}"}
@@ -117,7 +142,11 @@ class NodeProxy:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-            self._session = aiohttp.ClientSession(timeout=timeout, read_bufsize=PIECE)
+            redirects = aiohttp.TraceConfig()
+            redirects.on_request_redirect.append(_refuse_redirect)  # also those of a web socket's handshake
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, read_bufsize=PIECE, auto_decompress=False, trace_configs=[redirects]
+            )
         return self._session
 
 
@@ -153,9 +182,23 @@ def _silent(node: str, error: Exception) -> Internal:
     return Internal(f'the agent of node "{node}" does not answer: {str(error) or type(error).__name__}')
 
 
-def _refused(status: int, text: str) -> ApiError:
+def _refused(node: str, status: int, text: str) -> ApiError:
     kinds: dict[int, type[ApiError]] = {400: BadRequest, 404: NotFound}
+    if 300 <= status < 400:
+        return BadGateway(f'the agent of node "{node}" answers {status}: this server follows no redirect')
     return kinds.get(status, Internal)(text or f"the node's agent answered {status}")
+
+
+async def _refuse_redirect(*_: Any) -> None:
+    raise aiohttp.ClientError("it answers with a redirect, which this server does not follow")
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> str:
+    """Of an error as much as a person reads, if it comes."""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(CONNECT_S):
+            return (await answer.content.read(LARGEST_ERROR)).decode(errors="replace")
+    return ""
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

@@ -89,16 +89,30 @@ def _spare() -> None:
 @click.option("--data-dir", required=True, type=click.Path(path_type=Path), help="Where objects and secrets are kept.")
 @click.option("--port", default=7443, show_default=True, help="Port on 127.0.0.1; 0 for any free one.")
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write the admin's kubeconfig (0600).")
+@click.option(
+    "--node-endpoints",
+    default="127.0.0.0/8,::1/128",
+    show_default=True,
+    metavar="CIDRS",
+    help="Where agents are asked for logs and commands; a Node that says that its agent is elsewhere is not believed.",
+)
 @LOG_LEVEL
-def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, log_level: str) -> None:
+def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpoints: str, log_level: str) -> None:
     """The embedded Kubernetes API server, on the loopback interface."""
+    from ipaddress import ip_network
+
     from mooring.apiserver.entry import PortBusy, serve
+
+    try:
+        networks = [ip_network(each.strip()) for each in node_endpoints.split(",")]
+    except ValueError as error:
+        fail(f"--node-endpoints {node_endpoints}: {error}")
 
     log_lines(log_level)
     answer_signal()
 
     async def run() -> None:
-        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out)
+        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, node_endpoints=networks)
         click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
         try:
             await asyncio.Event().wait()
