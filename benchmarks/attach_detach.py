@@ -24,7 +24,7 @@ from tests.real.server import assets, free_ports, process, real_server
 
 from benchmarks.played_cluster import PlayedCluster, each
 from benchmarks.target import Figures, resident
-from mooring.apiserver.entry import write_kubeconfig
+from mooring.apiserver.data_directory import write_kubeconfig
 from mooring.cluster.processes import mooring
 from mooring.kube import config
 

@@ -27,7 +27,7 @@ from tests.real.server import assets, process, real_server
 
 from benchmarks.attach_detach import cpu, print_beside
 from benchmarks.target import Figures, resident
-from mooring.apiserver.entry import write_kubeconfig
+from mooring.apiserver.data_directory import write_kubeconfig
 from mooring.cluster.processes import mooring
 from mooring.csi.driver.dispatch import Dispatcher
 from mooring.csi.driver.server import serving

@@ -14,7 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mooring.apiserver.entry import PortBusy, load_tokens, serve
+from mooring.apiserver.data_directory import load_tokens
+from mooring.apiserver.entry import PortBusy, serve
 from mooring.apiserver.sqlite import LogBusy
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from mooring.apiserver.errors import Expired, StoreFailed, TooLargeVersion
-from mooring.apiserver.log import Batch, MemoryLog, Recovery
-from mooring.apiserver.store import Store, decode
+from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
+from mooring.apiserver.store import RESUME_S, Store, decode
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -34,15 +34,25 @@ class SlowLog:
         self.batches: list[Batch] = []
         self.gate = asyncio.Event()
         self.failure: Exception | None = None
+        self.lies = False
+        """Whether what fails is durable all the same."""
+        self.inner = MemoryLog()
 
     def append(self, batch: Batch) -> Awaitable[None]:
         return self._append(batch)
 
     async def _append(self, batch: Batch) -> None:
         await self.gate.wait()
-        if self.failure:
+        if self.failure is None or self.lies:
+            self.batches.append(batch)
+            self.inner.append(batch)
+        if self.failure is not None:
             raise self.failure
-        self.batches.append(batch)
+
+    async def resume(self, after: int) -> Sequence[Record]:
+        if self.failure is not None:
+            raise self.failure
+        return await self.inner.resume(after)
 
     def recover(self) -> Recovery:
         return Recovery([], 0)
@@ -113,20 +123,57 @@ def test_a_later_write_is_computed_from_the_one_under_way(run: Run) -> None:
     run(story())
 
 
-def test_after_a_failed_commit_nothing_is_written_any_more(run: Run) -> None:
+def test_after_a_failed_commit_nothing_is_written_until_the_log_resumes(run: Run) -> None:
+    """No room (finding: 503 for ever, also when there is room again)."""
+
     async def story() -> None:
         log = SlowLog()
         store = Store(log, no_fields)
-        log.failure = OSError("disk full")
         log.gate.set()
+        await store.write("things", ("", "kept"), thing())
+        log.failure = OSError("disk full")
         write = store.write("things", ("", "a"), thing())
         with pytest.raises(StoreFailed, match="disk full"):
             await write
+        assert store.trouble == "disk full"
         assert store.get("things", ("", "a")) is None
+        assert store.get("things", ("", "kept")) is not None, "reads go on"
+        await asyncio.sleep(10 * RESUME_S)
         with pytest.raises(StoreFailed):
             store.write("things", ("", "b"), thing())
         with pytest.raises(StoreFailed):
             await store.settled()
+        log.failure = None
+        await asyncio.sleep(2 * RESUME_S)
+        assert store.trouble == ""
+        assert store.get("things", ("", "a")) is None
+        again = await store.write("things", ("", "a"), thing())
+        assert again.version > 2, "a version is never used twice"
+        assert [each.key[1] for each in Store(log.inner, no_fields).list("things")] == ["a", "kept"]
+        await store.close()
+
+    run(story())
+
+
+def test_a_write_whose_failure_was_not_true_appears_when_the_log_resumes(run: Run) -> None:
+    """Its outcome was unknown to the client; now it is known to all, and watchers are told of it."""
+
+    async def story() -> None:
+        log = SlowLog()
+        store = Store(log, no_fields)
+        log.gate.set()
+        seen = store.watch("things", 0)
+        log.failure, log.lies = OSError("the answer was lost"), True
+        with pytest.raises(StoreFailed):
+            await store.write("things", ("", "a"), thing())
+        assert store.get("things", ("", "a")) is None
+        log.failure, log.lies = None, False
+        await asyncio.sleep(2 * RESUME_S)
+        item = store.get("things", ("", "a"))
+        assert item is not None
+        assert item.version == 1
+        assert [change.item.version for change in seen.take()] == [1]
+        assert (await store.write("things", ("", "b"), thing())).version == 2
 
     run(story())
 

@@ -1,12 +1,7 @@
-"""Running the server on this machine: data directory, tokens, kubeconfig, and a port on loopback."""
+"""Running the server on this machine: on a data directory and a port on loopback."""
 
-import base64
 import errno
-import json
-import os
-import secrets
 import ssl
-import tempfile
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,12 +13,21 @@ from aiohttp import web
 
 from mooring.apiserver import tls
 from mooring.apiserver.auth import Tokens
+from mooring.apiserver.data_directory import (
+    STORE,
+    DataDirectoryDamaged,
+    load_tokens,
+    prepare,
+    write_kubeconfig,
+    write_private,
+)
+from mooring.apiserver.errors import LogCorrupt, LogFailed
 from mooring.apiserver.http import application
 from mooring.apiserver.message import Response
 from mooring.apiserver.node_endpoints import LOOPBACK, Network
 from mooring.apiserver.node_proxy import NodeProxy
 from mooring.apiserver.server import Server
-from mooring.apiserver.sqlite import SqliteLog
+from mooring.apiserver.sqlite import LogBusy, SqliteLog
 
 HOST = "127.0.0.1"
 _SHUTDOWN_SECONDS = 1.0
@@ -32,6 +36,10 @@ _READ_BYTES = 16 * 1024
 
 class PortBusy(Exception):
     """The port is taken; the message names it and says what to do."""
+
+
+UNUSABLE = (PortBusy, LogBusy, LogFailed, LogCorrupt, DataDirectoryDamaged, tls.CertificatesDamaged)
+"""What `serve` raises where a person must do something first, which the message says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +75,24 @@ async def serve(
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
     Agents are asked for logs and commands only in the networks `node_endpoints`, whatever their Nodes say.
-    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises
-    `PortBusy`, `LogBusy` or `LogCorrupt`.
+    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises what is
+    in `UNUSABLE`.
     """
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tokens = tokens or load_tokens(data_dir)
+    prepare(data_dir)
 
     async def read(path: str) -> Response:
         return await server.call("GET", path)
 
-    proxy = NodeProxy(tokens, read, node_endpoints)
-    log = SqliteLog(data_dir / "store.db")
-    server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
+    log = SqliteLog(data_dir / STORE)
+    try:
+        tokens = tokens or load_tokens(data_dir)
+        proxy = NodeProxy(tokens, read, node_endpoints)
+        server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
+    except BaseException as error:
+        log.close()
+        if isinstance(error, LogCorrupt):
+            raise LogCorrupt(f"the API server's store {data_dir / STORE} is damaged: {error}") from error
+        raise
     try:
         await server.start()
         certificates = tls.ensure(data_dir, now, write_private)
@@ -109,44 +123,3 @@ async def _listen(server: Server, proxy: NodeProxy, port: int, context: ssl.SSLC
             f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
         ) from error
     return runner, f"https://{HOST}:{runner.addresses[0][1]}"
-
-
-def load_tokens(data_dir: Path) -> Tokens:
-    """The tokens of a data directory: read from `tokens.json`, which is made (mode 0600) if missing.
-
-    Node tokens are derived from the secret in it, so another process may mint them while the server is running.
-    """
-    path = data_dir / "tokens.json"
-    if not path.exists():
-        tokens = Tokens(secret := secrets.token_bytes(32))
-        write_private(path, json.dumps({"secret": secret.hex(), "admin": tokens.admin()}, indent=2) + "\n")
-    return Tokens(bytes.fromhex(json.loads(path.read_text())["secret"]))
-
-
-def write_kubeconfig(path: Path, url: str, token: str, authority: bytes, name: str = "mooring") -> None:
-    """A kubeconfig with one cluster, user and context, replaced atomically, mode 0600."""
-    cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-    }
-    write_private(path, json.dumps(config, indent=2) + "\n")
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically by one that only its owner can read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

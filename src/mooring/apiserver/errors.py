@@ -1,6 +1,7 @@
 """Everything that can go wrong with a request, as the Status that Kubernetes answers.
 
-    StoreFailed                    the log lost its word: nothing more is written (see `store`)
+    StoreFailed                    a write could not be made durable: none is accepted until the log resumes (`store`)
+    LogFailed                      why not: the file, what the system said, what to do
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
       BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it UnknownPath, NoSuchPath),
@@ -23,7 +24,11 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StoreFailed(Exception):
-    """The log could not make a write durable; what it holds is unknown, so the store stops until it is opened again."""
+    """The log could not make a write durable, and whether it will be there is unknown; or it has not resumed yet."""
+
+
+class LogFailed(Exception):
+    """The log cannot be written now; the message names the file and what to do about it."""
 
 
 class LogCorrupt(Exception):

@@ -47,7 +47,16 @@ class Log(Protocol):
     def append(self, batch: Batch) -> Awaitable[None] | None:
         """Make a batch durable. None means that it already is; otherwise it is when the awaitable is done.
 
-        The store never has two appends under way at once. An exception means that the outcome is unknown.
+        The store never has two appends under way at once. An exception means that the outcome is unknown, and that
+        nothing else is appended before `resume`.
+        """
+        ...
+
+    async def resume(self, after: int) -> Sequence[Record]:
+        """After an append that failed: makes all that the log holds durable and the log usable again.
+
+        The records of versions greater than `after`, in their order: those of the failed batch if it was kept after
+        all, else none. Raises what still stands in the way; then it may be tried again.
         """
         ...
 
@@ -72,6 +81,9 @@ class MemoryLog:
         for version in batch.forgotten:
             self._records.pop(version, None)
         self._floor = batch.floor
+
+    async def resume(self, after: int) -> Sequence[Record]:
+        return [record for record in self._records.values() if record.version > after]
 
     def recover(self) -> Recovery:
         return Recovery(list(self._records.values()), self._floor)

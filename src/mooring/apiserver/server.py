@@ -36,6 +36,7 @@ Handler = Callable[[Request, Route], Awaitable[Response]]
 
 DEFAULT_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _JSON = {"content-type": "application/json"}
+_TEXT = {"content-type": "text/plain; charset=utf-8"}
 _HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 _ALWAYS_THERE: Mapping[str, Sequence[Obj]] = {
@@ -134,7 +135,7 @@ class Server:
         except WrongForm as error:
             answer = _failure(BadRequest(str(error)))
         except StoreFailed as error:
-            answer = _failure(Unavailable(str(error)))
+            answer = _failure(Unavailable(str(error), retryAfterSeconds=1))
         return _with_warnings(answer, request.warnings) if request.warnings else answer
 
     async def call(
@@ -177,8 +178,10 @@ class Server:
         return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]
 
     def _anonymous(self, path: str) -> Response:
+        if path == "/readyz" and (trouble := self.store.trouble):
+            return Response(503, _TEXT, f"[-]store failed: {trouble}\nreadyz check failed\n".encode())
         if path in _HEALTH_PATHS:
-            return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+            return Response(200, _TEXT, b"ok")
         return Response(200, _JSON, encode(VERSION))
 
     async def _get(self, request: Request, route: Route) -> Response:

@@ -6,6 +6,8 @@ Guarantees:
 - Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other writer
   comes between.
 - Writes that arrive while a commit is under way, or in the same turn of the event loop, share the next commit.
+- After a failed commit no write is accepted until the log has resumed; reads go on. A write of that commit that turns
+  out to be durable appears then, under the version that it was given; none that was acknowledged is lost.
 
 The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a version, labels and a few indexed fields.
 """
@@ -16,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
+import structlog
 
-from mooring.apiserver.errors import Expired, Obj, StoreFailed, TooLargeVersion
+from mooring.apiserver.errors import Expired, LogCorrupt, Obj, StoreFailed, TooLargeVersion
 from mooring.apiserver.history import Change, ChangeType, Cursor, History, Item, Key
 from mooring.apiserver.log import Batch, Log, Record
 
@@ -27,7 +30,11 @@ IndexedFields = Callable[[str, Obj], Mapping[str, str]]
 WINDOW_CHANGES = 10_000
 WINDOW_BYTES = 32 * 1024 * 1024
 
+RESUME_S = 1.0
+"""Seconds between two tries to make a log usable again."""
+
 encode = msgspec.json.encode
+log = structlog.get_logger(component="store")
 
 
 def decode(body: bytes) -> Obj:
@@ -101,6 +108,7 @@ class Store:
         self._heads: dict[tuple[str, Key], Change] = {}
         self._flush: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
+        self._resuming: asyncio.Task[None] | None = None
         self._allocated = 0
         self.version = 0
         self.floor = 0
@@ -162,10 +170,18 @@ class Store:
             await asyncio.shield(self._flush)
         self._check_alive()
 
+    @property
+    def trouble(self) -> str:
+        """Why no write is accepted at the moment; empty if they are."""
+        return f"{self._failure}" if self._failure is not None else ""
+
     async def close(self) -> None:
         """Finish the writes under way and release the log."""
         if self._flush is not None:
             await asyncio.wait([self._flush])
+        if self._resuming is not None:
+            self._resuming.cancel()
+            await asyncio.wait([self._resuming])
         self._log.close()
 
     def _next(self, obj: Obj) -> int:
@@ -188,6 +204,7 @@ class Store:
 
     async def _commit_all(self) -> None:
         writes: list[_Write] = []
+        forgotten: list[int] = []
         try:
             while self._batch:
                 writes, self._batch = self._batch, []
@@ -198,14 +215,33 @@ class Store:
                     await durable
                 self._publish(writes)
         except BaseException as error:
+            self._forgotten = forgotten + self._forgotten
             self._fail(error, writes + self._batch)
             if not isinstance(error, Exception):
                 raise
+            self._resuming = asyncio.get_running_loop().create_task(self._resume())
         finally:
             self._flush = None
 
+    async def _resume(self) -> None:
+        while self._failure is not None:
+            await asyncio.sleep(RESUME_S)
+            try:
+                records = await self._log.resume(self.version)
+                for record in records:
+                    self._replay(record)
+            except Exception as error:
+                self._failure = error
+            else:
+                self._failure = None
+                self._evict()
+                for resource in {record.resource for record in records}:
+                    self.collection(resource).history.wake()
+                log.info("the store is writable again", durable_after_all=len(records))
+
     def _fail(self, error: BaseException, writes: Iterable[_Write]) -> None:
         """Nothing is known of these writes, nor of any later one: forget them, and refuse whatever comes."""
+        log.error("the store cannot be written; writes are refused until it can", error=str(error))
         self._failure = error
         self._heads.clear()
         self._batch = []
@@ -215,7 +251,9 @@ class Store:
                 write.done.exception()
 
     def _failed(self) -> StoreFailed:
-        return StoreFailed(f"the store could not write its log and stopped; restart the API server: {self._failure}")
+        return StoreFailed(
+            f"no object can be written now, and whether the last ones were is not known: {self._failure}"
+        )
 
     def _check_alive(self) -> None:
         if self._failure is not None:
@@ -270,7 +308,7 @@ class Store:
 
     def _replay(self, record: Record) -> None:
         key = (record.namespace, record.name)
-        item = self._item(record.resource, key, record.version, decode(record.body), record.body)
+        item = self._item(record.resource, key, record.version, _read_back(record), record.body)
         previous = self.get(record.resource, key)
         kind: ChangeType = "DELETED" if record.deleted else "MODIFIED" if previous else "ADDED"
         if record.version > self.floor:
@@ -278,6 +316,22 @@ class Store:
         else:
             self.collection(record.resource).items[key] = item
             self.version = record.version
+
+
+def _read_back(record: Record) -> Obj:
+    """The object of a record. Raises LogCorrupt for one that is not what was written under that version."""
+    where = f"{record.resource} {record.namespace}/{record.name} of version {record.version}"
+    try:
+        obj = decode(record.body)
+        metadata = obj["metadata"]
+        named = (metadata.get("namespace") or "", metadata["name"]) if "name" in metadata else None
+        intact = bool(metadata["uid"]) and named in (None, (record.namespace, record.name))
+        intact = intact and metadata["resourceVersion"] == str(record.version)
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError) as error:
+        raise LogCorrupt(f"{where} does not read back: {error!r}") from error
+    if not intact:
+        raise LogCorrupt(f"{where} does not read back: it holds another object or version")
+    return obj
 
 
 def _record(write: _Write) -> Record:

@@ -19,6 +19,10 @@ RENEW_BEFORE = timedelta(days=30)
 _MAKER = Path(__file__).with_name("authority.py")
 
 
+class CertificatesDamaged(Exception):
+    """A certificate or key of the data directory cannot be used; the message names the files and says what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Certificates:
     """Files of PEM: the authority that clients trust, and what the server shows."""
@@ -35,10 +39,19 @@ class Certificates:
 
 
 def ensure(directory: Path, now: Callable[[], datetime], write: Callable[[Path, str], None]) -> Certificates:
-    """The certificates kept in `directory`, made if missing or soon to expire. `write` stores a private file."""
+    """The certificates kept in `directory`, made if missing or soon to expire. `write` stores a private file.
+
+    Raises CertificatesDamaged: they are not made anew by themselves, since kubeconfigs hold the authority's."""
     certificates = Certificates(directory / "ca.crt", directory / "server.crt", directory / "server.key")
-    if not _still_good(certificates, now()):
-        _make(certificates, now(), write)
+    try:
+        if not _still_good(certificates, now()):
+            _make(certificates, now(), write)
+        certificates.context()
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise CertificatesDamaged(
+            f"{certificates.authority}, {certificates.chain.name} or {certificates.key.name} cannot be used ({error}): "
+            "remove all three, and they are made anew; kubeconfigs that were copied must be copied again then"
+        ) from error
     return certificates
 
 

@@ -101,7 +101,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
     """The embedded Kubernetes API server, on the loopback interface."""
     from ipaddress import ip_network
 
-    from mooring.apiserver.entry import PortBusy, serve
+    from mooring.apiserver.entry import UNUSABLE, serve
 
     try:
         networks = [ip_network(each.strip()) for each in node_endpoints.split(",")]
@@ -121,7 +121,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
 
     try:
         run_until_signalled(run())
-    except PortBusy as error:
+    except UNUSABLE as error:
         fail(str(error))
 
 

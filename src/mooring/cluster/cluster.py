@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from mooring.apiserver.entry import load_tokens, write_kubeconfig, write_private
+from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, write_private
 from mooring.cluster import control, manifests
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers

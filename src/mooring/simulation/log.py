@@ -6,7 +6,7 @@ A batch becomes durable after a virtual fsync. A crash before that keeps it or l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
@@ -48,6 +48,9 @@ class VolatileLog:
         if self._unsynced is not None and self._random.random() < 0.5:
             self._keep(self._unsynced)
         self._unsynced = None
+
+    async def resume(self, after: int) -> Sequence[Record]:
+        return await self._disk.resume(after)
 
     def recover(self) -> Recovery:
         return self._disk.recover()

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from tests.real.server import process
 
-from mooring.apiserver.entry import write_kubeconfig
+from mooring.apiserver.data_directory import write_kubeconfig
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.csi.client import Client as Driver
 from mooring.csi.errors import NotConnected

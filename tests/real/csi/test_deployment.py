@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from mooring.apiserver.entry import write_kubeconfig
+from mooring.apiserver.data_directory import write_kubeconfig
 from mooring.cli.ebs_driver import ebs_driver, options_of
 from mooring.cli.main import cli
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment

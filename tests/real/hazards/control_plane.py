@@ -15,7 +15,7 @@ from tests.real.hazards.proxy import Proxy, proxy
 from tests.real.hazards.stage import Stage
 from tests.real.server import HOST, RealServer, free_ports
 
-from mooring.apiserver.entry import write_kubeconfig
+from mooring.apiserver.data_directory import write_kubeconfig
 from mooring.cluster.processes import mooring
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
