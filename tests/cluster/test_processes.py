@@ -108,3 +108,40 @@ async def test_a_part_that_is_not_to_be_restarted_tells_when_it_has_ended(tmp_pa
     await part.ended.wait()
     assert part.restarts == 0
     assert (tmp_path / "p.log").read_text() == "said\n"
+
+
+BEATS = """
+import asyncio, os, sys, time
+from mooring.cluster import heartbeat
+
+async def main():
+    heartbeat.beat(os.environ)
+    await asyncio.sleep(0.2)
+    if sys.argv[1] == "hangs":
+        time.sleep(60)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("how", "restarted"), [("hangs", True), ("lives", False)])
+async def test_a_part_that_lives_and_does_nothing_is_started_again(tmp_path: Path, how: str, restarted: bool) -> None:
+    part = Part("p", [sys.executable, "-c", BEATS, how], run=tmp_path, logs=tmp_path, patience=3.0)
+    await part.start()
+    try:
+        for _ in range(100 if restarted else 60):
+            await asyncio.sleep(0.1)
+            if part.restarts:
+                break
+        assert bool(part.restarts) is restarted
+    finally:
+        await part.stop(grace=0.1)
+
+
+async def test_a_program_without_a_heartbeat_is_left_alone(tmp_path: Path) -> None:
+    part = Part("p", SLEEP, run=tmp_path, logs=tmp_path, patience=0.1)
+    await part.start()
+    await asyncio.sleep(1)
+    assert part.restarts == 0
+    await part.stop(grace=0.1)

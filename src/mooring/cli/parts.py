@@ -22,6 +22,7 @@ import click
 from mooring.cli.attaching import attach_detach, attach_detach_options, switch
 from mooring.cli.output import fail, log_lines
 from mooring.cli.tasks import answer_signal
+from mooring.cluster import heartbeat
 
 TLS_BUFFER = 64 * 1024
 """Bytes that are read from a TLS connection at once."""
@@ -65,6 +66,7 @@ def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
     """Runs `work` until it ends, or SIGTERM or SIGINT cancels it."""
 
     async def story() -> None:
+        heartbeat.beat(os.environ)
         task = asyncio.ensure_future(work)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import structlog
 
+from mooring.cluster import heartbeat
+
 log = structlog.get_logger(component="cluster")
 
 FIRST_RESTART_S = 0.1
@@ -110,14 +112,24 @@ def free_port() -> int:
 
 
 class Part:
-    """One process of the cluster that is started again whenever it dies, until `stop`."""
+    """One process of the cluster that is started again whenever it dies, until `stop`. One whose event loop has not
+    turned for `patience` seconds is killed first."""
 
     def __init__(
-        self, name: str, argv: Sequence[str], *, run: Path, logs: Path, environ: Mapping[str, str | None] | None = None
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        run: Path,
+        logs: Path,
+        environ: Mapping[str, str | None] | None = None,
+        patience: float = heartbeat.SILENCE_S,
     ) -> None:
         """In its environment, which is ours otherwise, `environ` is set; None takes a variable away."""
         self.name = name
         self.restarts = 0
+        self._patience = patience
+        self._listener: heartbeat.Listener | None = None
         self._argv = list(argv)
         self._record = run / f"{name}.json"
         self._log = logs / f"{name}.log"
@@ -166,18 +178,33 @@ class Part:
             self._task = None
 
     async def _spawn(self) -> None:
+        self._listen()
+        assert self._listener is not None
+        end = self._listener.writer
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self._environ,
+                env={**self._environ, heartbeat.VARIABLE: str(end)},
+                pass_fds=(end,),
                 start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in order
             )
+        self._listener.started()
         running = Running.of(self._process.pid)
         if running is not None:
             save(self._record, running)
+
+    def _listen(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._listener = heartbeat.Listener(self._silent, self._patience)
+
+    def _silent(self) -> None:
+        if self._wanted and self._process is not None and self._process.returncode is None:
+            log.error("does nothing any more: killed", part=self.name, silent_s=self._patience, log=str(self._log))
+            self._process.kill()
 
     async def _watch(self) -> None:
         delay = FIRST_RESTART_S
@@ -195,5 +222,8 @@ class Part:
                 break
             self.restarts += 1
             await self._spawn()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         self._record.unlink(missing_ok=True)
         self.ended.set()
