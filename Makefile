@@ -65,8 +65,9 @@ soak: $(STAMP) tools
 # Refreshes the pinned, hash-checked development requirements from pyproject.toml.
 lock: $(STAMP)
 	@$(BIN)/pip install -q --disable-pip-version-check uv
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --group dev pyproject.toml -o requirements/dev.txt
+	@for group in dev audit; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
 
 clean:
 	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out

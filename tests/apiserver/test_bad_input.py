@@ -33,7 +33,7 @@ JSON_TYPES = {
         (b"- a", "application/yaml", 400),
         (b"a: &a [*a]", "application/yaml", 400),
         (b"? [a]\n: b", "application/yaml", 400),
-        (b"!!python/object:os.system {}", "application/yaml", 400),
+        (b"!!python/object:os.system {}", "application/yaml", 422),
         (b"{}", "text/plain", 415),
         (b"x" * (3 * 1024 * 1024 + 1), "application/json", 413),
         (b"[" * 100_000, "application/json", 400),

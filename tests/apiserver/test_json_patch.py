@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.errors import ApiError, BadRequest, Invalid
+from mooring.apiserver.errors import ApiError, BadRequest, Invalid, TooLarge
 from mooring.apiserver.patches.json_patch import json_patch
 
 keys = st.sampled_from(["a", "b", "c/d", "e~f", ""])
@@ -98,7 +98,7 @@ def test_a_patch_does_what_the_library_does(document: Any, patch: list[dict[str,
         ([{"op": "test", "path": "/a", "value": 2}], Invalid),
         ([{"op": "test", "path": "/t", "value": 1}], Invalid),
         ([{"op": "add", "path": "/l/01", "value": 1}], Invalid),
-        ([{"op": "test", "path": "/a", "value": 1}] * 10001, BadRequest),
+        ([{"op": "test", "path": "/a", "value": 1}] * 10001, TooLarge),
     ],
 )
 def test_a_patch_that_cannot_be_applied_is_refused(patch: Any, error: type[ApiError]) -> None:

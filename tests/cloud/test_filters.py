@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from fnmatch import translate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.cloud.device_names import same
+from mooring.cloud.errors import Ec2Error
 from mooring.cloud.filters import accepts
 from mooring.cloud.paging import page_of, token_after
 from mooring.cloud.records import Token
@@ -59,3 +62,17 @@ def test_a_table_knows_what_was_at_any_time_that_it_keeps(changes: list[tuple[st
     then = [state for at, state in history if at <= time] or [{}]
     found = {id: table.as_of(id, time) for id in table.ids(time)}
     assert {id: one.used for id, one in found.items() if one} == then[-1]
+
+
+def test_wildcards_take_time_by_the_length_of_the_text() -> None:
+    accept = accepts(["*a" * 60 + "*b", "?*" * 60 + "b"])
+    begun = time.process_time()
+    assert not accept("a" * 255)
+    assert time.process_time() - begun < 1  # backtracking would take years
+    assert accept("a" * 255 + "b")
+
+
+def test_a_value_that_no_pattern_can_be_made_of_is_refused() -> None:
+    for value in ("*" + "ab?" * 400_000, "\ud800*"):
+        with pytest.raises(Ec2Error, match="too long, or no text"):
+            accepts([value])

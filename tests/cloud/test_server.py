@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import urllib.error
 import urllib.request
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from cloud_server import Served, served
+from cloud_server import CREDENTIALS, Served, served
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +140,65 @@ def test_a_throttled_client_is_told_so_with_503() -> None:
             ec2.describe_volumes()
         assert caught.value.response["Error"]["Code"] == "RequestLimitExceeded"
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+
+
+def signed(cloud: Served, body: bytes, **headers: str) -> tuple[int, str]:
+    """A request to EC2 with a body of anyone's making."""
+    key = f"AWS4-HMAC-SHA256 Credential={CREDENTIALS.access_key}/20260101/us-east-1/ec2/aws4_request"
+    request = urllib.request.Request(cloud.server.endpoint + "/", data=body, headers={"Authorization": key, **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"&".join(b"A%d=b" % n for n in range(100_000)), 400, "MalformedQueryString"),
+        (b"Action=" + b"x" * 2 * 2**20, 413, "RequestEntityTooLarge"),
+        (b"Action=\xff", 400, "MalformedQueryString"),
+        (b"Action=DescribeVolumes&Filter.1.Name=%ff", 400, "MalformedQueryString"),
+        (b"Action=DescribeVolumes&MaxResults=" + b"9" * 5000, 400, "InvalidParameterValue"),
+        (b"Action=DescribeVolumes&" + b"A." * 5000 + b"=1", 400, "UnknownParameter"),
+        (b"Action=DescribeVolumes&VolumeId.%D9%A3=vol-1", 400, "InvalidVolumeID.Malformed"),
+        (b"Action=DescribeVolumes&NextToken=%00%ff", 400, "MalformedQueryString"),
+        (b"\x00" * 1000, 400, "MissingAction"),
+        (b"", 400, "MissingAction"),
+    ],
+)
+def test_a_hostile_form_is_refused(cloud: Served, body: bytes, status: int, code: str) -> None:
+    got, text = signed(cloud, body)
+    assert (got, f"<Code>{code}</Code>" in text) == (status, True), text[:500]
+
+
+def test_a_form_of_another_type_and_a_compressed_one_are_refused(cloud: Served) -> None:
+    form = b"Action=DescribeVolumes"
+    assert signed(cloud, form, **{"Content-Type": "multipart/form-data; boundary=x"})[0] == 400
+    assert signed(cloud, gzip.compress(form), **{"Content-Encoding": "gzip"})[0] == 400
+    assert signed(cloud, form)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b"\xff", b"[]", b'{"count": 1e9}', b'{"count": 1000000000}', b'{"count": 1, "zone": []}',
+     b'{"count": 1, "instance_type": {}}', b'{"count": -1}', b'{"count": ' + b"9" * 5000 + b"}"],
+)  # fmt: skip
+def test_a_hostile_body_of_the_control_api_is_refused(cloud: Served, body: bytes) -> None:
+    request = urllib.request.Request(f"{cloud.server.endpoint}/_cloud/instances", data=body)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    with refused.value as answer:
+        assert answer.code == 400
+
+
+@pytest.mark.parametrize("ttl", ["9" * 5000, "٣", "-1", "1e3", "0", "21601"])
+def test_no_odd_lifetime_makes_a_token(cloud: Served, ttl: str) -> None:
+    headers = {"X-aws-ec2-metadata-token-ttl-seconds": ttl.encode().decode("latin-1")}
+    request = urllib.request.Request(f"{cloud.metadata()}/latest/api/token", method="PUT", headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    with refused.value as answer:
+        assert answer.code == 400

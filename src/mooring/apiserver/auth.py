@@ -38,7 +38,7 @@ class Tokens:
         subject, _, _ = token.rpartition(".")
         node = subject.removeprefix("node.") if subject.startswith("node.") else None
         expected = self.node(node) if node else self.admin()
-        if not hmac.compare_digest(token.encode(), expected.encode()):
+        if not hmac.compare_digest(token.encode(errors="surrogateescape"), expected.encode()):
             raise Unauthorized
         return node_user(node) if node else ADMIN
 

@@ -8,6 +8,7 @@ from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import BUILT_IN, KINDS, Kinds
 from mooring.apiserver.store import Store, decode
 from mooring.apiserver.strategies.definitions import STORAGE, is_established
+from mooring.apiserver.work import NO_LIMIT, limited
 
 
 class Catalog:
@@ -22,7 +23,8 @@ class Catalog:
     def kinds(self) -> Kinds:
         """The kinds as of the last commit; the same value as long as no definition changes."""
         if self._seen != self._definitions.version:
-            self._kinds = _with(self.definitions())
+            with limited(NO_LIMIT):  # it is not this request's alone
+                self._kinds = _with(self.definitions())
             self._seen = self._definitions.version
         return self._kinds
 

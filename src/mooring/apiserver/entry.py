@@ -1,6 +1,8 @@
 """Running the server on this machine: on a data directory and a port on loopback."""
 
+import asyncio
 import errno
+import resource
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from mooring.apiserver.data_directory import (
     write_private,
 )
 from mooring.apiserver.errors import LogCorrupt, LogFailed
+from mooring.apiserver.gate import HANDSHAKE_S, IDLE_S, LONGEST_LINE, Gate
 from mooring.apiserver.http import application
 from mooring.apiserver.message import Response
 from mooring.apiserver.node_endpoints import LOOPBACK, Network
@@ -32,6 +35,7 @@ from mooring.apiserver.sqlite import LogBusy, SqliteLog
 HOST = "127.0.0.1"
 _SHUTDOWN_SECONDS = 1.0
 _READ_BYTES = 16 * 1024
+_OPEN_FILES = 65536
 
 
 class PortBusy(Exception):
@@ -53,10 +57,12 @@ class Running:
     authority: Path
     """The certificate (PEM) that the server's own is signed by."""
     _runner: web.AppRunner
+    _listener: asyncio.Server
     _proxy: NodeProxy
 
     async def close(self) -> None:
         """Stop answering, end the watches, finish the writes under way."""
+        self._listener.close()
         await self._runner.cleanup()
         await self._proxy.close()
         await self.server.close()
@@ -79,6 +85,7 @@ async def serve(
     in `UNUSABLE`.
     """
     prepare(data_dir)
+    _allow_connections()
 
     async def read(path: str) -> Response:
         return await server.call("GET", path)
@@ -96,25 +103,38 @@ async def serve(
     try:
         await server.start()
         certificates = tls.ensure(data_dir, now, write_private)
-        runner, url = await _listen(server, proxy, port, certificates.context())
+        runner, listener, url = await _listen(server, proxy, port, certificates.context())
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
     write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
-    return Running(server, url, tokens, target, certificates.authority, runner, proxy)
+    return Running(server, url, tokens, target, certificates.authority, runner, listener, proxy)
 
 
-async def _listen(server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext) -> tuple[web.AppRunner, str]:
+async def _listen(
+    server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext
+) -> tuple[web.AppRunner, asyncio.Server, str]:
     # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
     # watches, which send nothing.
     SSLProtocol.max_size = _READ_BYTES
+    gate = Gate(server.tokens)
     runner = web.AppRunner(
-        application(server, proxy), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
+        application(server, proxy, gate),
+        access_log=None,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+        handler_cancellation=True,
+        keepalive_timeout=IDLE_S,
+        max_line_size=LONGEST_LINE,
+        auto_decompress=False,  # as upstream: a body is what was sent
     )
     await runner.setup()
+    handlers = runner.server
+    assert handlers is not None
     try:
-        await web.TCPSite(runner, HOST, port, ssl_context=context).start()
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: gate.arrived(handlers()), HOST, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, backlog=512
+        )
     except OSError as error:
         await runner.cleanup()
         if error.errno != errno.EADDRINUSE:
@@ -122,4 +142,12 @@ async def _listen(server: Server, proxy: NodeProxy, port: int, context: ssl.SSLC
         raise PortBusy(
             f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
         ) from error
-    return runner, f"https://{HOST}:{runner.addresses[0][1]}"
+    return runner, listener, f"https://{HOST}:{listener.sockets[0].getsockname()[1]}"
+
+
+def _allow_connections() -> None:
+    """As many open files as this process may have: the usual bound is 1024, fewer than the nodes' watches."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

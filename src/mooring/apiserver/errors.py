@@ -5,9 +5,10 @@
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
       BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it UnknownPath, NoSuchPath),
-      MethodNotAllowed 405, NotAcceptable 406 (of it NoRepresentation), AlreadyExists 409, Conflict 409, Expired 410,
-      TooLarge 413, UnsupportedMediaType 415 (of it UnknownPatch), Invalid 422 (of it Rejected), TooManyRequests 429,
-      Internal 500, Unclassified 500, NotImplementedYet 501, BadGateway 502, Unavailable 503, TooLargeVersion 504
+      MethodNotAllowed 405, NotAcceptable 406 (of it NoRepresentation), TooSlow 408, AlreadyExists 409, Conflict 409,
+      Expired 410, TooLarge 413, UnsupportedMediaType 415 (of it UnknownPatch), Invalid 422 (of it Rejected),
+      TooManyRequests 429, Internal 500, Unclassified 500, NotImplementedYet 501,
+      BadGateway 502, Unavailable 503, TooLargeVersion 504
 
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
@@ -19,6 +20,9 @@ from typing import Any, ClassVar
 
 Obj = dict[str, Any]
 """A Kubernetes object as decoded JSON."""
+
+_MOST_TOLD = 256 * 1024
+"""Bytes of field errors in an answer."""
 
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -115,6 +119,10 @@ class NoRepresentation(NotAcceptable):
     """Nothing that is accepted is a media type of this server."""
 
     generic = True
+
+
+class TooSlow(ApiError):
+    code, reason = 408, "Timeout"
 
 
 class AlreadyExists(ApiError):
@@ -272,9 +280,13 @@ def invalid_options(options: str, *errors: FieldError) -> Invalid:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The 422 answer that lists every field error at once."""
-    texts = [str(error) for error in errors]
+    """The 422 answer that lists every field error at once; of very many the first."""
+    left = _MOST_TOLD
+    shown = [error for error in errors if (left := left - len(error.body) - len(error.field)) >= 0] or errors[:1]
+    texts = [str(error) for error in shown]
+    if len(shown) < len(errors):
+        texts.append(f"and {len(errors) - len(shown)} more")
     told = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
-    causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in errors]
+    causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in shown]
     return Invalid(f'{qualified} "{name}" is invalid: {told}', name=name, group=group, kind=kind, causes=causes)

@@ -5,17 +5,19 @@ a list of values. Which lists are named is said by the facts of the API's own ty
 """
 
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Hashable, Iterable, Set
 from typing import Any, TypeAlias, cast
 
 from mooring.apiserver.errors import Obj
+from mooring.apiserver.identities import identity
 from mooring.apiserver.schema.facts import Place
+from mooring.apiserver.work import spend
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = Set[Path]
 
 MISSING = object()
-"""What `value_of` finds where there is nothing."""
+"""What stands for nothing."""
 
 _IDENTITY = frozenset({("f:apiVersion",), ("f:kind",)})
 _SYSTEM = frozenset({
@@ -58,57 +60,102 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def value_of(obj: Any, path: Path) -> Any:
-    """The value of a field, or `MISSING`."""
-    for step in path:
-        obj = _child(obj, step)
-        if obj is MISSING:
-            break
-    return obj
+def values_of(obj: Any, paths: Iterable[Path]) -> dict[Path, Any]:
+    """The values of fields; those that are not there are not among them."""
+    found: dict[Path, Any] = {}
+    _find(obj, _tree(paths), found)
+    return found
 
 
-def _child(obj: Any, step: str) -> Any:
-    if step.startswith("f:"):
-        return cast(Obj, obj).get(step[2:], MISSING) if isinstance(obj, dict) else MISSING
-    if not isinstance(obj, list):
-        return MISSING
-    wanted: Any = json.loads(step[2:])
-    for entry in cast(list[Any], obj):
-        if (step.startswith("v:") and entry == wanted) or (step.startswith("k:") and _has(entry, wanted)):
-            return entry
-    return MISSING
+class _Tree:
+    """Paths with their common beginnings joined. `path` is the one that ends here."""
+
+    __slots__ = ("below", "path")
+
+    def __init__(self) -> None:
+        self.below: dict[str, _Tree] = {}
+        self.path: Path | None = None
 
 
-def _has(entry: Any, keys: Obj) -> bool:
-    return isinstance(entry, dict) and all(cast(Obj, entry).get(key) == value for key, value in keys.items())
+def _tree(paths: Iterable[Path]) -> _Tree:
+    root = _Tree()
+    for path in paths:
+        spend(1)
+        node = root
+        for step in path:
+            below = node.below.get(step)
+            if below is None:
+                below = node.below[step] = _Tree()
+            node = below
+        node.path = path
+    return root
 
 
-def without(obj: Obj, path: Path) -> Obj:
-    """`obj` without a field; an object that is left empty goes too."""
-    return cast(Obj, _without(obj, path))
+def _find(value: Any, tree: _Tree, found: dict[Path, Any]) -> None:
+    if tree.path is not None:
+        found[tree.path] = value
+    for step, child in _children(value, tree.below).items():
+        _find(child, tree.below[step], found)
 
 
-def _without(value: Any, path: Path) -> Any:
-    step, rest = path[0], path[1:]
-    child = _child(value, step)
-    if child is MISSING:
-        return value
-    kept = _without(child, rest) if rest else MISSING
-    if kept is MISSING or kept == {}:
-        return _dropped(value, step, child)
-    return _replaced(value, step, child, kept)
+def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
+    """What the steps lead to from a value, of those that lead to something."""
+    if isinstance(value, dict):
+        fields = cast(Obj, value)
+        return {step: fields[step[2:]] for step in steps if step.startswith("f:") and step[2:] in fields}
+    if not isinstance(value, list):
+        return {}
+    found: dict[str, Any] = {}
+    places: dict[tuple[str, ...], dict[Hashable, Any]] = {}
+    for step in steps:
+        if step.startswith("f:"):
+            continue
+        wanted: Any = json.loads(step[2:])
+        keys = tuple(cast(Obj, wanted)) if step.startswith("k:") else ()
+        if keys not in places:
+            places[keys] = _places(cast(list[Any], value), keys)
+        mark = tuple(identity(wanted[key]) for key in keys) if keys else identity(wanted)
+        if mark in places[keys]:
+            found[step] = places[keys][mark]
+    return found
 
 
-def _dropped(value: Any, step: str, child: Any) -> Any:
-    if step.startswith("f:"):
-        return {key: each for key, each in cast(Obj, value).items() if key != step[2:]}
-    return [each for each in cast(list[Any], value) if each is not child]
+def _places(entries: list[Any], keys: tuple[str, ...]) -> dict[Hashable, Any]:
+    """The entries of a list by what they have at `keys`, or, without keys, by what they are; the first of its like."""
+    spend(len(entries) >> 1)
+    places: dict[Hashable, Any] = {}
+    for entry in entries:
+        if not keys:
+            places.setdefault(identity(entry), entry)
+        elif isinstance(entry, dict):
+            places.setdefault(tuple(identity(cast(Obj, entry).get(key)) for key in keys), entry)
+    return places
 
 
-def _replaced(value: Any, step: str, child: Any, kept: Any) -> Any:
-    if step.startswith("f:"):
-        return cast(Obj, value) | {step[2:]: kept}
-    return [kept if each is child else each for each in cast(list[Any], value)]
+def without(obj: Obj, paths: Iterable[Path]) -> Obj:
+    """`obj` without some fields; an object that is left empty goes too."""
+    return cast(Obj, _without(obj, _tree(paths)))
+
+
+def _without(value: Any, tree: _Tree) -> Any:
+    kept: dict[int, Any] = {}
+    """By the identity (`id`) of a child, what becomes of it."""
+    names: dict[str, Any] = {}
+    for step, child in _children(value, tree.below).items():
+        below = tree.below[step]
+        left = MISSING if below.path is not None else _without(child, below)
+        made = MISSING if left == {} else left
+        if step.startswith("f:"):
+            names[step[2:]] = made
+        else:
+            kept[id(child)] = made
+    if names:
+        changed = {key: names.get(key, each) for key, each in cast(Obj, value).items()}
+        return {key: each for key, each in changed.items() if each is not MISSING}
+    if kept:
+        entries = [kept.get(id(each), each) for each in cast(list[Any], value)]
+        return [each for each in entries if each is not MISSING]
+    return value
 
 
 def to_fields_v1(fields: FieldSet) -> Obj:

@@ -5,6 +5,7 @@ The core joins watch events that are pending into one piece, and hands a watch's
 request, which closes the watch.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import lru_cache
@@ -13,51 +14,90 @@ from typing import cast
 import structlog
 from aiohttp import web
 
+from mooring.apiserver.aside import Aside
 from mooring.apiserver.body import MAX_BODY_BYTES
-from mooring.apiserver.errors import Internal, TooLarge
-from mooring.apiserver.message import Request, Response, Sink
-from mooring.apiserver.node_proxy import NodeProxy, add_routes
-from mooring.apiserver.server import Server
-from mooring.apiserver.store import encode
+from mooring.apiserver.errors import ApiError, Internal
+from mooring.apiserver.gate import ANSWER_S, Gate, read
+from mooring.apiserver.message import Request, Response, Sink, User
+from mooring.apiserver.node_proxy import Handler, NodeProxy, add_routes
+from mooring.apiserver.server import Server, failure
+from mooring.apiserver.work import TooMuch, limited
 
 PIECE = 128 * 1024
 """Bytes of a body that are written at once, and that may wait for the reader of a watch."""
 
+HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("headers", dict[str, str])
+USER: web.RequestKey[User | None] = web.RequestKey("user", User)
+_HEAVY_BODY = 64 * 1024
+_STEPS = 40_000
+"""What is decided at once, in about microseconds; what takes more is decided aside."""
+
 log = structlog.get_logger(__name__)
 
 
-def application(server: Server, proxy: NodeProxy | None = None) -> web.Application:
+def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | None = None) -> web.Application:
     """An aiohttp application that passes every request to `server`; what nodes answer, to `proxy`."""
+    gate, aside = gate or Gate(server.tokens), Aside(server)
 
     async def handle(incoming: web.Request) -> web.StreamResponse:
         try:
-            request = await _request(incoming)
-        except web.HTTPRequestEntityTooLarge:
-            error = TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
-            return web.Response(status=413, body=encode(error.status()), content_type="application/json")
-        return await _send(incoming, await _answer(server, request))
+            with gate.under_way():
+                with gate.body(incoming):
+                    response = await _answer(server, aside, await _request(incoming))
+                if response.stream is None:
+                    return await _send(incoming, response)
+        except ApiError as error:
+            return await _send(incoming, failure(error))
+        return await _send(incoming, response)
 
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    @web.middleware
+    async def let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            request[HEADERS] = headers = _headers(request)
+            request[USER] = gate.user(request, headers)
+        except ApiError as error:
+            return await _send(request, failure(error))
+        return await handler(request)
+
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[let_in])
     if proxy is not None:
         add_routes(app, proxy, server.tokens, _send)
     app.router.add_route("*", "/{path:.*}", handle)
     return app
 
 
-async def _answer(server: Server, request: Request) -> Response:
+async def _answer(server: Server, aside: Aside, request: Request) -> Response:
+    """The server's answer, decided here if that takes a moment only."""
     try:
-        return await server.handle(request)
+        if len(request.body) > _HEAVY_BODY:
+            return await aside.answer(request)
+        try:
+            with limited(_STEPS):
+                return await server.handle(request)
+        except TooMuch:
+            request.warnings.clear()
+        return await aside.answer(request)
     except Exception as error:
         log.exception("request failed", method=request.method, path=request.path)
-        status = Internal(f"Internal error occurred: {error!r}").status()
-        return Response(500, {"content-type": "application/json"}, encode(status))
+        return failure(Internal(f"Internal error occurred: {error!r}"))
+
+
+def _headers(incoming: web.Request) -> dict[str, str]:
+    """The headers by lower-case names. Bytes that are no UTF-8 are shown as such: nothing that is valid has them."""
+    found = {name.lower(): value for name, value in incoming.headers.items()}
+    return {name: value if value.isascii() else _readable(value) for name, value in found.items()}
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def _request(incoming: web.Request) -> Request:
-    headers = {name.lower(): value for name, value in incoming.headers.items()}
-    body = await incoming.read() if incoming.can_read_body else b""
-    query = list(incoming.query.items())
-    return Request(incoming.method, incoming.path, query, headers, body, sink=_sink(incoming))
+    query = [(_readable(key), _readable(value)) for key, value in incoming.query.items()]
+    body = await read(incoming)
+    path = _readable(incoming.path)
+    headers, user = incoming[HEADERS], incoming[USER]
+    return Request(incoming.method, path, query, headers, body, user, sink=_sink(incoming), warnings=[])
 
 
 def _sink(incoming: web.Request) -> Sink:
@@ -102,7 +142,8 @@ async def _send_large(incoming: web.Request, response: Response) -> web.StreamRe
     outgoing.content_length = len(response.body)
     await outgoing.prepare(incoming)
     whole = memoryview(response.body)
-    for start in range(0, len(whole), PIECE):
-        await outgoing.write(whole[start : start + PIECE])
-    await outgoing.write_eof()
+    async with asyncio.timeout(ANSWER_S):
+        for start in range(0, len(whole), PIECE):
+            await outgoing.write(whole[start : start + PIECE])
+        await outgoing.write_eof()
     return outgoing

@@ -13,13 +13,14 @@ import msgspec
 from mooring.apiserver.dotted import object_at, objects_at, text_at
 from mooring.apiserver.errors import Conflict, Obj
 from mooring.apiserver.field_sets import (
+    MISSING,
     FieldSet,
     Path,
     fields_of,
     from_fields_v1,
     printed,
     to_fields_v1,
-    value_of,
+    values_of,
     without,
 )
 from mooring.apiserver.forms import place_of
@@ -84,9 +85,8 @@ def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force:
     )
     merged = strategic_merge_patch(live, _writable(sent, manager), place)
     held = {path for each in others for path in each.fields}
-    for path in sorted(own.fields - wanted - held, key=len):
-        if not any(other[: len(path)] == path for other in held | wanted):
-            merged = without(merged, path)
+    above = {path[:length] for path in held | wanted for length in range(1, len(path) + 1)}
+    merged = without(merged, own.fields - above)
     time = own.time if own.fields == wanted and own.time and _same(merged, live) else now
     return with_entries(merged, [*others, Entry(manager, wanted, time)], kind.api_version)
 
@@ -97,7 +97,7 @@ def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
     if not entries:
         return with_entries(new, [], kind.api_version)
     fields = fields_of(new, place_of(kind))
-    changed = {path for path in fields if not _equal(value_of(old, path), value_of(new, path))}
+    changed = _differing(old, new, fields)
     kept = [replace(each, fields=(each.fields - changed) & fields) for each in entries if each.manager != manager]
     own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))
     mine = (own.fields | changed) & fields
@@ -111,6 +111,13 @@ def _through(fields: FieldSet, manager: Manager) -> set[Path]:
 
 def _writable(sent: Obj, manager: Manager) -> Obj:
     return sent if manager.subresource == "status" else {key: value for key, value in sent.items() if key != "status"}
+
+
+def _differing(one: Obj, other: Obj, paths: Iterable[Path]) -> set[Path]:
+    """Those of some fields in which two objects differ."""
+    paths = [*paths]
+    before, after = values_of(one, paths), values_of(other, paths)
+    return {path for path in paths if not _equal(before.get(path, MISSING), after.get(path, MISSING))}
 
 
 def _equal(one: object, other: object) -> bool:
@@ -129,7 +136,7 @@ def _released(
     found: list[tuple[Entry, Path]] = []
     kept: list[Entry] = []
     for entry in others:
-        lost = {path for path in entry.fields & wanted if not _equal(value_of(live, path), value_of(sent, path))}
+        lost = _differing(live, sent, entry.fields & wanted)
         found += [(entry, path) for path in sorted(lost)]
         kept.append(replace(entry, fields=entry.fields - lost))
     if found and not force:

@@ -23,6 +23,7 @@ from mooring.apiserver.routes import Route
 from mooring.apiserver.selecting import check_list_options, rows_hold, selection, version_of
 from mooring.apiserver.store import Store, encode
 from mooring.apiserver.watching import View, Watch, error_line
+from mooring.apiserver.work import spend
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _LONGEST_WATCH_SECONDS = 24 * 3600
@@ -90,7 +91,7 @@ class Reader:
                 raise BadRequest("specifying resource version is not allowed when using continue")
             page = _page(token)
         version = page.version if page else self._list_version(request)
-        items = [item for item in self._items(route, version, page) if selected.includes(item)]
+        items = selected.among(self._items(route, version, page))
         if page:
             items = [item for item in items if item.key > page.start]
         meta: Obj = {"resourceVersion": str(version)}
@@ -161,5 +162,7 @@ def encoded(status: int, body: bytes, accepted: Accepted) -> Response:
         return Response(status, {"content-type": "application/json"}, body)
     import yaml
 
-    text: str = yaml.safe_dump(msgspec.json.decode(body), sort_keys=False)
+    spend(len(body) << 2)
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(msgspec.json.decode(body), Dumper=dumper, sort_keys=False)
     return Response(status, {"content-type": "application/yaml"}, text.encode())

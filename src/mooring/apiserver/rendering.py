@@ -13,6 +13,7 @@ from mooring.apiserver.kinds import Kind
 from mooring.apiserver.negotiation import Accepted, Encoding, Form
 from mooring.apiserver.store import decode, encode
 from mooring.apiserver.tables import table
+from mooring.apiserver.work import spend
 
 
 def render(kind: Kind, item: Item, form: Form, now: datetime, rows_hold: str = "Metadata") -> bytes:
@@ -49,6 +50,7 @@ def render_list(
     name, version = kind.list_kind, kind.api_version
     if form != "object":
         name, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+    spend(len(items) >> 1)
     bodies = [render(kind, item, form, now) for item in items]
     if accepted.encoding == "protobuf":
         return protobuf.encode_list(version, name, meta, bodies)

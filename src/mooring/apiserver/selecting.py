@@ -1,6 +1,6 @@
 """What a reading request selects: namespace, labels and fields, and its numbers. Pure."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbidden_field, invalid_options, unsupported
@@ -8,6 +8,7 @@ from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request
 from mooring.apiserver.routes import Route
 from mooring.apiserver.strategy import qualified_name_errors
+from mooring.apiserver.work import spend
 from mooring.kube.selectors import (
     FieldSelector,
     InvalidKey,
@@ -31,6 +32,16 @@ class Selection:
         """Whether labels or fields select; without them an object cannot come into sight or leave it."""
         return bool(self.labels.requirements or self.fields.terms or self.labels.nothing)
 
+    @property
+    def terms(self) -> int:
+        """How many conditions an object has to meet."""
+        return len(self.labels.requirements) + len(self.fields.terms)
+
+    def among(self, items: Sequence[Item]) -> list[Item]:
+        """The items that are selected."""
+        spend(len(items) * (2 + self.terms) >> 1)
+        return [item for item in items if self.includes(item)]
+
     def values(self) -> Iterator[tuple[str, str]]:
         """Fields, each with a value that every selected object has there; an empty value may also be a missing one and
         is not among them."""
@@ -47,8 +58,10 @@ class Selection:
 def selection(request: Request, route: Route) -> Selection:
     """What a list, watch or deletecollection selects. Raises BadRequest for a selector that is none."""
     try:
-        labels = parse_label_selector(request.parameter("labelSelector"))
-        fields = parse_field_selector(request.parameter("fieldSelector"))
+        label_text, field_text = request.parameter("labelSelector"), request.parameter("fieldSelector")
+        spend(len(label_text) + len(field_text))
+        labels = parse_label_selector(label_text)
+        fields = parse_field_selector(field_text)
     except InvalidKey as error:
         told = "; ".join(qualified_name_errors(error.key))
         raise BadRequest(f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {told}') from error

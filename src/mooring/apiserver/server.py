@@ -77,6 +77,7 @@ class Server:
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
+        self.random = random
         self.catalog = Catalog(self.store)
         self._reader = Reader(self.store, now, random, bookmark_s)
         self._authorizer = Authorizer(self.store)
@@ -131,11 +132,11 @@ class Server:
         try:
             answer = await self._answer(request)
         except ApiError as error:
-            answer = _failure(error)
+            answer = failure(error)
         except WrongForm as error:
-            answer = _failure(BadRequest(str(error)))
+            answer = failure(BadRequest(str(error)))
         except StoreFailed as error:
-            answer = _failure(Unavailable(str(error), retryAfterSeconds=1))
+            answer = failure(Unavailable(str(error), retryAfterSeconds=1))
         return _with_warnings(answer, request.warnings) if request.warnings else answer
 
     async def call(
@@ -170,9 +171,16 @@ class Server:
         if route.kind.custom is not None and route.kind.custom.deprecated:
             request.warnings.append(route.kind.custom.deprecated)
         answer = await self._handler(route)(request, route)
+        await self._clean_up(route)
+        return answer
+
+    async def clean_up(self, request: Request) -> None:
+        """What may be due after a request that others have decided."""
+        await self._clean_up(resolve(request, self.catalog.kinds))
+
+    async def _clean_up(self, route: Route) -> None:
         if self._cleanup.is_due(route):
             await self._cleanup.run()
-        return answer
 
     def _handler(self, route: Route) -> Handler:
         return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]
@@ -215,7 +223,8 @@ def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     )
 
 
-def _failure(error: ApiError) -> Response:
+def failure(error: ApiError) -> Response:
+    """The answer that says what has failed."""
     if isinstance(error, NoSuchPath):
         return Response(error.code, {"content-type": "text/plain; charset=utf-8"}, f"{error.message}\n".encode())
     headers = dict(_JSON)

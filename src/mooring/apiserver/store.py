@@ -23,6 +23,8 @@ import structlog
 from mooring.apiserver.errors import Expired, LogCorrupt, Obj, StoreFailed, TooLargeVersion
 from mooring.apiserver.history import Change, ChangeType, Cursor, History, Item, Key
 from mooring.apiserver.log import Batch, Log, Record
+from mooring.apiserver.rehearsal import Performed, Rehearsal, version_bytes
+from mooring.apiserver.work import spend
 
 IndexedFields = Callable[[str, Obj], Mapping[str, str]]
 """The selectable fields of an object of a resource."""
@@ -39,6 +41,7 @@ log = structlog.get_logger(component="store")
 
 def decode(body: bytes) -> Obj:
     """A fresh, mutable copy of a stored object."""
+    spend(len(body) >> 3)
     return cast(Obj, msgspec.json.decode(body))
 
 
@@ -109,6 +112,7 @@ class Store:
         self._flush: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._resuming: asyncio.Task[None] | None = None
+        self._rehearsal: Rehearsal | None = None
         self._allocated = 0
         self.version = 0
         self.floor = 0
@@ -126,9 +130,10 @@ class Store:
     def head(self, resource: str, key: Key) -> Item | None:
         """The newest state of one object, committed or on its way: what a write must be computed from."""
         change = self._heads.get((resource, key))
-        if change is None:
-            return self.get(resource, key)
-        return None if change.type == "DELETED" else change.item
+        found = self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
+        if self._rehearsal is not None:
+            self._rehearsal.note(resource, key, found)
+        return found
 
     def heads(self, resource: str) -> Sequence[Item]:
         """The newest state of every object of a resource, committed or on its way, in no order."""
@@ -164,6 +169,29 @@ class Store:
         item = self._item(resource, key, self._next(last), last, encode(last))
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
+    def rehearse(self) -> Rehearsal:
+        """From now on writes are noted there instead of being made: for a copy of the process, which this one is."""
+        self._rehearsal = Rehearsal()
+        self._allocated, self._flush = self._rehearsal.first_version - 1, None
+        return self._rehearsal
+
+    def is_as_seen(self, rehearsal: Rehearsal) -> bool:
+        """Whether every object that a rehearsal has looked at is what it was."""
+        heads = ((self.head(resource, key), version) for (resource, key), version in rehearsal.seen.items())
+        return all((head.version if head else 0) == version for head, version in heads)
+
+    def perform(self, rehearsal: Rehearsal) -> Performed:
+        """Make the writes of a rehearsal, which must be as seen. Done when durable."""
+        performed = Performed()
+        for resource, kind, item in rehearsal.writes:
+            self._check_alive()
+            self._allocated += 1
+            performed.versions.append((version_bytes(item.version), version_bytes(self._allocated)))
+            body = performed.renumbered(item.body)
+            numbered = msgspec.structs.replace(item, version=self._allocated, body=body)
+            performed.done.append(self._propose(resource, Change(kind, numbered, self.head(resource, item.key))))
+        return performed
+
     async def settled(self) -> None:
         """Return when every write proposed so far is durable. Raises `StoreFailed`."""
         while self._flush is not None:
@@ -196,6 +224,12 @@ class Store:
 
     def _propose(self, resource: str, change: Change) -> asyncio.Future[Item]:
         done: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
+        if self._rehearsal is not None:
+            self._heads[resource, change.item.key] = change
+            self._rehearsal.writes.append((resource, change.type, change.item))
+            self.version = change.item.version
+            done.set_result(change.item)
+            return done
         self._batch.append(_Write(resource, change, done))
         self._heads[resource, change.item.key] = change
         if self._flush is None:

@@ -7,6 +7,7 @@ from typing import Any
 from mooring.apiserver.columns import Column, columns_of
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.kinds import Kind
+from mooring.apiserver.work import spend
 
 
 def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_hold: str) -> Obj:
@@ -22,6 +23,7 @@ def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_
         }
         for column in columns
     ]
+    spend(len(objects) * 20)
     rows = [{"cells": [_cell(column, obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects]
     return {
         "kind": "Table",

@@ -23,7 +23,9 @@ from mooring.apiserver.selecting import Selection, version_of
 from mooring.apiserver.store import Store, decode, encode
 
 BOOKMARK_SECONDS = 60.0
-_CHUNK_CHANGES = 1000
+_CHUNK_CHANGES = 100
+_CHUNK_LISTED = 5000
+"""Of objects that are told as they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +100,26 @@ class Watch:
         While the reader waits for the next, what is new goes to the request's sink, if it has one.
         """
         try:
-            if first := self._first():
+            async for first in self._first():
                 yield first
             async for chunk in self._follow(self._cursor, asyncio.get_running_loop().time() + seconds):
                 yield chunk
         except Expired as error:
             yield error_line(error, self._view.accepted.encoding)
 
-    def _first(self) -> bytes:
-        view = self._view
-        lines = [view.line("ADDED", item) for item in self._listed if view.selected.includes(item)]
+    async def _first(self) -> AsyncIterator[bytes]:
+        """What there is at the beginning, piece by piece, so that others are served between."""
+        view, listed = self._view, self._listed
         self._listed = ()
-        if self._initial and self._bookmarks:
-            lines.append(view.bookmark(self._since, initial_end=True))
-        return b"".join(lines)
+        last = [view.bookmark(self._since, initial_end=True)] if self._initial and self._bookmarks else []
+        size = _CHUNK_LISTED if view.accepted == Accepted() and view.kind.conversion is None else _CHUNK_CHANGES
+        for start in range(0, len(listed) or 1, size):
+            if start:
+                await asyncio.sleep(0)
+            part = listed[start : start + size]
+            lines = [view.line("ADDED", item) for item in part if view.selected.includes(item)]
+            if joined := b"".join(lines + last if start + size >= len(listed) else lines):
+                yield joined
 
     async def _follow(self, cursor: Cursor, end: float) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
@@ -121,6 +129,8 @@ class Watch:
             if chunk := b"".join(map(self._view.told, changes)):
                 yield chunk
             if changes:
+                if len(changes) == _CHUNK_CHANGES:
+                    await asyncio.sleep(0)
                 continue
             until = min(due, end)
             try:

@@ -71,6 +71,7 @@ from mooring.apiserver.sent import (
 from mooring.apiserver.store import Store, decode, encode
 from mooring.apiserver.strategy import Admission
 from mooring.apiserver.times import stamp
+from mooring.apiserver.work import renew
 
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_TRIES = 8
@@ -284,8 +285,9 @@ class Writer:
         """
         kind, options = route.kind, delete_options(request)
         selected = selection(request, route)
-        chosen = [item for item in self.store.list(kind.storage) if selected.includes(item)]
+        chosen = selected.among(self.store.list(kind.storage))
         for each in chosen:
+            renew()
             head = self.store.head(kind.storage, each.key)
             if head is not None and head.uid == each.uid:
                 await self.delete_item(kind, head, decode(head.body), options)

@@ -8,6 +8,7 @@ device mapping is that of the start of the instance, as EC2's is: what is attach
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,9 @@ TOKEN_HEADER = "X-aws-ec2-metadata-token"
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_TTL_S = 21600
 ROLE = "mooring-cloud"
+MOST_TOKENS = 4096
+"""Of an instance at a time; past it the oldest end before their time."""
+_SECONDS = re.compile(r"[0-9]{1,5}")
 _VALID_FOR = timedelta(hours=6)
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -69,10 +73,12 @@ class MetadataService:
 
     def _token(self, headers: Mapping[str, str]) -> Reply:
         ttl = headers.get(TTL_HEADER, "")
-        if not (ttl.isdecimal() and 1 <= int(ttl) <= LONGEST_TTL_S) or "X-Forwarded-For" in headers:
+        if not (_SECONDS.fullmatch(ttl) and 1 <= int(ttl) <= LONGEST_TTL_S) or "X-Forwarded-For" in headers:
             return Reply(400 if "X-Forwarded-For" not in headers else 403)
         now = self._clock()
-        self._tokens = {token: until for token, until in self._tokens.items() if until > now}
+        if len(self._tokens) >= MOST_TOKENS:
+            alive = [(token, until) for token, until in self._tokens.items() if until > now]
+            self._tokens = dict(alive[-MOST_TOKENS // 2 :])
         token = f"{self._rng.getrandbits(320):080x}"
         self._tokens[token] = now + int(ttl)
         return Reply(200, token, {TTL_HEADER: ttl})

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from mooring.cloud.errors import Ec2Error
@@ -25,6 +26,7 @@ _PROTOCOL_FIELDS = frozenset(
 )
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DEPTH = 16
+MOST_PARAMETERS = 5000
 
 Tree = dict[str, Any]
 """A form as a tree: `Filter.1.Name=x` is {"Filter": {"1": {"Name": "x"}}}."""
@@ -37,6 +39,16 @@ def _service() -> ServiceModel:
 
     description = cast(Any, Loader()).load_service_model("ec2", "service-2")
     return ServiceModel(description, "ec2")
+
+
+def form_of(body: bytes) -> dict[str, str]:
+    """The form in a body. Raises Ec2Error (MalformedQueryString) for what is none, or has too many parameters."""
+    if body.count(b"&") >= MOST_PARAMETERS:
+        raise Ec2Error("MalformedQueryString", f"The query string has more than {MOST_PARAMETERS} parameters")
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
+    except UnicodeError as error:
+        raise Ec2Error("MalformedQueryString", "The query string contains what is not UTF-8") from error
 
 
 def parse_request(action: str, form: Mapping[str, str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ durable.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +26,7 @@ from mooring.cloud.data_directory import Credentials
 from mooring.cloud.errors import Ec2Error
 from mooring.cloud.instance_views import view
 from mooring.cloud.metadata import Described, MetadataService
-from mooring.cloud.query import parse_request, render_answer, render_error
+from mooring.cloud.query import form_of, parse_request, render_answer, render_error
 from mooring.cloud.records import Instance, Volume
 from mooring.cloud.settings import to_json
 
@@ -34,6 +35,11 @@ LOOPBACK = "127.0.0.1"
 CONTROL = "/_cloud"
 _CREDENTIAL = re.compile(r"Credential=([^/]+)/[0-9]{8}/([^/]+)/ec2/aws4_request")
 _LONGEST_FORM = 1024 * 1024
+_FORM_TYPES = ("application/x-www-form-urlencoded", "application/octet-stream")
+"""The second is what aiohttp says of a body without a type."""
+_NO_TEXT = re.compile(r"[\ud800-\udfff]")
+_MOST_INSTANCES = 1024
+_IDLE_S = 90.0
 
 
 @dataclass
@@ -120,6 +126,9 @@ class Server:
             if action == "RunInstances":
                 await self.listen_for_instances()
             return _xml(200, render_answer(action, answer, request_id))
+        except web.HTTPRequestEntityTooLarge:
+            error = Ec2Error("RequestEntityTooLarge", f"The request is larger than {_LONGEST_FORM} bytes", 413)
+            return _xml(error.status, render_error(error, request_id))
         except Ec2Error as error:
             return _xml(error.status, render_error(error, request_id))
         except Exception:
@@ -163,8 +172,11 @@ class Server:
         try:
             wanted = await _json(request)
             unknown = wanted.keys() - {"count", "instance_type", "zone"}
-            if unknown or not isinstance(wanted.get("count"), int):
-                raise ValueError("give count (the number of instances that there shall be), instance_type, zone")
+            if unknown or not isinstance(wanted.get("count"), int) or not 0 <= wanted["count"] <= _MOST_INSTANCES:
+                told = f"the number of instances that there shall be, at most {_MOST_INSTANCES}"
+                raise ValueError(f"give count ({told}), instance_type, zone")
+            if not all(isinstance(wanted.get(name, ""), str) for name in ("instance_type", "zone")):
+                raise ValueError("instance_type and zone are texts")
             launched = self.cloud.launch(**wanted)
         except (ValueError, Ec2Error) as error:
             return web.json_response({"error": str(error)}, status=400)
@@ -212,7 +224,9 @@ def _volume_shown(volume: Volume) -> dict[str, Any]:
 async def serving(cloud: Cloud, credentials: Credentials, port: int, rng: Random) -> AsyncGenerator[Server]:
     """Serves while entered. Raises OSError if the port is taken."""
     server = Server(cloud, credentials, rng)
-    server.runner = web.AppRunner(server.application(), access_log=None, handle_signals=False)
+    server.runner = web.AppRunner(
+        server.application(), access_log=None, handle_signals=False, auto_decompress=False, keepalive_timeout=_IDLE_S
+    )
     try:
         await server.listen(port)
         yield server
@@ -221,15 +235,23 @@ async def serving(cloud: Cloud, credentials: Credentials, port: int, rng: Random
 
 
 async def _form(request: web.Request) -> dict[str, str]:
+    """What the query and the body say. Raises Ec2Error (MalformedQueryString)."""
     form = dict(request.query)
     if request.method == "POST":
-        posted = await request.post()
-        form |= {name: value for name, value in posted.items() if isinstance(value, str)}
+        body = await request.read()
+        if body and request.content_type not in _FORM_TYPES:
+            raise Ec2Error("MalformedQueryString", f"A body must be {_FORM_TYPES[0]}, not {request.content_type}")
+        form |= form_of(body)
+    if any(map(_NO_TEXT.search, (*form, *form.values()))):
+        raise Ec2Error("MalformedQueryString", "The query string contains what is not UTF-8")
     return form
 
 
 async def _json(request: web.Request) -> dict[str, Any]:
-    body = await request.json()
+    try:
+        body = json.loads(await request.read())
+    except RecursionError:
+        raise ValueError("the body is nested too deep") from None
     if not isinstance(body, dict):
         raise ValueError("the body must be a JSON object")
     return cast("dict[str, Any]", body)

@@ -26,6 +26,8 @@ from mooring.kube.execplugin import EXEC_VERSIONS, ExecPlugin, Plugin
 from mooring.kube.times import Now
 from mooring.kube.tls import Trust
 
+MOST_BYTES = 1024 * 1024
+"""Of a file: some hundred clusters with their certificates."""
 NOT_UNDERSTOOD = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
@@ -84,11 +86,24 @@ def _about(path: Path) -> Generator[None]:
         yield
     except (_Wrong, OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from error
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"kubeconfig {path}: something in it is not of the type that it should be: {error}"
+        ) from error
 
 
 def _read(path: Path) -> _File:
     with _about(path):
-        return _File(path, _mapping(yaml.safe_load(path.read_text()), "the file"))
+        return _File(path, _mapping(_parsed(path), "the file"))
+
+
+def _parsed(path: Path) -> Any:
+    if path.stat().st_size > MOST_BYTES:
+        raise _Wrong(f"it has more than {MOST_BYTES} bytes")
+    try:
+        return yaml.safe_load(path.read_bytes())
+    except RecursionError:
+        raise _Wrong("it is nested too deep") from None
 
 
 def _named(files: Sequence[_File], paths: Sequence[Path], kind: str, name: str) -> _Entry:

@@ -24,6 +24,10 @@ _FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([KMGTPE]i|
 _MAX_LENGTH = 64
 
 
+MOST = Decimal(2**63 - 1)
+"""What is more counts as this, as upstream counts it."""
+
+
 class InvalidQuantity(ValueError):
     """A text that is no quantity."""
 
@@ -33,7 +37,7 @@ def parse_quantity(value: Any) -> Decimal:
 
     Raises `InvalidQuantity`, with upstream's words, for anything else.
     """
-    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    text = repr(value) if isinstance(value, int | float) and abs(value) < 10**_MAX_LENGTH else value
     match = _FORM.fullmatch(text) if isinstance(text, str) and len(text) <= _MAX_LENGTH else None
     if match is None:
         raise InvalidQuantity(
@@ -42,10 +46,10 @@ def parse_quantity(value: Any) -> Decimal:
     number, exponent, suffix = match.groups()
     with localcontext(prec=200):
         if exponent:
-            return Decimal(number + exponent)
-        if suffix in _BINARY:
-            return Decimal(number) * _BINARY[suffix]
-        return Decimal(number) * _DECIMAL[suffix]
+            found = Decimal(number + exponent)
+        else:
+            found = Decimal(number) * (_BINARY[suffix] if suffix in _BINARY else _DECIMAL[suffix])
+    return max(-MOST, min(MOST, found))
 
 
 def parse_bytes(value: Any) -> int:

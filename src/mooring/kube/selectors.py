@@ -6,8 +6,8 @@ a literal comma, equals sign or backslash.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -18,7 +18,10 @@ _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s,()=!<>]+)")
 _MARKS = frozenset({"==", "!=", "=", ",", "(", ")", "<", ">"})
-_MAX_LENGTH = 64 * 1024
+_INTEGER = re.compile(r"[-+]?[0-9]{1,63}")
+_FEW = 8
+"""Of more values than these a set is made, so that looking for one among them takes one step."""
+MAX_LENGTH = 64 * 1024
 
 
 class InvalidSelector(ValueError):
@@ -40,19 +43,28 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+    _known: Collection[str] = field(default=(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", frozenset(self.values) if len(self.values) > _FEW else self.values)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return _MATCHES[self.operator](labels.get(self.key), self.values)
+        found = labels.get(self.key)
+        if self.operator == "In":
+            return found is not None and found in self._known
+        if self.operator == "NotIn":
+            return found is None or found not in self._known
+        return _MATCHES[self.operator](found, self.values)
 
     def __str__(self) -> str:
         return _print(self)
 
 
 def _as_int(value: str | None) -> int | None:
-    try:
-        return int(value) if value is not None else None
-    except ValueError:
+    """A whole number of 64 bits, as Go reads it."""
+    if value is None or not _INTEGER.fullmatch(value):
         return None
+    return number if -(2**63) <= (number := int(value)) < 2**63 else None
 
 
 def _compare(value: str | None, values: tuple[str, ...], ordered: Callable[[int, int], bool]) -> bool:
@@ -61,8 +73,6 @@ def _compare(value: str | None, values: tuple[str, ...], ordered: Callable[[int,
 
 
 _MATCHES: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
-    "In": lambda value, values: value is not None and value in values,
-    "NotIn": lambda value, values: value is None or value not in values,
     "Exists": lambda value, values: value is not None,
     "DoesNotExist": lambda value, values: value is None,
     "Gt": lambda value, values: _compare(value, values, lambda a, b: a > b),
@@ -109,8 +119,8 @@ NOTHING = LabelSelector(nothing=True)
 
 def parse_label_selector(text: str) -> LabelSelector:
     """A selector from its query-string form. Raises `InvalidSelector`."""
-    if len(text) > _MAX_LENGTH:
-        raise InvalidSelector(f"the selector is longer than {_MAX_LENGTH} characters")
+    if len(text) > MAX_LENGTH:
+        raise InvalidSelector(f"the selector is longer than {MAX_LENGTH} characters")
     return LabelSelector(tuple(_Parser(text).requirements()))
 
 
@@ -264,8 +274,8 @@ def field_equals(field: str, value: str) -> str:
 
 def parse_field_selector(text: str) -> FieldSelector:
     """A field selector from its query-string form. Raises `InvalidSelector`."""
-    if len(text) > _MAX_LENGTH:
-        raise InvalidSelector(f"the selector is longer than {_MAX_LENGTH} characters")
+    if len(text) > MAX_LENGTH:
+        raise InvalidSelector(f"the selector is longer than {MAX_LENGTH} characters")
     terms = [term for term in re.findall(r"(?:\\.|[^,\\])+", text) if term]
     return FieldSelector(tuple(_term(term) for term in terms))
 

@@ -215,8 +215,11 @@ class ProcessRuntime:
     async def _follow(self, uid: str, pod: _Pod) -> None:
         """Keeps the connection; ends with the supervisor's death, which `_died` sees."""
         while True:
-            with contextlib.suppress(OSError):  # not listening yet, or it dropped a client that was too slow
-                await self._read_states(uid, pod)
+            try:
+                with contextlib.suppress(OSError):  # not listening yet, or it dropped a client that was too slow
+                    await self._read_states(uid, pod)
+            except (ValueError, msgspec.DecodeError) as error:
+                log.warning("a supervisor says what is no state", pod_uid=uid, error=str(error))
             await asyncio.sleep(CONNECT_RETRY_S)
 
     async def _read_states(self, uid: str, pod: _Pod) -> None:

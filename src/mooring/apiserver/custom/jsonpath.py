@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 
 from mooring.apiserver.errors import Obj
@@ -11,11 +11,14 @@ Step = Callable[[Any], Iterable[Any]]
 
 _STEP = re.compile(
     r"""\.(?P<name>(?:\\.|[^.\[\]\\'"])+)"""
-    r"""|\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]"""
+    r"""|\[(?P<quote>['"])(?P<quoted>[^'"\]]*)(?P=quote)\]"""
     r"""|\[(?P<index>-?\d+)\]"""
     r"""|(?P<all>\[\*\]|\.\*)"""
-    r"""|\[\?\(@(?P<field>[^=!]+?)\s*(?P<sign>==|!=)\s*(?P<mark>['"]?)(?P<value>.*?)(?P=mark)\)\]"""
+    r"""|\[\?\(@(?P<field>[^=!]+)(?P<sign>==|!=)\s*(?P<mark>['"]?)(?P<value>[^'"()\[\]]*)(?P=mark)\)\]"""
 )
+
+
+_LONGEST = 4096
 
 
 class BadPath(ValueError):
@@ -30,8 +33,10 @@ def find(path: str, obj: Any) -> list[Any]:
     return found
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _steps(path: str) -> list[Step]:
+    if len(path) > _LONGEST:
+        raise BadPath(f"a JSONPath may have {_LONGEST} characters, this one has {len(path)}")
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps: list[Step] = []
     at = 0
@@ -50,7 +55,7 @@ def _step(match: re.Match[str]) -> Step:
     if match["index"]:
         return _at_index(int(match["index"]))
     if match["field"]:
-        return _filter(match["field"], match["value"], equal=match["sign"] == "==")
+        return _filter(match["field"].rstrip(), match["value"], equal=match["sign"] == "==")
     return _named(match["quoted"] if match["quote"] else re.sub(r"\\(.)", r"\1", match["name"]))
 
 

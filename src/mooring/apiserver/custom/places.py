@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.apiserver.dotted import object_at
+from mooring.apiserver.dotted import list_at, object_at
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.schema.facts import Place, one
 
@@ -21,7 +21,7 @@ class SchemaPlace:
         """As `Field.merge_key`. Of several keys that tell entries apart, the first."""
         match self.schema.get("x-kubernetes-list-type"):
             case "map":
-                return str(self.schema["x-kubernetes-list-map-keys"][0])
+                return next(map(str, list_at(self.schema, "x-kubernetes-list-map-keys")), None)
             case "set":
                 return ""
             case _:

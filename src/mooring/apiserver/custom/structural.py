@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
-from functools import cache
 from typing import Any, cast
 
+from mooring.apiserver.custom import patterns
 from mooring.apiserver.errors import FieldError, Obj, duplicate, invalid_value, required, unsupported
+from mooring.apiserver.identities import identity, ranks
+from mooring.apiserver.work import spend
 from mooring.kube.quantity import InvalidQuantity, parse_quantity
 
 _IDENTITY = ("apiVersion", "kind", "metadata")
@@ -78,12 +80,14 @@ def fill_defaults(schema: Obj, value: Any) -> None:
 
 def errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
     """Everything that the schema finds wrong with a value."""
+    spend(2)
     if value is None and schema.get("nullable"):
         return []
     wrong = _type_error(schema, value, path)
     if wrong is not None:
         return [wrong]
     found: list[FieldError] = []
+    spend(len(schema.get("enum") or ()) >> 4)
     if "enum" in schema and value not in schema["enum"]:
         found.append(unsupported(path, value, [str(each) for each in schema["enum"]]))
     if isinstance(value, str):
@@ -131,14 +135,6 @@ def _type_error(schema: Obj, value: Any, path: str) -> FieldError | None:
     return FieldError("FieldValueTypeInvalid", path, f'Invalid value: "{found}": {detail}')
 
 
-@cache
-def _pattern(text: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text)
-    except re.error:
-        return None
-
-
 def _text_errors(schema: Obj, value: str, path: str) -> list[FieldError]:
     found: list[FieldError] = []
     if len(value) > schema.get("maxLength", math.inf):
@@ -147,8 +143,7 @@ def _text_errors(schema: Obj, value: str, path: str) -> list[FieldError]:
         )
     if len(value) < schema.get("minLength", 0):
         found.append(invalid_value(path, value, f"{path} in body should be at least {schema['minLength']} chars long"))
-    pattern = _pattern(schema["pattern"]) if schema.get("pattern") else None
-    if pattern is not None and not pattern.search(value):
+    if schema.get("pattern") and not patterns.found(schema["pattern"], value):
         found.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
     format_ = schema.get("format", "")
     if format_ in _FORMATS and not _FORMATS[format_](value):
@@ -188,9 +183,16 @@ def _number_errors(schema: Obj, value: float, path: str) -> list[FieldError]:
     if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
         orequal = "" if schema.get("exclusiveMaximum") else " or equal to"
         found.append(invalid_value(path, value, f"{path} in body should be less than{orequal} {most}"))
-    if step and not float(value / step).is_integer():
+    if step and not _is_multiple(value, step):
         found.append(invalid_value(path, value, f"{path} in body should be a multiple of {step}"))
     return found
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    try:
+        return math.isfinite(value) and float(value / step).is_integer()
+    except OverflowError:  # of a whole number that no float holds
+        return isinstance(step, int) and value % step == 0
 
 
 def _list_errors(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
@@ -214,7 +216,8 @@ def _repetitions(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
         names = value
     else:
         return []
-    return [duplicate(f"{path}[{index}]", each) for index, each in enumerate(names) if each in names[:index]]
+    first = ranks(names)
+    return [duplicate(f"{path}[{index}]", each) for index, each in enumerate(names) if first[identity(each)] < index]
 
 
 def _object_errors(schema: Obj, value: Obj, path: str) -> list[FieldError]:

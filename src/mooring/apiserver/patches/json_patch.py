@@ -1,12 +1,19 @@
-"""JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not apply."""
+"""JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not apply.
+
+What a patch may do is limited as upstream limits it: so many operations, and so many bytes that are copied.
+"""
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from typing import Any, cast
 
-from mooring.apiserver.errors import BadRequest, Obj, Rejected
+import msgspec
 
-_MAX_OPERATIONS = 10_000
+from mooring.apiserver.errors import BadRequest, Obj, Rejected, TooLarge
+from mooring.apiserver.work import spend
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""What all `copy` operations of a patch may add together, as JSON."""
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -14,11 +21,18 @@ def json_patch(target: Any, operations: Any) -> Any:
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch must be a list of operations")
     steps = cast(list[Any], operations)
-    if len(steps) > _MAX_OPERATIONS:
-        raise BadRequest(f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(steps)}")
-    document = deepcopy(target)
+    if len(steps) > MAX_OPERATIONS:
+        told = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(steps)}"
+        raise TooLarge(f"Request entity too large: {told}")
+    document, _ = _copied(target)
+    copied = 0
     for step in steps:
-        document = _apply(document, step)
+        spend(3)
+        if isinstance(step, dict) and cast(Obj, step).get("op") == "copy":
+            document, size = _copy(document, cast(Obj, step), MAX_COPIED_BYTES - copied)
+            copied += size
+        else:
+            document = _apply(document, step)
     return document
 
 
@@ -27,10 +41,16 @@ def _apply(document: Any, step: Any) -> Any:
         raise BadRequest("each operation of a JSON patch must be an object")
     operation = cast(Obj, step)
     name = operation.get("op")
-    if name not in _OPERATIONS:
+    if not isinstance(name, str) or name not in _OPERATIONS:
         raise _rejected(f"there is no operation {name!r}")
-    path = _pointer(operation.get("path"))
-    return _OPERATIONS[str(name)](document, path, operation)
+    return _OPERATIONS[name](document, _pointer(operation.get("path")), operation)
+
+
+def _copied(value: Any) -> tuple[Any, int]:
+    """A copy of a value, and its size as JSON."""
+    written = msgspec.json.encode(value)
+    spend(len(written) >> 4)
+    return msgspec.json.decode(written), len(written)
 
 
 def _pointer(text: Any) -> list[str]:
@@ -88,6 +108,7 @@ def _put(document: Any, path: list[str], value: Any) -> Any:
         parent[path[-1]] = value
     elif isinstance(parent, list):
         entries = cast(list[Any], parent)
+        spend(len(entries) >> 10)
         entries.insert(len(entries) if path[-1] == "-" else _index(path[-1], len(entries), path), value)
     else:
         raise _missing(path)
@@ -101,6 +122,7 @@ def _take(document: Any, path: list[str]) -> tuple[Any, Any]:
     parent, taken = _get(document, path[:-1]), _get(document, path)
     if isinstance(parent, list):
         entries = cast(list[Any], parent)
+        spend(len(entries) >> 10)
         del entries[int(path[-1])]
     else:
         del parent[path[-1]]
@@ -108,7 +130,7 @@ def _take(document: Any, path: list[str]) -> tuple[Any, Any]:
 
 
 def _add(document: Any, path: list[str], operation: Obj) -> Any:
-    return _put(document, path, deepcopy(_value(operation)))
+    return _put(document, path, _copied(_value(operation))[0])
 
 
 def _remove(document: Any, path: list[str], operation: Obj) -> Any:
@@ -116,7 +138,7 @@ def _remove(document: Any, path: list[str], operation: Obj) -> Any:
 
 
 def _replace(document: Any, path: list[str], operation: Obj) -> Any:
-    value = deepcopy(_value(operation))
+    value, _ = _copied(_value(operation))
     if not path:
         return value
     parent = _get(document, path[:-1])
@@ -138,8 +160,14 @@ def _move(document: Any, path: list[str], operation: Obj) -> Any:
     return _put(rest, path, taken)
 
 
-def _copy(document: Any, path: list[str], operation: Obj) -> Any:
-    return _put(document, path, deepcopy(_get(document, _pointer(operation.get("from")))))
+def _copy(document: Any, operation: Obj, most: int) -> tuple[Any, int]:
+    """The document with a copy in it, which may have so many bytes, and how many it has."""
+    path = _pointer(operation.get("path"))
+    value, size = _copied(_get(document, _pointer(operation.get("from"))))
+    if size > most:
+        told = f"the accumulated size increase of copy is {MAX_COPIED_BYTES - most + size}"
+        raise _rejected(f"Unable to complete the copy, {told}, exceeding the limit {MAX_COPIED_BYTES}")
+    return _put(document, path, value), size
 
 
 def _test(document: Any, path: list[str], operation: Obj) -> Any:
@@ -166,6 +194,5 @@ _OPERATIONS: Mapping[str, Callable[[Any, list[str], Obj], Any]] = {
     "remove": _remove,
     "replace": _replace,
     "move": _move,
-    "copy": _copy,
     "test": _test,
 }

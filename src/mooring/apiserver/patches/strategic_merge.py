@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from mooring.apiserver.errors import BadRequest, Obj, Unclassified
+from mooring.apiserver.identities import identity, ranks
 from mooring.apiserver.schema.facts import Place
 from mooring.apiserver.schema.shapes import json_type
 
@@ -38,9 +39,9 @@ def _objects(target: Obj, patch: Obj, at: Place) -> Obj:
         if not key.startswith("$") and key not in ordered:
             _set(merged, key, value, at.child(key))
     for key in [key for key in patch if key.startswith(_DELETE_FROM)]:
-        field, dropped = key.removeprefix(_DELETE_FROM), _list(patch[key])
+        field, dropped = key.removeprefix(_DELETE_FROM), ranks(_list(patch[key]))
         if field in merged:
-            merged[field] = [entry for entry in _list(merged[field]) if entry not in dropped]
+            merged[field] = [entry for entry in _list(merged[field]) if identity(entry) not in dropped]
     return merged
 
 
@@ -61,7 +62,7 @@ def _retained(target: Obj, patch: Obj) -> Obj:
     """A copy of `target` with no other fields than the patch says, if it says so."""
     if _RETAIN not in patch:
         return dict(target)
-    kept = _list(patch[_RETAIN])
+    kept = ranks(_list(patch[_RETAIN]))
     if any(value is not None and key not in kept for key, value in patch.items() if not key.startswith("$")):
         raise BadRequest("invalid patch format of retainKeys")
     return {key: value for key, value in target.items() if key in kept}
@@ -86,7 +87,8 @@ def _lists(old: list[Any], patch: list[Any], at: Place) -> list[Any]:
     if at.merge_key is None:
         return _clean(patch)
     if not at.merge_key:
-        return _interleaved([*old, *(value for value in patch if value not in old)], patch, old, "")
+        before = ranks(old)
+        return _interleaved([*old, *(value for value in patch if identity(value) not in before)], patch, old, "")
     if not all(isinstance(entry, dict) for entry in [*old, *patch]):
         return _clean(patch)
     kept, entries = _special(old, patch, at.merge_key)
@@ -95,30 +97,31 @@ def _lists(old: list[Any], patch: list[Any], at: Place) -> list[Any]:
 
 def _special(old: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """What is left to merge, and into what, when the entries that are directives are obeyed."""
-    replaced, entries = False, list[Any]()
+    replaced, entries, deleted = False, list[Any](), set[Any]()
     for entry in patch:
         match entry.get("$patch"):
             case None:
                 entries.append(entry)
             case "delete":
-                named = _named(entry, key)
-                old = [each for each in old if each.get(key) != named]
+                deleted.add(identity(_named(entry, key)))
             case "replace":
                 replaced = True
             case "merge":
                 raise Unclassified("merging lists cannot yet be specified in the patch")
             case _:
                 raise _unknown(entry)
+    if deleted:
+        old = [each for each in old if identity(each.get(key)) not in deleted]
     return (_clean(entries), []) if replaced else (old, entries)
 
 
 def _entries(old: list[Obj], patch: list[Obj], at: Place) -> list[Obj]:
     assert at.merge_key
-    merged = [*old]
+    merged, places = [*old], ranks(each.get(at.merge_key) for each in old)
     for entry in patch:
-        named = _named(entry, at.merge_key)
-        index = next((i for i, each in enumerate(merged) if each.get(at.merge_key) == named), None)
-        if index is None:
+        named = identity(_named(entry, at.merge_key))
+        index = places.setdefault(named, len(merged))
+        if index == len(merged):
             merged.append(_clean(entry))
         else:
             merged[index] = _objects(merged[index], entry, at.entry())
@@ -145,7 +148,8 @@ def _check_order(order: list[Any], patch: list[Any], key: str) -> None:
     """What a patch adds must be in the order that it demands; what it deletes need not."""
     wanted = [_identity(entry, key) for entry in order]
     named = [_identity(each, key) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
-    if order and [each for each in wanted if each in named] != named:
+    known = ranks(named)
+    if order and [each for each in wanted if identity(each) in known] != named:
         told = f"The order in patch list:\n{_in_go(patch)}\n doesn't match $setElementOrder list:\n{_in_go(order)}\n"
         raise Unclassified(told)
 
@@ -155,16 +159,25 @@ def _interleaved(entries: Sequence[Any], order: Sequence[Any], before: Sequence[
 
     Between the two, what was before keeps its place where both are known; else what is named goes first.
     """
-    wanted, known = [_identity(each, key) for each in order], [_identity(each, key) for each in before]
-    named = [each for each in entries if _identity(each, key) in wanted]
-    named.sort(key=lambda each: wanted.index(_identity(each, key)))
-    others = [each for each in entries if _identity(each, key) not in wanted]
+    wanted, known = ranks(_named_by(order, key)), ranks(_named_by(before, key))
+    marks = [identity(each) for each in _named_by(entries, key)]
+    named = sorted((i for i, mark in enumerate(marks) if mark in wanted), key=lambda i: wanted[marks[i]])
+    others = [i for i, mark in enumerate(marks) if mark not in wanted]
     made: list[Any] = []
-    while named and others:
-        left, right = _identity(others[0], key), _identity(named[0], key)
-        stays = left in known and right in known and known.index(left) < known.index(right)
-        made.append((others if stays else named).pop(0))
-    return [*made, *named, *others]
+    left = right = 0
+    while left < len(others) and right < len(named):
+        one, other = known.get(marks[others[left]]), known.get(marks[named[right]])
+        if one is not None and other is not None and one < other:
+            made.append(entries[others[left]])
+            left += 1
+        else:
+            made.append(entries[named[right]])
+            right += 1
+    return [*made, *(entries[i] for i in named[right:]), *(entries[i] for i in others[left:])]
+
+
+def _named_by(entries: Sequence[Any], key: str) -> list[Any]:
+    return [_identity(each, key) for each in entries]
 
 
 def _identity(entry: Any, key: str) -> Any:

@@ -15,6 +15,7 @@ from mooring.apiserver.protobuf.reading import read_message
 from mooring.apiserver.protobuf.wire import Malformed, bytes_tag, fields, raw, sized, text
 from mooring.apiserver.protobuf.writing import write_message
 from mooring.apiserver.schema.facts import message_of
+from mooring.apiserver.work import spend
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"
@@ -40,6 +41,8 @@ def decode(body: bytes) -> Obj:
         return {"kind": kind, "apiVersion": version, **read_message(_message(version, kind), envelope.get(2, b""))}
     except Malformed as error:
         raise BadRequest(f"the body of the request is not valid protobuf: {error}") from error
+    except RecursionError:
+        raise BadRequest("the body of the request is not valid protobuf: it is nested too deep") from None
 
 
 def encode(body: bytes) -> bytes:
@@ -73,6 +76,7 @@ def _head(body: bytes) -> tuple[str, str]:
 
 @lru_cache(maxsize=_KEPT)
 def _written(body: bytes) -> bytes:
+    spend(len(body) >> 3)
     return write_message(_message(*_head(body)), msgspec.json.decode(body))
 
 

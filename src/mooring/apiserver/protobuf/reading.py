@@ -4,6 +4,7 @@ What Go would leave out of the JSON is left out here: a zero in a field that say
 fields are skipped, as protobuf demands.
 """
 
+import math
 import struct
 from base64 import b64encode
 from collections.abc import Callable
@@ -69,9 +70,12 @@ def _base64(value: Value) -> str:
 
 def _double(value: Value) -> float:
     try:
-        return struct.unpack("<d", raw(value))[0]
+        number = struct.unpack("<d", raw(value))[0]
     except struct.error as error:
         raise Malformed("a number does not have eight bytes") from error
+    if not math.isfinite(number):
+        raise Malformed("a number is none that JSON has a word for")
+    return number
 
 
 def _moment(value: Value) -> datetime | None:

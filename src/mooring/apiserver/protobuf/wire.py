@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
+_MOST = 2**64 - 1
 _SMALL = [bytes([number]) for number in range(128)]
 
 Value: TypeAlias = int | bytes
@@ -43,7 +44,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         result |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return result, at
+            return result & _MOST, at
     raise Malformed("a number does not end")
 
 

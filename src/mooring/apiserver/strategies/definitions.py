@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from mooring.apiserver.custom import patterns
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
@@ -128,6 +129,12 @@ def _structure_errors(schema: Obj, path: str, *, root: bool = True) -> list[Fiel
         found.append(told or invalid_value(f"{path}.type", kind, "must be object at the root"))
     elif not kind and not loose:
         found.append(required(f"{path}.type", "must not be empty for specified object fields"))
+    if schema.get("pattern"):
+        try:
+            patterns.check(schema["pattern"])
+        except patterns.BadPattern as error:
+            told = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            found.append(invalid_value(f"{path}.pattern", schema["pattern"], told))
     if schema.get("properties") and schema.get("additionalProperties"):
         found.append(
             forbidden_field(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")

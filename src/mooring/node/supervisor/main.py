@@ -27,6 +27,7 @@ from mooring.node.supervisor.container import Container, new_record
 from mooring.node.supervisor.exec import ExecServer
 from mooring.node.supervisor.logs import LogStream
 from mooring.node.supervisor.network import enter_network
+from mooring.node.supervisor.protocol import BadRequest, requests_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class Supervisor:
 
     def _signal(self, name: str, number: int) -> None:
         container = self._running(name)
-        if container is not None:
+        if container is not None and 0 < number < signal.NSIG:
             os.kill(container.pid, number)
 
     def _running(self, name: str) -> Container | None:
@@ -274,10 +275,12 @@ class Supervisor:
             self._drop(client)
             return
         received += data
-        *lines, rest = bytes(received).split(b"\n")
-        received[:] = rest
-        for line in lines:
-            self._serve(json.loads(line))
+        try:
+            for request in requests_of(received):
+                self._serve(request)
+        except BadRequest as error:
+            os.write(2, f"a client is let go: {error}\n".encode(errors="backslashreplace"))
+            self._drop(client)
 
     def _receive(self, client: socket.socket) -> bytes:
         try:

@@ -1,0 +1,21 @@
+"""JSON values as keys of sets and dicts, so that looking for one among many takes one step. Pure."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import msgspec
+
+_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+
+def identity(value: Any) -> Hashable:
+    """Equal for values that are equal, and for no others."""
+    return _sorted(value) if isinstance(value, dict | list) else value
+
+
+def ranks(values: Iterable[Any]) -> dict[Hashable, int]:
+    """By the identity of each value, where it stands first."""
+    found: dict[Hashable, int] = {}
+    for index, value in enumerate(values):
+        found.setdefault(identity(value), index)
+    return found

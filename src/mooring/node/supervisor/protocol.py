@@ -1,0 +1,48 @@
+"""What a supervisor is asked: lines of JSON, taken apart and looked at before anything acts on them. Pure.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LONGEST_LINE = 1 << 20
+"""Bytes; no request of an agent is nearly as long."""
+_START = {"name": str, "attempt": int}
+_SIGNAL = {"container": str, "signal": int}
+
+
+class BadRequest(ValueError):
+    """Something that is no request: who sent it is no agent, or one of another version."""
+
+
+def requests_of(received: bytearray) -> list[dict[str, Any]]:
+    """The requests that are whole in what was received, which keeps the rest. Raises BadRequest."""
+    *lines, rest = bytes(received).split(b"\n")
+    if max(map(len, (*lines, rest))) > LONGEST_LINE:
+        raise BadRequest(f"a line has more than {LONGEST_LINE} bytes")
+    received[:] = rest
+    return [_request(line) for line in lines]
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    try:
+        request: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"a line is no JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise BadRequest("a line holds no object")
+    for verb, fields in (("start", _START), ("signal", _SIGNAL)):
+        if verb in request:
+            _check(verb, request[verb], fields)
+    return request  # pyright: ignore[reportUnknownVariableType]
+
+
+def _check(verb: str, asked: Any, fields: dict[str, type]) -> None:
+    if not isinstance(asked, dict) or not all(type(asked.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
+        raise BadRequest(f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}")
