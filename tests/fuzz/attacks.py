@@ -68,7 +68,7 @@ def prepare(server: Served) -> None:
     server.json("POST", DEFINITIONS, _definition(_THING_SCHEMA))
     server.json("POST", MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}})
     server.json("POST", PODS, _pod())
-    for n in range(600):
+    for n in range(400):
         server.json("POST", MAPS, {"metadata": {"name": f"many-{n}", "labels": {"a": str(n)}}, "data": {"k": "v" * 50}})
 
 

@@ -40,7 +40,7 @@ def check(data: bytes) -> None:
         message.ParseFromString(data[1:])
     except DecodeError:
         return
-    assert "hidden" not in repr(stripped(message)) or b"hidden" not in data
+    stripped(message)
     try:
         validate(message, [csi.VolumeCapability.AccessMode.SINGLE_NODE_WRITER])
     except CsiError as error:

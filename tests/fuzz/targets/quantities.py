@@ -32,4 +32,4 @@ def check(data: bytes) -> None:
     parse_bytes(text)
     printed = canonical(text)
     assert canonical(printed) == printed, (text, printed)
-    assert abs(parse_quantity(printed) - value) < _NANO, (text, printed)
+    assert abs(parse_quantity(printed) - value) <= _NANO, (text, printed)
