@@ -3,23 +3,15 @@ is not. What the table does not give is refused; what it gives is granted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 import rights_world as world
-from rights_world import OTHER, OWN, collection, name_of, send
+from rights_world import OTHER, OWN, collection, name_of, request_of, rows, send
 
 from mooring.apiserver import ADMIN, node_user
 from mooring.apiserver.authorization.rights import NODE, WITHHELD, Scope, by_resource
 from mooring.apiserver.kinds import KINDS, Kind
 
-VERBS = {
-    "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH",
-    "delete": "DELETE", "deletecollection": "DELETE",
-}  # fmt: skip
 RIGHTS = by_resource(NODE)
-DRY = [("dryRun", "All")]
 
 
 @pytest.fixture
@@ -42,44 +34,11 @@ def played(serve):
     return play
 
 
-def rows() -> Iterator[tuple[Kind, str, str]]:
-    """Every kind, its subresources ("" for itself), and every verb that its path can have."""
-    for kind in KINDS:
-        for subresource in ("", *sorted(kind.subresources)):
-            posted = subresource in ("binding", "eviction")
-            verbs = ["create"] if posted else ["get", "update", "patch"] if subresource else list(VERBS)
-            yield from ((kind, subresource, verb) for verb in verbs)
-
-
-def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any:
-    name = name_of(kind.plural, node)
-    if kind.plural == "pods" and verb == "create" and not subresource:
-        return world.mirror(node, uid)
-    if subresource == "eviction":
-        return {"metadata": {"name": name, "namespace": "default"}}
-    if verb == "patch":
-        return {"status": {"conditions": []}} if subresource == "status" else {"metadata": {"annotations": {"a": "b"}}}
-    return {"metadata": {"name": name}}
-
-
 def granted(kind: Kind, subresource: str, verb: str, node: str) -> bool:
     """What the table says."""
     resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
     right = RIGHTS.get((kind.group, resource), {}).get(verb)
     return right is not None and (node == OWN or right.scope is Scope.ALL)
-
-
-def request_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> tuple[Any, ...]:
-    """Method, path, body, query and content type; what reads many selects one by its name."""
-    name, path = name_of(kind.plural, node), collection(kind)
-    query = [] if verb in ("get", "list", "watch") else list(DRY)
-    if verb in ("list", "watch"):
-        query += [("fieldSelector", f"metadata.name={name}"), *([("watch", "1")] if verb == "watch" else [])]
-    elif (verb != "create" or subresource) and verb != "deletecollection":
-        path += f"/{name}" + (f"/{subresource}" if subresource else "")
-    body = None if VERBS[verb] == "GET" else body_of(kind, subresource, verb, node, uid)
-    content = "application/merge-patch+json" if verb == "patch" else ""
-    return VERBS[verb], path, body, query, content
 
 
 def test_the_table_holds_for_every_verb_on_every_kind(played):

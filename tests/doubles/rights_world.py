@@ -6,13 +6,15 @@ the other node, or to none, carries MARK, so that an answer that shows some of i
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from mooring.apiserver import Request, Server, User
-from mooring.apiserver.kinds import Kind
+from mooring.apiserver.kinds import KINDS, Kind
 
 Obj = dict[str, Any]
 Answer = tuple[int, Any]
@@ -25,6 +27,12 @@ HIDDEN = base64.b64encode(MARK.encode()).decode()
 CORE, DEFAULT, STORAGE = "/api/v1", "/api/v1/namespaces/default", "/apis/storage.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 MIRROR = "kubernetes.io/config.mirror"
+
+VERBS = {
+    "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH",
+    "delete": "DELETE", "deletecollection": "DELETE",
+}  # fmt: skip
+DRY = [("dryRun", "All")]
 
 COLLECTIONS = {
     "nodes": f"{CORE}/nodes",
@@ -157,6 +165,43 @@ async def send(
     answer = await server.handle(Request(method, path, list(query), headers, data, user))
     if answer.stream is None:
         return answer.status, json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body.decode()
-    first = await anext(answer.stream, b"")
+    first = b""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.05):
+            first = await anext(answer.stream, b"")
     await answer.stream.aclose()  # type: ignore[attr-defined]
     return answer.status, first.decode()
+
+
+def rows() -> Iterator[tuple[Kind, str, str]]:
+    """Every kind, its subresources ("" for itself), and every verb that its path can have."""
+    for kind in KINDS:
+        for subresource in ("", *sorted(kind.subresources)):
+            posted = subresource in ("binding", "eviction")
+            verbs = ["create"] if posted else ["get", "update", "patch"] if subresource else list(VERBS)
+            yield from ((kind, subresource, verb) for verb in verbs)
+
+
+def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any:
+    """What such a request carries."""
+    name = name_of(kind.plural, node)
+    if kind.plural == "pods" and verb == "create" and not subresource:
+        return mirror(node, uid)
+    if subresource == "eviction":
+        return {"metadata": {"name": name, "namespace": "default"}}
+    if verb == "patch":
+        return {"status": {"conditions": []}} if subresource == "status" else {"metadata": {"annotations": {"a": "b"}}}
+    return {"metadata": {"name": name}}
+
+
+def request_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> tuple[Any, ...]:
+    """Method, path, body, query and content type; what reads many selects one by its name."""
+    name, path = name_of(kind.plural, node), collection(kind)
+    query = [] if verb in ("get", "list", "watch") else list(DRY)
+    if verb in ("list", "watch"):
+        query += [("fieldSelector", f"metadata.name={name}"), *([("watch", "1")] if verb == "watch" else [])]
+    elif (verb != "create" or subresource) and verb != "deletecollection":
+        path += f"/{name}" + (f"/{subresource}" if subresource else "")
+    body = None if VERBS[verb] == "GET" else body_of(kind, subresource, verb, node, uid)
+    content = "application/merge-patch+json" if verb == "patch" else ""
+    return VERBS[verb], path, body, query, content
