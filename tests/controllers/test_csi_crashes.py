@@ -25,12 +25,19 @@ from mooring.kube.objects import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
-from mooring.simulation.wire import Wire, admin
+from mooring.simulation.wire import Wire, role
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
 
 Desk = Callable[[Any], Any]
+ROLES = {
+    AttacherController: "attacher",
+    ProvisioningController: "provisioner",
+    ExpansionController: "resizer",
+    ModificationController: "resizer",
+}
+"""With whose rights each works here: no more than `deploy/` grants."""
 RECORD = volume_attachment_name(CSI_PLUGIN, f"{NAME}^v", "n")
 
 
@@ -70,7 +77,7 @@ class Stage:
         return self.desk.api
 
     def start(self) -> tuple[asyncio.Task[None], Wire]:
-        wire = Wire(admin(self.desk.server))
+        wire = Wire(role(self.desk.server, ROLES[self.kind]))
         client = Client(wire)
         host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, client)
         plugins = PluginManager([plugin(self.storage)], host)

@@ -24,7 +24,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
-from mooring.simulation.wire import Wire, admin, wired
+from mooring.simulation.wire import Wire, role, wired
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
@@ -72,7 +72,7 @@ class CsiCluster:
     def controller(self, options: AttachDetachOptions | None = None) -> tuple[AttachDetachController, Wire]:
         """One that runs, on a wire of its own."""
         self._seed += 1
-        wire = Wire(admin(self.server))
+        wire = Wire(role(self.server, "attach-detach"))
         controller = AttachDetachController(
             Client(wire),
             PluginManager([], ControllerVolumeHost(self.now)),

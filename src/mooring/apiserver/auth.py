@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 
+from mooring.apiserver.authorization.roles import ROLES
 from mooring.apiserver.errors import Unauthorized
-from mooring.apiserver.message import ADMIN, User, node_user
+from mooring.apiserver.message import ADMIN, User, node_user, role_user
 
 ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
@@ -29,18 +30,29 @@ class Tokens:
         """The token of node `name`."""
         return f"node.{name}.{self._signatures(f'node:{name}')}"
 
+    def role(self, name: str) -> str:
+        """The token of a role (`authorization.roles`)."""
+        return f"role.{name}.{self._signatures(f'role:{name}')}"
+
     def endpoint(self, name: str) -> str:
         """What this server shows to the agent of node `name`. It opens nothing here."""
         return self._sign(f"endpoint:{name}")
 
     def user(self, token: str) -> User:
         """Whose token it is. Raises Unauthorized."""
-        subject, _, _ = token.rpartition(".")
-        node = subject.removeprefix("node.") if subject.startswith("node.") else None
-        expected = self.node(node) if node else self.admin()
-        if not hmac.compare_digest(token.encode(errors="surrogateescape"), expected.encode()):
+        if not token.isascii():  # no token has other letters, and not every text can be encoded
             raise Unauthorized
-        return node_user(node) if node else ADMIN
+        kind, _, name = token.rpartition(".")[0].partition(".")
+        match kind:
+            case "node" if name:
+                expected, user = self.node(name), node_user(name)
+            case "role" if name in ROLES:
+                expected, user = self.role(name), role_user(name)
+            case _:
+                expected, user = self.admin(), ADMIN
+        if not hmac.compare_digest(token.encode(), expected.encode()):
+            raise Unauthorized
+        return user
 
     def _sign(self, subject: str) -> str:
         return hmac.new(self._secret, subject.encode(), sha256).hexdigest()

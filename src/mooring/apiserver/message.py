@@ -15,7 +15,7 @@ Sink: TypeAlias = Callable[[bytes], bool]
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks. `groups` decide the role: `system:masters` may do anything, `system:nodes` what a node needs."""
+    """Who asks. `system:masters` may do anything, `system:nodes` what a node needs."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -31,7 +31,13 @@ class User(msgspec.Struct, frozen=True):
             return self.name.removeprefix("system:node:")
         return None
 
+    @property
+    def role(self) -> str | None:
+        """The role of a part that is neither (`authorization.roles`), or None."""
+        return self.name.removeprefix(_ROLE) if self.name.startswith(_ROLE) else None
 
+
+_ROLE = "system:mooring:"
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
 
 
@@ -39,6 +45,11 @@ ADMIN = User("admin", ("system:masters", "system:authenticated"))
 def node_user(name: str) -> User:
     """The user that node `name`'s credential authenticates as."""
     return User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
+
+
+def role_user(role: str) -> User:
+    """The user that a role's credential authenticates as."""
+    return User(f"{_ROLE}{role}", ("system:authenticated",))
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -156,6 +156,11 @@ def admin(server: Server) -> InProcess:
     return InProcess(server.call, server.tokens.admin())
 
 
+def role(server: Server, name: str) -> InProcess:
+    """The transport of a part with the rights of a role."""
+    return InProcess(server.call, server.tokens.role(name))
+
+
 def wired(server: Server) -> tuple[Client, Wire]:
     """An administrator's client and the wire that it uses."""
     wire = Wire(admin(server))

@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.apiserver.authorization.relations import Relations
 from mooring.apiserver.authorization.rights import NODE, Right, Scope, by_resource
+from mooring.apiserver.authorization.roles import ROLES
 from mooring.apiserver.errors import Forbidden, Resource, forbidden
 from mooring.apiserver.message import Request, User
 from mooring.apiserver.routes import Route
@@ -65,8 +66,10 @@ class Authorizer:
         """Raises Forbidden unless the user may do what is asked, as far as can be told before the object is known."""
         if user.is_admin:
             return
-        node = user.node_name
-        why = self._refusal_of_node(node, wanted) if node else ""
+        if (node := user.node_name) is not None:
+            why = self._refusal_of_node(node, wanted)
+        else:
+            why = None if _role_allows(user.role, wanted) else ""
         if why is not None:
             raise wanted.refused(user, why)
 
@@ -96,6 +99,13 @@ class Authorizer:
         if self._relations.has(node, plural, wanted.namespace, wanted.name):
             return None
         return f"no relationship found between node '{node}' and this object"
+
+
+def _role_allows(role: str | None, wanted: Asked) -> bool:
+    rules = ROLES.get(role or "", ())
+    return any(
+        rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name) for rule in rules
+    )
 
 
 def _refusal_of_name(node: str, wanted: Asked) -> str | None:
