@@ -174,6 +174,32 @@ async def made_once(stage: Stage) -> None:
     assert list(stage.storage.volumes) == [pv.name]
 
 
+async def made_and_given_back(stage: Stage) -> None:
+    """A volume was made for a claim, and the claim is gone."""
+    await claim(stage)
+    task, _ = stage.start()
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+    assert await is_made(stage)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (pv,) = (await stage.api.list(PersistentVolume)).items
+    await stage.api.delete(PersistentVolumeClaim, "c", "default")
+    if await stage.api.find(PersistentVolumeClaim, "c", "default") is not None:  # it is protected
+        await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
+    released = {"status": {"phase": "Released"}}
+    await stage.api.patch(PersistentVolume, pv.name, released, subresource="status")
+
+
+async def is_reclaimed(stage: Stage) -> bool:
+    found = (await stage.api.list(PersistentVolume)).items  # what protects it is taken away by another controller
+    return all(pv.deleting and pv.metadata.finalizers == ("kubernetes.io/pv-protection",) for pv in found)
+
+
+async def nothing_left(stage: Stage) -> None:
+    assert stage.storage.volumes == {}
+
+
 async def grow(stage: Stage) -> None:
     await stage.bound("2Gi")
 
@@ -208,6 +234,7 @@ STORIES = {
     "attach": Story(AttacherController, attach, is_attached, attached_once, 3, 1),
     "detach": Story(AttacherController, attach_and_delete, is_gone, detached, 2, 1),
     "provision": Story(ProvisioningController, claim, is_made, made_once, 3, 1),
+    "reclaim": Story(ProvisioningController, made_and_given_back, is_reclaimed, nothing_left, 2, 1),
     "grow": Story(ExpansionController, grow, node_is_asked, grown, 3, 1),
     "change": Story(ModificationController, change, is_changed, changed, 3, 1),
 }

@@ -103,9 +103,7 @@ class Authorizer:
 
 def _role_allows(role: str | None, wanted: Asked) -> bool:
     rules = ROLES.get(role or "", ())
-    return any(
-        rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name) for rule in rules
-    )
+    return any(rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name) for rule in rules)
 
 
 def _refusal_of_name(node: str, wanted: Asked) -> str | None:

@@ -2,7 +2,7 @@
 
 `deploy/` grants the same on a cluster (`tests/contracts/test_roles.py` compares them), the embedded server judges by it
 (`Tokens.role`), and the real kube-apiserver is asked in `tests/real`. A role has what its part needs and nothing else.
-What no role has: Secrets (a driver that needs some gets a Role for those very ones), and pods/exec, pods/log, nodes/proxy.
+What no role has: Secrets (a driver that needs some gets a Role for those very ones), logs, commands and nodes' pages.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
     ),
     "attacher": (
         Rule("", ("persistentvolumes",), (*_READ, "patch")),
-        Rule("", ("nodes",), _READ),
-        Rule(_STORAGE, ("csinodes", "csidrivers"), _READ),
+        Rule(_STORAGE, ("csinodes",), _READ),
         Rule(_STORAGE, ("volumeattachments",), (*_READ, "patch")),
         Rule(_STORAGE, ("volumeattachments/status",), ("patch",)),
-        _EVENTS,
         _SIDECAR_LEASES,
     ),
     "provisioner": (
         Rule("", ("persistentvolumes",), (*_READ, "create", "patch", "delete")),
+        Rule("", ("persistentvolumes/status",), ("patch",)),
         Rule("", ("persistentvolumeclaims",), (*_READ, "patch")),
+        Rule("", ("pods",), ("list",)),  # is a volume that is to be deleted used?
         Rule("", ("nodes",), _READ),
         Rule(_STORAGE, ("storageclasses", "csinodes", "volumeattributesclasses", "volumeattachments"), _READ),
         Rule(_SNAPSHOTS, ("volumesnapshots", "volumesnapshotcontents"), _READ),
@@ -71,8 +71,7 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
     ),
     "resizer": (
         Rule("", ("persistentvolumes",), (*_READ, "patch")),
-        Rule("", ("persistentvolumes/status",), ("patch",)),
-        Rule("", ("persistentvolumeclaims",), (*_READ, "patch")),
+        Rule("", ("persistentvolumeclaims",), _READ),
         Rule("", ("persistentvolumeclaims/status",), ("patch",)),
         Rule(_STORAGE, ("storageclasses", "volumeattributesclasses"), _READ),
         _EVENTS,
