@@ -139,12 +139,12 @@ def test_entries_of_a_named_list_are_owned_one_by_one(serve):
 def test_status_is_applied_through_its_subresource(serve):
     async def story(api):
         await api.create(NODES, {"metadata": {"name": "n"}})
-        sent = {"metadata": {"name": "n"}, "spec": {"podCIDR": "x"}, "status": {"phase": "Running"}}
+        sent = {"metadata": {"name": "n"}, "spec": {"providerID": "x"}, "status": {"phase": "Running"}}
         made = await apply(api, f"{NODES}/n/status", sent)
         assert (made["status"]["phase"], made["spec"]) == ("Running", {})
         assert made["metadata"]["managedFields"][-1]["subresource"] == "status"
         made = await apply(api, f"{NODES}/n", sent | {"status": {"phase": "Gone"}})
-        assert (made["status"]["phase"], made["spec"]) == ("Running", {"podCIDR": "x"})
+        assert (made["status"]["phase"], made["spec"]) == ("Running", {"providerID": "x"})
         await api.refused(404, apply(api, f"{NODES}/nosuch/status", {"metadata": {"name": "nosuch"}}))
 
     serve(story)

@@ -202,7 +202,7 @@ def test_an_attachment_names_what_where_and_who_and_never_changes(serve):
         assert "spec: Invalid value" in refusal.message and "field is immutable" in refusal.message
         refusal = await api.refused(422, api.create(ATTACHMENTS, {"metadata": {"name": "x"}, "spec": {}}))
         assert [cause["field"] for cause in refusal.status["details"]["causes"]] == [
-            "spec.attacher", "spec.nodeName", "spec.source",
+            "spec.attacher", "spec.source", "spec.nodeName",
         ]  # fmt: skip
 
     serve(story)
@@ -220,7 +220,8 @@ def test_a_drivers_entry_on_a_node_comes_and_goes_but_never_changes(serve):
 
 def test_a_statefulset_is_completed_and_mostly_fixed(serve):
     async def story(api):
-        template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        template = {"metadata": {"name": "data"}, "spec": asked}
         made = await api.create(STATEFULSETS, api.new_statefulset(volumeClaimTemplates=[template]))
         spec = made["spec"]
         assert spec["replicas"] == 1

@@ -294,16 +294,22 @@ def test_a_lease_is_created_by_the_update_that_finds_none(serve):
 def test_events_of_both_groups_are_the_same_objects(serve):
     async def story(api):
         new = "/apis/events.k8s.io/v1/namespaces/kube-system/events"
-        sent = {"metadata": {"name": "e"}, "regarding": {"namespace": "kube-system", "name": "p"}, "note": "hello"}
+        about = {"regarding": {"namespace": "kube-system", "name": "p"}, "note": "hello"}
+        how = {"reason": "Made", "action": "Make", "reportingController": "example.com/c", "reportingInstance": "c-1"}
+        when = {"type": "Normal", "eventTime": "2030-01-01T00:00:00.000000Z"}
+        sent = {"metadata": {"name": "e"}} | about | how | when
         made = await api.create(new, sent)
         assert (made["apiVersion"], made["note"]) == ("events.k8s.io/v1", "hello")
         old = await api.get("/api/v1/namespaces/kube-system/events/e")
         assert (old["apiVersion"], old["message"], old["involvedObject"]["name"]) == ("v1", "hello", "p")
-        answer = await api.patch(f"{new}/e", {"note": "bye"})
-        assert answer["note"] == "bye"
-        assert (await api.get(new))["items"][0]["note"] == "bye"
+        series = {"count": 2, "lastObservedTime": "2030-01-01T00:00:00.000000Z"}
+        answer = await api.patch(f"{new}/e", {"series": series})
+        assert answer["series"] == series
+        assert (await api.get(new))["items"][0]["series"] == series
+        await api.refused(422, api.patch(f"{new}/e", {"note": "bye"}))
         await api.refused(422, api.patch(f"{new}/e", {"note": 5}))
-        sent["regarding"]["namespace"] = "default"
+        sent["metadata"] = {"name": "f"}
+        sent["type"] = "Odd"
         await api.refused(422, api.create(new, sent))
 
     serve(story)

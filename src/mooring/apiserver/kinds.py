@@ -4,7 +4,7 @@ Kinds of CustomResourceDefinitions are added to them by `catalog`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mooring.apiserver import protobuf
@@ -110,8 +110,8 @@ _ALL = ("all",)
 _STORAGE, _RBAC, _DEVICES = "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io"
 _NETWORK, _ADMISSION, _EXTENDS = "networking.k8s.io", "admissionregistration.k8s.io", ("api-extensions",)
 _EVENTS = Kind("", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events())
-_NEW_EVENTS = Conversion(_EVENTS, from_events_v1, to_events_v1)
-_ACCESS, _STORED = cluster.AccessControl(), devices.Stored()
+_NEW_EVENTS = Conversion(replace(_EVENTS, strategy=cluster.NewEvents()), from_events_v1, to_events_v1)
+_STORED = devices.Stored()
 
 KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Namespace", "namespaces", False, ("ns",), _NAMESPACE, (), cluster.Namespaces()),
@@ -126,10 +126,10 @@ KINDS: tuple[Kind, ...] = (
     _EVENTS,
     Kind("", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), _SCALE, _ALL,
          sets.ReplicationControllers()),
-    Kind("", "v1", "PodTemplate", "podtemplates", strategy=_STORED),
+    Kind("", "v1", "PodTemplate", "podtemplates", strategy=devices.PodTemplates()),
     Kind("", "v1", "Endpoints", "endpoints", True, ("ep",), strategy=devices.Endpoints()),
-    Kind("", "v1", "LimitRange", "limitranges", True, ("limits",)),
-    Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota",), _STATUS),
+    Kind("", "v1", "LimitRange", "limitranges", True, ("limits",), strategy=cluster.LimitRanges()),
+    Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota",), _STATUS, strategy=cluster.Quotas()),
     Kind("apps", "v1", "StatefulSet", "statefulsets", True, ("sts",), _SCALE, _ALL, workloads.StatefulSets()),
     Kind("apps", "v1", "ReplicaSet", "replicasets", True, ("rs",), _SCALE, _ALL, workloads.ReplicaSets()),
     Kind("apps", "v1", "Deployment", "deployments", True, ("deploy",), _SCALE, _ALL, workloads.Deployments()),
@@ -151,7 +151,7 @@ KINDS: tuple[Kind, ...] = (
         "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), _STATUS,
         strategy=workloads.DisruptionBudgets(),
     ),
-    Kind("events.k8s.io", "v1", "Event", "events", True, ("ev",), strategy=cluster.Events(), conversion=_NEW_EVENTS),
+    Kind("events.k8s.io", "v1", "Event", "events", True, ("ev",), strategy=cluster.NewEvents(), conversion=_NEW_EVENTS),
     Kind(
         "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",),
         strategy=cluster.PriorityClasses(),
@@ -161,14 +161,14 @@ KINDS: tuple[Kind, ...] = (
         _STATUS, _EXTENDS, definitions.Definitions(),
     ),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", strategy=devices.EndpointSlices()),
-    Kind(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, strategy=_STORED),
+    Kind(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, strategy=devices.DeviceClasses()),
     Kind(_DEVICES, "v1", "ResourceClaim", "resourceclaims", True, (), _STATUS, (), devices.Claims()),
     Kind(_DEVICES, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", strategy=devices.ClaimTemplates()),
     Kind(_DEVICES, "v1", "ResourceSlice", "resourceslices", False, strategy=devices.Slices()),
-    Kind(_RBAC, "v1", "Role", "roles", strategy=_ACCESS),
-    Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=_ACCESS),
-    Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=_ACCESS),
-    Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=_ACCESS),
+    Kind(_RBAC, "v1", "Role", "roles", strategy=cluster.Roles()),
+    Kind(_RBAC, "v1", "RoleBinding", "rolebindings", strategy=cluster.RoleBindings()),
+    Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, strategy=cluster.ClusterRoles()),
+    Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, strategy=cluster.ClusterRoleBindings()),
     # Kept for upstream's controllers; nothing here acts on them.
     Kind(
         "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), _STATUS, _ALL,
@@ -177,8 +177,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False, ("csr",), _STATUS
     ),
-    Kind(_NETWORK, "v1", "ServiceCIDR", "servicecidrs", False, (), _STATUS),
-    Kind(_NETWORK, "v1", "IPAddress", "ipaddresses", False, ("ip",)),
+    Kind(_NETWORK, "v1", "ServiceCIDR", "servicecidrs", False, (), _STATUS, strategy=devices.AddressRanges()),
+    Kind(_NETWORK, "v1", "IPAddress", "ipaddresses", False, ("ip",), strategy=devices.Addresses()),
     Kind(
         _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False, (), _STATUS, _EXTENDS,
         _STORED,
@@ -209,7 +209,7 @@ class Kinds:
     @cached_property
     def by_storage(self) -> Mapping[str, Kind]:
         """The stored versions by the store's name for their collection."""
-        return {kind.storage: kind.conversion.stored if kind.conversion else kind for kind in self.all}
+        return {kind.storage: kind for kind in self.all if kind.conversion is None}
 
 
 BUILT_IN = Kinds(KINDS)

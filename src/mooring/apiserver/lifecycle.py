@@ -28,7 +28,7 @@ def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
     def admit() -> Sequence[FieldError]:
         kind.strategy.default(obj)
         kind.strategy.prepare_create(obj, admission)
-        return kind.strategy.validate(obj)
+        return kind.strategy.validate_new(obj)
 
     _judge(kind, obj, admit)
     metadata.tidy(obj["metadata"])
@@ -51,12 +51,25 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
         kind.strategy.prepare_update(obj, old, admission)
         if kind.strategy.counts_generations and _counted(kind, obj) != _counted(kind, old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        return [*kind.strategy.validate(obj), *kind.strategy.validate_update(obj, old)]
+        found = [] if _is_judged(obj, old) else kind.strategy.validate(obj)
+        changes = kind.strategy.validate_update(obj, old)
+        return [*changes, *found] if kind.strategy.changes_first else [*found, *changes]
 
     _judge(kind, obj, admit, old)
     metadata.tidy(obj["metadata"])
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     return obj
+
+
+def _is_judged(obj: Obj, old: Obj) -> bool:
+    """Whether all that rules are about is as it is stored: what was found right once is not looked at again.
+
+    It is also what lets objects change that were stored before there was a rule against them.
+    """
+    if obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
+        return False
+    fields = (obj.keys() | old.keys()) - {"metadata", "status"}
+    return all(obj.get(field) == old.get(field) for field in fields)
 
 
 def _tidied(kind: Kind, sent: Obj, admission: Admission) -> Obj:

@@ -1,15 +1,16 @@
 """Metadata: what a client may set, what the server sets, and what is wrong with it. Pure."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mooring.apiserver.dotted import WrongForm, list_at, object_at, objects_at, strings_at, text_at
 from mooring.apiserver.errors import BadRequest, FieldError, Obj, forbidden_field, invalid_value, required
 from mooring.apiserver.kinds import Kind
-from mooring.apiserver.strategy import qualified_name_errors
+from mooring.apiserver.validation.checks import Check, Errors, at, each, not_negative
+from mooring.apiserver.validation.configuration import kube_finalizer
+from mooring.apiserver.validation.formats import path_segment_error
+from mooring.apiserver.validation.labels import annotations, labels, name_errors
 
-_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_MAX_ANNOTATION_BYTES = 256 * 1024
 _SERVER_SET = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "creationTimestamp")
 
 
@@ -68,91 +69,84 @@ def carry_over(metadata: Obj, old: Obj) -> None:
 def validate(kind: Kind, metadata: Obj, old: Obj | None = None) -> list[FieldError]:
     """Everything wrong with an object's metadata; what is as in `old`, which is stored, is right."""
     before = old or {}
-    found: list[FieldError] = []
-    name: str = metadata.get("name") or ""
-    if not name:
-        found.append(required("metadata.name", "name or generateName is required"))
-    elif (why := kind.strategy.name_error(name)) is not None:
-        found.append(invalid_value("metadata.name", name, why))
-    for field, errors in _ERRORS.items():
+    found = [*_name_errors(kind, metadata)] if old is None else _base_errors(kind, metadata, before)
+    for field, check in _CHECKS.items():
         if metadata.get(field) != before.get(field):
-            found += errors(metadata)
+            found += at(f"metadata.{field}", check(metadata.get(field)))
+    finalizers = metadata.get("finalizers")
+    if kind.strategy.kube_finalizers and finalizers and finalizers != before.get("finalizers"):
+        found += at("metadata.finalizers", each(kube_finalizer)(finalizers))
     return found
 
 
-def _label_errors(metadata: Obj) -> list[FieldError]:
+def _base_errors(kind: Kind, metadata: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a base that an update changes: no name is made from it, but it is kept."""
+    base = metadata.get("generateName")
+    if not base or base == old.get("generateName"):
+        return []
+    why = path_segment_error(base)
+    if kind.strategy.judges_base:
+        why = kind.strategy.name_error(_as_name(base)) or why
+    return [invalid_value("metadata.generateName", base, why)] if why is not None else []
+
+
+def _name_errors(kind: Kind, metadata: Obj) -> Sequence[FieldError]:
+    """A name of the kind's form that can be a part of a path, and a base that names can be made from."""
+    base, name = metadata.get("generateName") or "", metadata.get("name") or ""
     found: list[FieldError] = []
-    for key, value in strings_at(metadata, "labels").items():
-        found += _key_errors("metadata.labels", key)
-        if (why := _label_value_error(value)) is not None:
-            found.append(invalid_value("metadata.labels", value, why))
+    form = path_segment_error if kind.strategy.any_base else kind.strategy.name_error
+    for field, value, judge in (("generateName", _as_name(base), form), ("name", name, kind.strategy.name_error)):
+        why = judge(value) or path_segment_error(value) if value else None
+        if why is not None:
+            found.append(invalid_value(f"metadata.{field}", metadata.get(field), why))
+    return found if name else [*found, required("metadata.name", "name or generateName is required")]
+
+
+def _as_name(base: str) -> str:
+    """A base as the name that it will be a part of: what follows it may end its last dash."""
+    return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
+
+
+def _finalizers(value: Any) -> Errors:
+    found = [error for each in value or () for error in name_errors("", each)]
+    if {"orphan", "foregroundDeletion"} <= set(value or ()):
+        told = "finalizer orphan and foregroundDeletion cannot be both set"
+        found.append(invalid_value("", value, told))
     return found
 
 
-def _annotation_errors(metadata: Obj) -> list[FieldError]:
-    annotations = strings_at(metadata, "annotations")
-    found = [error for key in annotations for error in _key_errors("metadata.annotations", key)]
-    size = sum(len(key) + len(value.encode(errors="replace")) for key, value in annotations.items())
-    if size > _MAX_ANNOTATION_BYTES:
-        too_long = f"Too long: may not be more than {_MAX_ANNOTATION_BYTES} bytes"
-        found.append(FieldError("FieldValueTooLong", "metadata.annotations", too_long))
-    return found
-
-
-def _label_value_error(value: str) -> str | None:
-    if len(value) > 63:
-        return "must be no more than 63 bytes"
-    return None if not value or _LABEL_NAME.fullmatch(value) else _LABEL_VALUE
-
-
-_LABEL_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-
-
-def _key_errors(path: str, key: str) -> list[FieldError]:
-    return [invalid_value(path, key, why) for why in qualified_name_errors(key)]
-
-
-def _finalizer_errors(metadata: Obj) -> list[FieldError]:
+def _owner(owner: Obj) -> Errors:
+    version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
     found: list[FieldError] = []
-    for index, each in enumerate(list_at(metadata, "finalizers")):
-        wrong = _key_errors("metadata.finalizers", each)
-        if not wrong and "/" not in each and each not in _STANDARD_FINALIZERS:
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            wrong = [invalid_value(f"metadata.finalizers[{index}]", each, detail)]
-        found += wrong
+    if not version or version.count("/") > 1 or version.endswith("/"):
+        found.append(invalid_value("apiVersion", version, "version must not be empty"))
+    empty = [field for field in ("kind", "name", "uid") if not owner.get(field)]
+    found += [invalid_value(field, "", "must not be empty") for field in empty]
+    if (version, kind) == ("v1", "Event"):
+        found.append(invalid_value("", owner, "/v1, Kind=Event is disallowed from being an owner"))
     return found
 
 
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
-
-
-def _owner_errors(metadata: Obj) -> list[FieldError]:
-    owners = objects_at(metadata, "ownerReferences")
-    found = [
-        invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
-        for owner in owners
-        for field in ("apiVersion", "kind", "name", "uid")
-        if not owner.get(field)
-    ]
-    controllers = [owner for owner in owners if owner.get("controller")]
+def _owners(value: Any) -> Errors:
+    owners: list[Obj] = value or []
+    # As upstream: of whichever owner it is, without its index.
+    found = [error for owner in owners for error in _owner(owner)]
+    controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
-        kinds = [f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers]
         detail = (
-            f'Only one reference can have Controller set to true. Found "true" in references for {" and ".join(kinds)}'
+            'Only one reference can have Controller set to true. Found "true" in references for '
+            f"{' and '.join(controllers)}"
         )
-        found.append(invalid_value("metadata.ownerReferences", owners, detail))
+        found.append(invalid_value("", owners, detail))
     return found
 
 
-_ERRORS: Mapping[str, Callable[[Obj], list[FieldError]]] = {
-    "labels": _label_errors,
-    "annotations": _annotation_errors,
-    "ownerReferences": _owner_errors,
-    "finalizers": _finalizer_errors,
+_CHECKS: Mapping[str, Check] = {
+    "generation": not_negative,
+    "labels": labels,
+    "annotations": annotations,
+    "ownerReferences": _owners,
+    "finalizers": _finalizers,
 }
 
 

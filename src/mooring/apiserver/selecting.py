@@ -7,7 +7,7 @@ from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbi
 from mooring.apiserver.history import Item
 from mooring.apiserver.message import Request
 from mooring.apiserver.routes import Route
-from mooring.apiserver.strategy import qualified_name_errors
+from mooring.apiserver.validation.formats import qualified_name_errors
 from mooring.apiserver.work import spend
 from mooring.kube.selectors import (
     FieldSelector,

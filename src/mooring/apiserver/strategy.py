@@ -4,9 +4,7 @@ A strategy is stateless and pure but for the `Admission` that it is given: it ch
 returns the field errors that make it invalid. It knows nothing of requests or of the store.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -14,9 +12,8 @@ import msgspec
 from mooring.apiserver.defaults import Rules, fill
 from mooring.apiserver.dotted import value_at
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+from mooring.apiserver.validation.checks import Check
+from mooring.apiserver.validation.formats import subdomain_error
 
 IMMUTABLE = "field is immutable"
 
@@ -29,70 +26,6 @@ class Admission(msgspec.Struct, frozen=True):
     """The committed objects of a resource, by storage name (`storageclasses.storage.k8s.io`)."""
     unknown_fields: Callable[[Any, Sequence[str]], None] = lambda kind, paths: None
     """What is done about fields that a kind does not have: nothing, a warning, or a refusal."""
-
-
-@lru_cache(maxsize=4096)
-def subdomain_error(name: str) -> str | None:
-    """Why `name` is not an RFC 1123 subdomain, in upstream's words, or None."""
-    if len(name) > 253:
-        return "must be no more than 253 characters"
-    if _SUBDOMAIN.fullmatch(name):
-        return None
-    return (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-        "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-    )
-
-
-def label_error(name: str) -> str | None:
-    """Why `name` is not an RFC 1123 label, in upstream's words, or None."""
-    if len(name) > 63:
-        return "must be no more than 63 characters"
-    if _LABEL.fullmatch(name):
-        return None
-    return (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-        "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-    )
-
-
-def path_segment_error(name: str) -> str | None:
-    """Why `name` cannot be a part of a URL path (RBAC names), or None."""
-    if name in (".", ".."):
-        return f"may not be '{name}'"
-    return next((f"may not contain '{mark}'" for mark in "/%" if mark in name), None)
-
-
-_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_NAME_FORM = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_QUALIFIED_NAME = f"name part {_NAME_FORM}"
-_LABEL_KEY = f"a valid label key {_NAME_FORM} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-
-
-@lru_cache(maxsize=4096)
-def qualified_name_errors(key: str) -> Sequence[str]:
-    """Why `key` is not a qualified name (`name` or `prefix/name`), in upstream's words."""
-    if key.count("/") > 1:
-        return (_LABEL_KEY,)
-    prefix, slash, name = key.rpartition("/")
-    found: list[str] = []
-    if slash and not prefix:
-        found.append("prefix part must be non-empty")
-    elif prefix and (why := subdomain_error(prefix)) is not None:
-        found.append(f"prefix part {why}")
-    if not name:
-        found.append("name part must be non-empty")
-    elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
-    if not _LABEL_NAME.fullmatch(name):
-        found.append(_QUALIFIED_NAME)
-    return found
 
 
 class Strategy:
@@ -117,6 +50,18 @@ class Strategy:
     """The generation of a new object if they are counted; 0 sets none."""
     generation_counts: ClassVar[Sequence[str]] = ()
     """Metadata fields whose change raises the generation, too."""
+    kube_finalizers: ClassVar[bool] = True
+    """Whether a finalizer needs a domain, unless it is one of Kubernetes' own."""
+    judges_base: ClassVar[bool] = True
+    """Whether an update may not bring a `generateName` that no name can be made from."""
+    any_base: ClassVar[bool] = False
+    """Whether a new object may have any `generateName` beside its name."""
+    changes_first: ClassVar[bool] = False
+    """Whether what may not change is told before what is wrong."""
+    rules: ClassVar[Sequence[Check]] = ()
+    """What every object of the kind must be."""
+    new_rules: ClassVar[Sequence[Check]] = ()
+    """What a new object must be besides."""
     immutable: ClassVar[Mapping[str, str]] = {}
     """Fields (dotted) that an update may not change, each with upstream's words."""
 
@@ -134,8 +79,12 @@ class Strategy:
         """Change an object on its way through /status."""
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        """Everything wrong with an object."""
-        return []
+        """Everything wrong with an object. Not asked of an update that changes neither it nor its annotations."""
+        return [error for rule in self.rules for error in rule(obj)]
+
+    def validate_new(self, obj: Obj) -> list[FieldError]:
+        """Everything wrong with an object that is created."""
+        return [*self.validate(obj), *(error for rule in self.new_rules for error in rule(obj))]
 
     def validate_status(self, obj: Obj) -> Sequence[FieldError]:
         """Everything wrong with an object that came through /status."""
@@ -163,6 +112,6 @@ class Strategy:
 
 
 def _immutable_error(path: str, value: Any, detail: str) -> FieldError:
-    if detail == IMMUTABLE:
+    if detail in (IMMUTABLE, "cannot change roleRef"):
         return invalid_value(path, value, detail)
     return forbidden_field(path, detail)

@@ -95,8 +95,6 @@ class Writer:
         meta = metadata.of(sent)
         settle_namespace(meta, route)
         meta.pop("managedFields", None)
-        if meta.get("resourceVersion"):
-            raise Unclassified("resourceVersion should not be set on objects to be created")
         generated = not meta.get("name") and bool(meta.get("generateName"))
         if kind.custom is not None and kind.custom.terminating:
             told = "create not allowed while custom resource definition is terminating"
@@ -126,6 +124,8 @@ class Writer:
         admit_create(user, kind, sent, self._node)
         obj = created(kind, sent, self.admission(request), uid=self._uid())
         admit_create(user, kind, obj, self._node)  # as it will be stored: no form of what was sent hides anything
+        if obj["metadata"].get("resourceVersion"):
+            raise Unclassified("resourceVersion should not be set on objects to be created")
         if self.store.head(kind.storage, key) is not None:
             raise already_exists(kind.resource, key[1])
         if request is not None and is_dry_run(request):

@@ -90,7 +90,7 @@ def _type(name: str, zeroes: bool) -> _Type:
 
 def _is_struct(field: Field) -> bool:
     """Whether Go's `omitempty` has no meaning, because the value is a struct."""
-    return field.shape == "one" and (field.type == "Quantity" or "." in field.type)
+    return field.shape == "one" and (field.type in ("Quantity", "RawExtension") or "." in field.type)
 
 
 _PLAIN: Mapping[str, type] = {"string": str, "bool": bool}
@@ -138,7 +138,7 @@ def _value(kind: str, owner: str, zeroes: bool) -> Shaper:
     if kind in _TYPES:
         return _scalar(kind, owner)
     if kind.startswith("JSONSchemaPropsOr"):
-        return _schemas_or_plain
+        return _SCHEMA_OR[kind]
     if "." not in kind:
         return _as_it_is
 
@@ -151,15 +151,38 @@ def _value(kind: str, owner: str, zeroes: bool) -> Shaper:
     return nested
 
 
-def _schemas_or_plain(value: Any, path: str, unknown: list[str]) -> Any:
-    """Where a schema may have a schema, several, or something plain: `items`, `additionalProperties`."""
-    if isinstance(value, dict):
-        return shaped(_SCHEMA, cast(Obj, value), unknown, path)
+def _schema_or_bool(value: Any, path: str, unknown: list[str]) -> Any:
+    """`additionalProperties` and `additionalItems`."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, dict):
+        raise WrongShape("boolean or JSON schema expected")
+    return shaped(_SCHEMA, cast(Obj, value), unknown, path)
+
+
+def _schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
+    """`items`."""
     if isinstance(value, list):
-        return [_schemas_or_plain(each, path, unknown) for each in cast(list[Any], value)]
-    if not isinstance(value, bool | str):
+        return [_schema_or_list(each, path, unknown) for each in cast(list[Any], value)]
+    if not isinstance(value, dict):
         raise _mismatch(value, "JSONSchemaProps", path, "v1.JSONSchemaProps")
-    return value
+    return shaped(_SCHEMA, cast(Obj, value), unknown, path)
+
+
+def _schema_or_names(value: Any, path: str, unknown: list[str]) -> Any:
+    """`dependencies`."""
+    if isinstance(value, list):
+        if not all(isinstance(each, str) for each in cast(list[Any], value)):
+            raise _mismatch(value, "JSONSchemaProps", path, "[]string")
+        return cast(list[Any], value)
+    return _schema_or_list(value, path, unknown)
+
+
+_SCHEMA_OR: Mapping[str, Shaper] = {
+    "JSONSchemaPropsOrBool": _schema_or_bool,
+    "JSONSchemaPropsOrArray": _schema_or_list,
+    "JSONSchemaPropsOrStringArray": _schema_or_names,
+}
 
 
 def _as_it_is(value: Any, path: str, unknown: list[str]) -> Any:
@@ -224,6 +247,16 @@ def _time(text: str) -> str:
     return text
 
 
+_MICRO = re.compile(r".*\.\d{6}(Z|[-+]\d\d:\d\d)", re.ASCII)
+
+
+def _micro_time(text: str) -> str:
+    """A time to the microsecond: all six digits, as Go's layout has them."""
+    if not _MICRO.fullmatch(text):
+        raise WrongShape(f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse it')
+    return _time(text)
+
+
 def _base64(text: str) -> str:
     try:
         b64decode(text, validate=True)
@@ -235,7 +268,7 @@ def _base64(text: str) -> str:
 _PARSED: Mapping[str, Callable[[str], str]] = {
     "Quantity": _quantity,
     "Time": _time,
-    "MicroTime": _time,
+    "MicroTime": _micro_time,
     "bytes": _base64,
 }
 

@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
-from mooring.apiserver.defaults import Rules
+from mooring.apiserver.defaults import Rules, under
 from mooring.apiserver.strategy import Strategy
+from mooring.apiserver.validation import autoscaling as valid
 
 _CPU = {
     "type": "Resource",
@@ -11,7 +12,25 @@ _CPU = {
 }
 
 
+_UP = {
+    "selectPolicy": "Max",
+    "stabilizationWindowSeconds": 0,
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+
+
 class Autoscalers(Strategy):
     """One pod at least, and 80 % of the CPU that pods request, unless something else is wanted."""
 
-    defaults: ClassVar[Rules] = {"spec.minReplicas": 1, "spec.metrics": [_CPU]}
+    judges_base = False
+    rules = (valid.autoscaler,)
+    defaults: ClassVar[Rules] = {
+        "spec.minReplicas": 1,
+        "spec.metrics": [_CPU],
+        **under("spec.behavior?.scaleUp", _UP),
+        **under("spec.behavior?.scaleDown", _DOWN),
+    }

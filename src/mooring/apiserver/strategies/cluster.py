@@ -1,30 +1,38 @@
 """Nodes, namespaces, leases, events, services, configuration and access control."""
 
-import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
-from mooring.apiserver.strategy import (
-    IMMUTABLE,
-    Admission,
-    Strategy,
-    label_error,
-    path_segment_error,
-)
+from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
+from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.validation import configuration as valid
+from mooring.apiserver.validation import services
+from mooring.apiserver.validation.formats import label_error, path_segment_error, subdomain_error
 
-TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+def _settle_blocks(spec: Obj) -> None:
+    """One block of addresses and the list of them say the same: the one counts; `configSource` is no more."""
+    one, every = spec.get("podCIDR"), list_at(spec, "podCIDRs")
+    if one and every[:1] != [one]:
+        spec["podCIDRs"] = [one]
+    elif every:
+        spec["podCIDR"] = every[0]
+    spec.pop("configSource", None)
 
 
 class Nodes(Strategy):
     """Nodes: a registration carries its status, so that a node that comes back can tell at once what it uses."""
 
+    judges_base = False
+    rules = (valid.node,)
+    new_rules = (valid.new_node,)
     clears_status = False
 
     def default(self, obj: Obj) -> None:
+        _settle_blocks(object_at(obj, "spec"))
         status = obj["status"]
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
@@ -35,20 +43,8 @@ class Nodes(Strategy):
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"spec.unschedulable": "true" if value_at(obj, "spec.unschedulable") else "false"}
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        effects = [taint.get("effect") for taint in objects_at(obj, "spec.taints")]
-        return [
-            unsupported(f"metadata.taints[{index}].effect", effect, TAINT_EFFECTS)
-            for index, effect in enumerate(effects)
-            if effect not in TAINT_EFFECTS
-        ]
-
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        before, after = text_at(old, "spec.providerID"), text_at(obj, "spec.providerID")
-        if before in ("", after):
-            return []
-        detail = 'node updates may not change providerID except from "" to valid'
-        return [forbidden_field("spec.providerID", detail)]
+        return valid.changed_node(obj, old)
 
 
 def with_finalizers(namespace: Obj, finalizers: list[Any]) -> Obj:
@@ -60,6 +56,7 @@ def with_finalizers(namespace: Obj, finalizers: list[Any]) -> Obj:
 class Namespaces(Strategy):
     """Namespaces: deleted in two steps, the `kubernetes` finalizer of the spec being the second's condition."""
 
+    rules = (valid.namespace,)
     name_error = staticmethod(label_error)
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
@@ -86,16 +83,7 @@ class Namespaces(Strategy):
 class ConfigMaps(Strategy):
     """ConfigMaps: keys that can be file names, each once, and data that never changes if it says so."""
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        texts, binary = object_at(obj, "data"), object_at(obj, "binaryData")
-        found = [
-            invalid_value(f"{field}[{key}]", key, _CONFIG_KEY)
-            for field, held in (("data", texts), ("binaryData", binary))
-            for key in held
-            if not _KEY.fullmatch(key)
-        ]
-        twice = [key for key in texts if key in binary]
-        return found + [invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in twice]
+    rules = (valid.config_map,)
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         return kept_immutable(obj, old)
@@ -110,21 +98,12 @@ def kept_immutable(obj: Obj, old: Obj) -> list[FieldError]:
     return [forbidden_field(field, "field is immutable when `immutable` is set") for field in changed]
 
 
-_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_CONFIG_KEY = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
-    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
-
-
 class Leases(Strategy):
     """Leases."""
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        path = "spec.leaseDurationSeconds"
-        seconds = value_at(obj, path)
-        return [] if seconds is None or seconds > 0 else [invalid_value(path, seconds, "must be greater than 0")]
-
+    rules = (valid.lease,)
+    kube_finalizers = False
+    judges_base = False
     unconditional_update = False
     create_on_update = True
 
@@ -132,6 +111,9 @@ class Leases(Strategy):
 class Events(Strategy):
     """Events, stored as core/v1 whichever group they come from."""
 
+    rules = (valid.event,)
+    name_error = staticmethod(path_segment_error)
+    kube_finalizers = False
     create_on_update = True
     _ABOUT: ClassVar[tuple[str, ...]] = (
         "kind",
@@ -143,23 +125,40 @@ class Events(Strategy):
         "fieldPath",
     )
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        about, namespace = text_at(obj, "involvedObject.namespace"), text_at(obj, "metadata.namespace")
-        if about in ("", namespace) and (about or namespace == "default"):
-            return []
-        return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
-
     def fields(self, obj: Obj) -> Mapping[str, str]:
         about = {f"involvedObject.{name}": text_at(obj, f"involvedObject.{name}") for name in self._ABOUT}
         plain = {name: text_at(obj, name) for name in ("reason", "type", "reportingComponent")}
         return {**about, **plain, "source": text_at(obj, "source.component")}
 
 
+class NewEvents(Events):
+    """Events that come by events.k8s.io: complete from the start, and unchanged but for their series."""
+
+    rules = (valid.event_v1,)
+    new_rules = (valid.new_event_v1,)
+    name_error = staticmethod(subdomain_error)
+    judges_base = False
+    immutable: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
+         "eventTime", "action", "related", "reportingInstance"), IMMUTABLE)  # fmt: skip
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        series = valid.series(obj) if obj.get("series") != old.get("series") else ()
+        found = [*series, *super().validate_update(obj, old)]
+        if text_at(obj, "reportingComponent") != text_at(old, "reportingComponent"):
+            found.append(invalid_value("reportingController", obj.get("reportingComponent"), IMMUTABLE))
+        return found
+
+
 class Secrets(Strategy):
     """Secrets."""
 
+    rules = (valid.secret,)
     defaults: ClassVar[Rules] = {"type": "Opaque"}
     immutable: ClassVar[Mapping[str, str]] = {"type": IMMUTABLE}
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return [*super().validate_update(obj, old), *kept_immutable(obj, old)]
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
@@ -173,8 +172,19 @@ class Secrets(Strategy):
         return {"type": text_at(obj, "type")}
 
 
-def _same_port(port: Obj) -> Any:
-    return port.get("port")
+def _traffic_policy(spec: Obj) -> str | None:
+    return "Cluster" if services.is_external(spec) else None
+
+
+def _node_ports(spec: Obj) -> bool | None:
+    return True if spec["type"] == "LoadBalancer" else None
+
+
+def _affinity_config(spec: Obj) -> Obj | None:
+    client = object_at(spec, "sessionAffinityConfig.clientIP")
+    if spec.get("sessionAffinity") != "ClientIP" or client.get("timeoutSeconds") is not None:
+        return None
+    return {"clientIP": {"timeoutSeconds": 10800}}
 
 
 def _addresses(spec: Obj) -> list[str] | None:
@@ -189,34 +199,117 @@ def _unless_alias(value: Any) -> Callable[[Obj], Any]:
 class Services(Strategy):
     """Services: stored for those who name them; no address is handed out."""
 
+    judges_base = False
+    rules = (services.service,)
     name_error = staticmethod(label_error)
     clears_status = False
     defaults: ClassVar[Rules] = {
         "spec.type": "ClusterIP",
         "spec.sessionAffinity": "None",
         "spec.clusterIPs": _addresses,
+        "spec.externalTrafficPolicy": _traffic_policy,
         "spec.internalTrafficPolicy": _unless_alias("Cluster"),
+        "spec.allocateLoadBalancerNodePorts": _node_ports,
         "spec.ipFamilies": _unless_alias(["IPv4"]),
         "spec.ipFamilyPolicy": _unless_alias("SingleStack"),
         "spec.ports[].protocol": "TCP",
-        "spec.ports[].targetPort": _same_port,
     }
+
+    def default(self, obj: Obj) -> None:
+        super().default(obj)
+        spec = obj["spec"]
+        for port in objects_at(spec, "ports"):
+            port["targetPort"] = port.get("targetPort") or port.get("port")
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        if (config := _affinity_config(spec)) is not None:
+            spec["sessionAffinityConfig"] = config
+
+    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        """An address that is left out stays."""
+        before, spec = object_at(old, "spec"), object_at(obj, "spec")
+        if "ExternalName" not in (before.get("type"), spec.get("type")):
+            spec |= {
+                field: before[field] for field in ("clusterIP", "clusterIPs") if field in before and not spec.get(field)
+            }
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return services.changed(object_at(obj, "spec"), object_at(old, "spec"))
 
 
 class PriorityClasses(Strategy):
     """PriorityClasses."""
 
+    judges_base = False
+    rules = (valid.priority_class,)
     counts_generations = True
     defaults: ClassVar[Rules] = {"preemptionPolicy": "PreemptLowerPriority"}
-    immutable: ClassVar[Mapping[str, str]] = {"value": "may not be changed in an update."}
+    immutable: ClassVar[Mapping[str, str]] = {
+        "value": "may not be changed in an update.",
+        "preemptionPolicy": IMMUTABLE,
+    }
 
 
-class AccessControl(Strategy):
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+class _AccessControl(Strategy):
     """RBAC objects: stored, not enforced (see `auth`)."""
 
     name_error = staticmethod(path_segment_error)
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        if obj["kind"].endswith("Binding") and not text_at(obj, "roleRef.name"):
-            return [required("roleRef.name")]
-        return []
+
+class Roles(_AccessControl):
+    """Roles."""
+
+    rules = (valid.role,)
+
+
+class ClusterRoles(_AccessControl):
+    """ClusterRoles."""
+
+    rules = (valid.cluster_role,)
+
+
+class _Bindings(_AccessControl):
+    def default(self, obj: Obj) -> None:
+        reference = object_at(obj, "roleRef")
+        obj["roleRef"] = reference | {"apiGroup": reference.get("apiGroup") or _RBAC_GROUP}
+        for subject in objects_at(obj, "subjects"):
+            if subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = subject.get("apiGroup") or _RBAC_GROUP
+
+    immutable: ClassVar[Mapping[str, str]] = {"roleRef": "cannot change roleRef"}
+
+
+class RoleBindings(_Bindings):
+    """RoleBindings: whom a role is given to may change, which role may not."""
+
+    rules = (valid.role_binding,)
+
+
+class ClusterRoleBindings(_Bindings):
+    """ClusterRoleBindings."""
+
+    rules = (valid.cluster_role_binding,)
+
+
+class LimitRanges(Strategy):
+    """LimitRanges: stored, not enforced."""
+
+    rules = (valid.limit_range,)
+
+    def default(self, obj: Obj) -> None:
+        for limit in objects_at(obj, "spec.limits"):
+            if limit.get("type") == "Container":
+                limit["default"] = object_at(limit, "max") | object_at(limit, "default")
+                requests = object_at(limit, "min") | limit["default"] | object_at(limit, "defaultRequest")
+                limit["defaultRequest"] = requests
+
+
+class Quotas(Strategy):
+    """ResourceQuotas: stored, not enforced."""
+
+    judges_base = False
+    rules = (valid.quota,)
+    immutable: ClassVar[Mapping[str, str]] = {"spec.scopes": IMMUTABLE}

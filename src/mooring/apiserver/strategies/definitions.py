@@ -4,20 +4,17 @@ Names are accepted in the same write that asks for them: there is no controller 
 messages are upstream's.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from mooring.apiserver.custom import patterns
 from mooring.apiserver.defaults import Rules
-from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.dotted import list_at, object_at, objects_at, text_at, value_at
+from mooring.apiserver.errors import FieldError, Obj, invalid_value
 from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.validation import definitions as valid
 
 STORAGE = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-_APPROVED = "api-approved.kubernetes.io"
-_VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def _list_kind(names: Obj) -> str | None:
@@ -32,6 +29,10 @@ class Definitions(Strategy):
     """CustomResourceDefinitions."""
 
     counts_generations = True
+    judges_base = False
+    kube_finalizers = False
+    rules = (valid.definition,)
+    new_rules = (valid.definition_name,)
     defaults: ClassVar[Rules] = {
         "spec.names.singular": _singular,
         "spec.names.listKind": _list_kind,
@@ -48,20 +49,6 @@ class Definitions(Strategy):
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
         obj["status"] = dict(object_at(old, "status"))
         _settle(obj, admission)
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        spec = object_at(obj, "spec")
-        found = [required(f"spec.{path}") for path in ("group", "scope", "names.plural", "names.kind")
-                 if not text_at(spec, path)]  # fmt: skip
-        if spec.get("scope") not in ("Namespaced", "Cluster"):
-            found.append(unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
-        name = f"{text_at(spec, 'names.plural')}.{text_at(spec, 'group')}"
-        if text_at(obj, "metadata.name") != name:
-            detail = 'must be spec.names.plural+"."+spec.group'
-            found.append(invalid_value("metadata.name", text_at(obj, "metadata.name"), detail))
-        if text_at(spec, "conversion.strategy") != "None":
-            found.append(unsupported("spec.conversion.strategy", text_at(spec, "conversion.strategy"), ("None",)))
-        return found + _group_errors(obj, text_at(spec, "group")) + _version_errors(objects_at(spec, "versions"))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         named = {text_at(each, "name") for each in objects_at(obj, "spec.versions")}
@@ -81,72 +68,6 @@ class Definitions(Strategy):
         when = obj["metadata"]["deletionTimestamp"]
         told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
         _set_condition(obj, "Terminating", ("True", "InstanceDeletionPending", told), when)
-
-
-def _group_errors(obj: Obj, group: str) -> list[FieldError]:
-    """A group is a domain; those of Kubernetes itself need a word of approval."""
-    if group and "." not in group:
-        return [invalid_value("spec.group", group, "should be a domain with at least one dot")]
-    protected = group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io")
-    if not protected or strings_at(obj, "metadata.annotations").get(_APPROVED):
-        return []
-    told = (
-        f'protected groups must have approval annotation "{_APPROVED}", see '
-        "https://github.com/kubernetes/enhancements/pull/1111"
-    )
-    return [required(f"metadata.annotations[{_APPROVED}]", told)]
-
-
-def _version_errors(versions: Sequence[Obj]) -> list[FieldError]:
-    found: list[FieldError] = (
-        [] if versions else [required("spec.versions", "must have exactly one version marked as storage version")]
-    )
-    if versions and sum(bool(each.get("storage")) for each in versions) != 1:
-        found.append(invalid_value("spec.versions", [], "must have exactly one version marked as storage version"))
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        path, name = f"spec.versions[{index}]", text_at(version, "name")
-        if not _VERSION.fullmatch(name):
-            found.append(invalid_value(f"{path}.name", name, "a DNS-1035 label is needed"))
-        if name in seen:
-            found.append(invalid_value("spec.versions", name, "must contain unique version names"))
-        seen.add(name)
-        schema = object_at(version, "schema.openAPIV3Schema")
-        if not schema:
-            found.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
-        else:
-            found += _structure_errors(schema, f"{path}.schema.openAPIV3Schema")
-    return found
-
-
-def _structure_errors(schema: Obj, path: str, *, root: bool = True) -> list[FieldError]:
-    """What keeps a schema from being structural."""
-    found: list[FieldError] = []
-    loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    kind = schema.get("type")
-    if root and kind != "object":
-        told = required(f"{path}.type", "must not be empty at the root") if not kind else None
-        found.append(told or invalid_value(f"{path}.type", kind, "must be object at the root"))
-    elif not kind and not loose:
-        found.append(required(f"{path}.type", "must not be empty for specified object fields"))
-    if schema.get("pattern"):
-        try:
-            patterns.check(schema["pattern"])
-        except patterns.BadPattern as error:
-            told = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
-            found.append(invalid_value(f"{path}.pattern", schema["pattern"], told))
-    if schema.get("properties") and schema.get("additionalProperties"):
-        found.append(
-            forbidden_field(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-        )
-    for name, inner in object_at(schema, "properties").items():
-        if not (root and name in ("apiVersion", "kind", "metadata")):
-            found += _structure_errors(inner, f"{path}.properties[{name}]", root=False)
-    for name in ("items", "additionalProperties"):
-        inner: Any = schema.get(name)
-        if isinstance(inner, dict):
-            found += _structure_errors(inner, f"{path}.{name}", root=False)  # pyright: ignore[reportUnknownArgumentType]
-    return found
 
 
 def _settle(obj: Obj, admission: Admission) -> None:

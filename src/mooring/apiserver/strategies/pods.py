@@ -1,25 +1,21 @@
 """Pods, and the pod templates of workloads: defaults, validation, what may change, graceful deletion."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, ClassVar
 
 from mooring.apiserver.defaults import Rules, fill, under
-from mooring.apiserver.dotted import object_at, objects_at, strings_at, text_at, value_at
+from mooring.apiserver.dotted import object_at, objects_at, text_at, value_at
 from mooring.apiserver.errors import (
     FieldError,
     Obj,
     Resource,
-    duplicate,
     forbidden,
     forbidden_field,
     invalid_value,
-    not_among,
-    required,
-    unsupported,
 )
-from mooring.apiserver.strategy import Admission, Strategy, label_error, qualified_name_errors
-from mooring.kube.quantity import parse_quantity
+from mooring.apiserver.strategy import Admission, Strategy
+from mooring.apiserver.validation import pods as valid
 
 
 def _pull_policy(container: Obj) -> str:
@@ -53,9 +49,21 @@ _CONTAINER: Rules = {
 }
 
 
+def _image_policy(image: Obj) -> str:
+    return _pull_policy({"image": image.get("reference")})
+
+
 def _without_source(volume: Obj) -> Obj | None:
     """What a volume that says no source is."""
     return None if volume.keys() - {"name"} else {}
+
+
+def _account(spec: Obj) -> str | None:
+    return spec.get("serviceAccount") or None
+
+
+def _account_name(spec: Obj) -> str | None:
+    return spec.get("serviceAccountName") or None
 
 
 POD_SPEC: Rules = {
@@ -63,6 +71,8 @@ POD_SPEC: Rules = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
+    "serviceAccountName": _account,
+    "serviceAccount": _account_name,
     "securityContext": {},
     **under("containers[]", _CONTAINER),
     **under("initContainers[]", _CONTAINER),
@@ -73,17 +83,22 @@ POD_SPEC: Rules = {
     "volumes[].hostPath?.type": "",
     "volumes[].ephemeral?.volumeClaimTemplate?.spec?.volumeMode": "Filesystem",
     "volumes[].emptyDir": _without_source,
+    "volumes[].azureDisk?.cachingMode": "ReadWrite",
+    "volumes[].azureDisk?.fsType": "ext4",
+    "volumes[].azureDisk?.readOnly": False,
+    "volumes[].azureDisk?.kind": "Shared",
+    "volumes[].iscsi?.iscsiInterface": "default",
+    "volumes[].rbd?.pool": "rbd",
+    "volumes[].rbd?.user": "admin",
+    "volumes[].rbd?.keyring": "/etc/ceph/keyring",
+    "volumes[].scaleIO?.storageMode": "ThinProvisioned",
+    "volumes[].scaleIO?.fsType": "xfs",
+    "volumes[].image?.pullPolicy": _image_policy,
     "volumes[].downwardAPI?.items[].fieldRef?.apiVersion": "v1",
     "volumes[].projected?.sources[].downwardAPI?.items[].fieldRef?.apiVersion": "v1",
     "volumes[].projected?.sources[].serviceAccountToken?.expirationSeconds": 3600,
 }
 """The defaults of a pod's spec, relative to it; workloads use them for their templates."""
-
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_OPERATORS = ("Equal", "Exists")
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 _TOLERATIONS = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -100,112 +115,6 @@ _UPDATE_FORBIDDEN = (
 )
 
 
-def validate_pod_spec(spec: Obj, path: str, claim_templates: Collection[str] = ()) -> list[FieldError]:
-    """What upstream requires of a pod's or a template's spec, as far as this system depends on it.
-
-    A StatefulSet's pods also get volumes named like its `claim_templates`."""
-    volumes, containers = objects_at(spec, "volumes"), objects_at(spec, "containers")
-    known = {text_at(volume, "name") for volume in volumes} | set(claim_templates)
-    found = _names(volumes, f"{path}.volumes")
-    for index, volume in enumerate(volumes):
-        found += _volume_errors(volume, f"{path}.volumes[{index}]")
-    found += _names(containers, f"{path}.containers")
-    if not containers:
-        found.append(required(f"{path}.containers"))
-    if spec.get("restartPolicy") not in _RESTART_POLICIES:
-        found.append(unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES))
-    for group in ("initContainers", "containers"):
-        for index, container in enumerate(objects_at(spec, group)):
-            found += _validate_container(container, f"{path}.{group}[{index}]", known)
-    return found + _placing_errors(spec, path)
-
-
-def _placing_errors(spec: Obj, path: str) -> list[FieldError]:
-    """What is wrong with the fields that say where and how long the pod runs."""
-    found: list[FieldError] = []
-    if spec.get("dnsPolicy", "ClusterFirst") not in _DNS_POLICIES:
-        found.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
-    seconds = spec.get("activeDeadlineSeconds")
-    if seconds is not None and not 1 <= seconds < 2**31:
-        told = f"must be between 1 and {2**31 - 1}, inclusive"
-        found.append(invalid_value(f"{path}.activeDeadlineSeconds", seconds, told))
-    for key in strings_at(spec, "nodeSelector"):
-        found += [invalid_value(f"{path}.nodeSelector", key, why) for why in qualified_name_errors(key)]
-    for index, toleration in enumerate(objects_at(spec, "tolerations")):
-        if (operator := text_at(toleration, "operator")) not in ("", *_OPERATORS):
-            found.append(unsupported(f"{path}.tolerations[{index}].operator", operator, _OPERATORS))
-    return found
-
-
-def _volume_errors(volume: Obj, path: str) -> list[FieldError]:
-    sources = [name for name, source in volume.items() if name != "name" and source is not None]
-    found = [forbidden_field(f"{path}.{name}", "may not specify more than 1 volume type") for name in sources[1:]]
-    if "persistentVolumeClaim" in volume and not text_at(volume, "persistentVolumeClaim.claimName"):
-        found.append(required(f"{path}.persistentVolumeClaim.claimName"))
-    return found
-
-
-def _names(entries: list[Obj], path: str) -> list[FieldError]:
-    found: list[FieldError] = []
-    seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        name = text_at(entry, "name")
-        if not name:
-            found.append(required(f"{path}[{index}].name"))
-        elif name in seen:
-            found.append(duplicate(f"{path}[{index}].name", name))
-        elif (why := label_error(name)) is not None:
-            found.append(invalid_value(f"{path}[{index}].name", name, why))
-        seen.add(name)
-    return found
-
-
-def _validate_container(container: Obj, path: str, volumes: set[str]) -> list[FieldError]:
-    found = [] if text_at(container, "image") else [required(f"{path}.image")]
-    if (policy := text_at(container, "imagePullPolicy")) not in ("", *_PULL_POLICIES):
-        found.append(unsupported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES))
-    for index, port in enumerate(objects_at(container, "ports")):
-        found += _port_errors(port, f"{path}.ports[{index}]")
-    for index, variable in enumerate(objects_at(container, "env")):
-        if not variable.get("name"):
-            found.append(required(f"{path}.env[{index}].name"))
-    found += _amount_errors(object_at(container, "resources"), f"{path}.resources")
-    for field, place in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
-        for index, use in enumerate(objects_at(container, field)):
-            at = f"{path}.{field}[{index}]"
-            if text_at(use, "name") not in volumes:
-                found.append(not_among(f"{at}.name", text_at(use, "name")))
-            if not text_at(use, place):
-                found.append(required(f"{at}.{place}"))
-            elif text_at(use, place) in [text_at(each, place) for each in objects_at(container, field)[:index]]:
-                found.append(invalid_value(f"{at}.{place}", text_at(use, place), "must be unique"))
-    return found
-
-
-def _port_errors(port: Obj, path: str) -> list[FieldError]:
-    number, protocol = port.get("containerPort") or 0, text_at(port, "protocol") or "TCP"
-    found = [] if number else [required(f"{path}.containerPort")]
-    if number and not 0 < number < 65536:
-        found.append(invalid_value(f"{path}.containerPort", number, "must be between 1 and 65535, inclusive"))
-    return found + ([] if protocol in _PROTOCOLS else [unsupported(f"{path}.protocol", protocol, _PROTOCOLS)])
-
-
-def _amount_errors(resources: Obj, path: str) -> list[FieldError]:
-    """Requests and limits are not negative, and no request is above its limit."""
-    limits, requests = object_at(resources, "limits"), object_at(resources, "requests")
-    found = [
-        invalid_value(f"{path}.{field}[{name}]", amount, "must be greater than or equal to 0")
-        for field, amounts in (("limits", limits), ("requests", requests))
-        for name, amount in amounts.items()
-        if parse_quantity(amount) < 0
-    ]
-    return found + [
-        invalid_value(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
-        for name, amount in requests.items()
-        if name in limits and parse_quantity(amount) > parse_quantity(limits[name])
-    ]
-
-
 class Pods(Strategy):
     """Pods proper."""
 
@@ -213,6 +122,8 @@ class Pods(Strategy):
     status_keeps = ("ownerReferences",)
     returns_deleted = True
     counts_generations = True
+    rules = (valid.pod,)
+    new_rules = (valid.new_pod,)
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
@@ -232,9 +143,6 @@ class Pods(Strategy):
         before, spec = object_at(old, "spec"), object_at(obj, "spec")
         spec |= {field: before[field] for field in _ADMITTED if field in before and field not in spec}
         _add_tolerations(spec)
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        return validate_pod_spec(object_at(obj, "spec"), "spec")
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = object_at(old, "spec"), object_at(obj, "spec")
@@ -357,18 +265,3 @@ class PodTemplates(Strategy):
     def default(self, obj: Obj) -> None:
         fill(obj, self.defaults)
         fill(obj, self.template_defaults)
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        claims = [text_at(claim, "metadata.name") for claim in objects_at(obj, "spec.volumeClaimTemplates")]
-        found: list[FieldError] = []
-        replicas = value_at(obj, "spec.replicas")
-        if replicas is not None and replicas < 0:
-            found.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))
-        selector, labels = object_at(obj, "spec.selector"), strings_at(obj, "spec.template.metadata.labels")
-        if not selector:
-            found.append(required("spec.selector"))
-        wanted = strings_at(selector, "matchLabels")
-        if not selector or any(labels.get(key) != value for key, value in wanted.items()):
-            detail = "`selector` does not match template `labels`"
-            found.append(invalid_value("spec.template.metadata.labels", labels or None, detail))
-        return found + validate_pod_spec(object_at(obj, "spec.template.spec"), "spec.template.spec", claims)

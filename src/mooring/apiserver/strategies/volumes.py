@@ -4,17 +4,15 @@ VolumeAttributesClass."""
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
-from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy, subdomain_error
-from mooring.kube.quantity import InvalidQuantity, parse_quantity
+from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
+from mooring.apiserver.strategy import IMMUTABLE, Admission, Strategy
+from mooring.apiserver.validation import storage as valid
+from mooring.kube.quantity import parse_quantity
 
-ACCESS_MODES = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
-RECLAIM_POLICIES = frozenset({"Retain", "Delete", "Recycle"})
-VOLUME_MODES = frozenset({"Filesystem", "Block"})
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 
@@ -23,38 +21,35 @@ _CLAIM_FORBIDDEN = (
 )
 
 
-def _modes(spec: Obj, none: str = "") -> list[FieldError]:
-    """What is wrong with the access modes and the volume mode; `none` is said of a spec without the former."""
-    modes = list_at(spec, "accessModes")
-    if not modes:
-        return [required("spec.accessModes", none)]
-    found = [unsupported("spec.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        found.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
-    if spec.get("volumeMode") not in VOLUME_MODES:
-        found.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
-    return found
-
-
-def _amount(value: Any, path: str) -> tuple[Decimal | None, list[FieldError]]:
-    try:
-        amount = parse_quantity(value)
-    except InvalidQuantity as error:
-        return None, [invalid_value(path, value, str(error))]
-    if amount <= 0:
-        return None, [invalid_value(path, value, "must be greater than zero")]
-    return amount, []
-
-
 def _add_finalizer(obj: Obj, finalizer: str) -> None:
     """Admission plugin StorageObjectInUseProtection."""
     finalizers = list_at(obj, "metadata.finalizers")
     obj["metadata"]["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]
 
 
+def _drop_sources(spec: Obj) -> None:
+    """Of a new claim: `dataSource` only ever named claims and snapshots; no source is in another namespace."""
+    source = object_at(spec, "dataSource")
+    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    if (source.get("apiGroup") or "", source.get("kind")) not in known:
+        spec.pop("dataSource", None)
+    if object_at(spec, "dataSourceRef").get("namespace") is not None:
+        spec.pop("dataSourceRef")
+
+
+def _same_sources(spec: Obj) -> None:
+    """The two fields that say where a claim's data come from, each given the other's value if it has none."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
+
+
 class Claims(Strategy):
     """PersistentVolumeClaims: pending at first, immutable but for growth."""
 
+    rules = (valid.claim,)
     returns_deleted = True
     defaults: ClassVar[Rules] = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
 
@@ -64,6 +59,8 @@ class Claims(Strategy):
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"phase": "Pending"}
+        _drop_sources(object_at(obj, "spec"))
+        _same_sources(object_at(obj, "spec"))
         _add_finalizer(obj, "kubernetes.io/pvc-protection")
         named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(obj, "metadata.annotations")
         if value_at(obj, "spec.storageClassName") is None and not named_by_annotation:
@@ -71,15 +68,8 @@ class Claims(Strategy):
             if name:
                 obj["spec"]["storageClassName"] = name
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        found = _modes(object_at(obj, "spec"), "at least 1 access mode is required")
-        name = text_at(obj, "spec.storageClassName")
-        if name and (why := subdomain_error(name)) is not None:
-            found.append(invalid_value("spec.storageClassName", name, why))
-        storage = value_at(obj, "spec.resources.requests.storage")
-        if storage is None:
-            return [*found, required("spec.resources[storage]")]
-        return found + _amount(storage, "spec.resources[storage]")[1]
+    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        _same_sources(object_at(obj, "spec"))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         bound = text_at(old, "status.phase") == "Bound"
@@ -87,11 +77,10 @@ class Claims(Strategy):
         if _fixed_claim(after, before, bound) != _fixed_claim(before, before, bound):
             return [forbidden_field("spec", _CLAIM_FORBIDDEN)]
         path = "spec.resources.requests.storage"
-        new_size, found = _amount(value_at(obj, path), path)
-        old_size, _ = _amount(value_at(old, path), path)
-        if new_size is not None and old_size is not None and new_size < old_size and not _may_shrink(new_size, old):
-            found.append(forbidden_field(path, "field can not be less than status.capacity"))
-        return found
+        new_size, old_size = (parse_quantity(value_at(each, path) or "0") for each in (obj, old))
+        if new_size < old_size and not _may_shrink(new_size, old):
+            return [forbidden_field(path, "field can not be less than status.capacity")]
+        return []
 
 
 def _data_sources(spec: Obj) -> Obj:
@@ -147,11 +136,22 @@ def _source(volume: Obj) -> Obj:
 class Volumes(Strategy):
     """PersistentVolumes: pending at first, source immutable, phase stamped with its time."""
 
+    rules = (valid.volume,)
     returns_deleted = True
     defaults: ClassVar[Rules] = {
         "spec.persistentVolumeReclaimPolicy": "Retain",
         "spec.volumeMode": "Filesystem",
         "spec.hostPath?.type": "",
+        "spec.azureDisk?.cachingMode": "ReadWrite",
+        "spec.azureDisk?.fsType": "ext4",
+        "spec.azureDisk?.readOnly": False,
+        "spec.azureDisk?.kind": "Shared",
+        "spec.iscsi?.iscsiInterface": "default",
+        "spec.rbd?.pool": "rbd",
+        "spec.rbd?.user": "admin",
+        "spec.rbd?.keyring": "/etc/ceph/keyring",
+        "spec.scaleIO?.storageMode": "ThinProvisioned",
+        "spec.scaleIO?.fsType": "xfs",
     }
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
@@ -161,19 +161,6 @@ class Volumes(Strategy):
     def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
         if value_at(obj, "status.phase") != value_at(old, "status.phase"):
             obj["status"]["lastPhaseTransitionTime"] = admission.now
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        spec = object_at(obj, "spec")
-        found = _modes(spec)
-        storage = value_at(spec, "capacity.storage")
-        if storage is None:
-            found += [required("spec.capacity"), unsupported("spec.capacity", None, ["storage"])]
-        else:
-            found += _amount(storage, "spec.capacity[storage]")[1]
-        policy = spec["persistentVolumeReclaimPolicy"]
-        if policy not in RECLAIM_POLICIES:
-            found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
-        return found + _source_errors(obj)
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         found: list[FieldError] = []
@@ -185,23 +172,10 @@ class Volumes(Strategy):
         return found
 
 
-def _source_errors(volume: Obj) -> list[FieldError]:
-    source = _source(volume)
-    if not source:
-        return [required("spec", "must specify a volume type")]
-    detail = "may not specify more than 1 volume type"
-    found = [forbidden_field(f"spec.{name}", detail) for name in list(source)[1:]]
-    if "csi" in source:
-        names = ("driver", "volumeHandle")
-        found += [required(f"spec.csi.{name}") for name in names if not text_at(volume, f"spec.csi.{name}")]
-    if "local" in source and value_at(volume, "spec.nodeAffinity.required") is None:
-        found.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
-    return found
-
-
 class StorageClasses(Strategy):
     """StorageClasses: what a volume was made by cannot change under it."""
 
+    rules = (valid.storage_class,)
     returns_deleted = True
     defaults: ClassVar[Rules] = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
     immutable: ClassVar[Mapping[str, str]] = {
@@ -210,44 +184,24 @@ class StorageClasses(Strategy):
         "reclaimPolicy": IMMUTABLE,
         "volumeBindingMode": IMMUTABLE,
     }
-    _ALLOWED: ClassVar[Mapping[str, Sequence[str]]] = {
-        "reclaimPolicy": ("Delete", "Retain"),
-        "volumeBindingMode": ("Immediate", "WaitForFirstConsumer"),
-    }
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        found = [] if text_at(obj, "provisioner") else [required("provisioner")]
-        wrong = {field: allowed for field, allowed in self._ALLOWED.items() if obj[field] not in allowed}
-        return found + [unsupported(field, obj[field], allowed) for field, allowed in wrong.items()]
 
 
 class VolumeAttachments(Strategy):
     """VolumeAttachments: the spec never changes; /status changes the status and nothing else."""
 
+    rules = (valid.attachment,)
     returns_deleted = True
     unconditional_update = False
     status_keeps = ("labels", "annotations", "finalizers", "ownerReferences")
     defaults: ClassVar[Rules] = {"status.attached": False}
     immutable: ClassVar[Mapping[str, str]] = {"spec": IMMUTABLE}
-    _ONE_SOURCE: ClassVar[str] = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        node = text_at(obj, "spec.nodeName")
-        found = [] if text_at(obj, "spec.attacher") else [required("spec.attacher")]
-        if (why := subdomain_error(node)) is not None:
-            found.append(invalid_value("spec.nodeName", node, why))
-        source = object_at(obj, "spec.source")
-        given = [name for name in ("persistentVolumeName", "inlineVolumeSpec") if source.get(name)]
-        if not given:
-            found.append(required("spec.source", self._ONE_SOURCE))
-        elif len(given) > 1:
-            found.append(forbidden_field("spec.source", self._ONE_SOURCE))
-        return found
 
 
 class CSIDrivers(Strategy):
     """CSIDriver objects and their defaults."""
 
+    judges_base = False
+    rules = (valid.driver,)
     returns_deleted = True
     counts_generations = True
     first_generation = 0
@@ -266,33 +220,30 @@ class CSIDrivers(Strategy):
     }
 
 
+def _fixed_driver(driver: Obj) -> Obj:
+    """A driver's entry but for how many volumes it can attach (KEP-4876)."""
+    return {key: value for key, value in driver.items() if key != "allocatable"}
+
+
 class CSINodes(Strategy):
     """CSINode objects: a driver's entry cannot change, only come and go."""
 
+    rules = (valid.csi_node,)
     returns_deleted = True
     unconditional_update = False
 
-    def validate(self, obj: Obj) -> list[FieldError]:
-        drivers = enumerate(objects_at(obj, "spec.drivers"))
-        paths = [
-            (f"spec.drivers[{i}].{name}", text_at(each, name)) for i, each in drivers for name in ("name", "nodeID")
-        ]
-        return [required(path) for path, text in paths if not text]
-
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        before = {driver.get("name"): driver for driver in objects_at(old, "spec.drivers")}
-        after = objects_at(obj, "spec.drivers")
-        changed = [driver for driver in after if before.get(driver.get("name"), driver) != driver]
+        before = {driver.get("name"): _fixed_driver(driver) for driver in objects_at(old, "spec.drivers")}
+        after = [(driver, _fixed_driver(driver)) for driver in objects_at(obj, "spec.drivers")]
+        changed = [driver for driver, fixed in after if before.get(driver.get("name"), fixed) != fixed]
         return [invalid_value("spec.drivers", driver, IMMUTABLE) for driver in changed]
 
 
 class VolumeAttributesClasses(Strategy):
     """VolumeAttributesClasses cannot change."""
 
+    rules = (valid.attributes_class,)
     immutable: ClassVar[Mapping[str, str]] = {
         "driverName": "updates to driverName are forbidden.",
         "parameters": "updates to parameters are forbidden.",
     }
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        return [] if text_at(obj, "driverName") else [required("driverName")]

@@ -5,28 +5,37 @@ from typing import ClassVar
 
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import object_at, value_at
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
+from mooring.apiserver.errors import FieldError, Obj, forbidden_field
 from mooring.apiserver.strategies.pods import PodTemplates
 from mooring.apiserver.strategy import IMMUTABLE, Strategy
+from mooring.apiserver.validation import configuration
+from mooring.apiserver.validation import workloads as valid
+from mooring.apiserver.validation.formats import label_error, path_segment_error
 
 _STATEFULSET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
 })  # fmt: skip
 
-_MANAGEMENT = ("OrderedReady", "Parallel")
 _STATEFULSET_FORBIDDEN = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
 
 
+def _rolling_unless_said(strategy: Obj) -> Obj | None:
+    return None if strategy.get("type") else {}
+
+
 class StatefulSets(PodTemplates):
     """StatefulSets: most of the spec is fixed at creation."""
 
+    judges_base = False
+    name_error = staticmethod(label_error)
     defaults: ClassVar[Rules] = {
         "spec.replicas": 1,
         "spec.podManagementPolicy": "OrderedReady",
+        "spec.updateStrategy.rollingUpdate": _rolling_unless_said,
         "spec.updateStrategy.type": "RollingUpdate",
         "spec.revisionHistoryLimit": 10,
         "spec.persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain",
@@ -39,13 +48,16 @@ class StatefulSets(PodTemplates):
 
     def default(self, obj: Obj) -> None:
         super().default(obj)
-        _default_rolling_update(obj["spec"]["updateStrategy"], {"partition": 0})
+        strategy = obj["spec"]["updateStrategy"]
+        if strategy.get("type") == "RollingUpdate" and "rollingUpdate" in strategy:
+            strategy["rollingUpdate"] = {"partition": 0} | object_at(strategy, "rollingUpdate")
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        policy = value_at(obj, "spec.podManagementPolicy")
-        told = "must be 'OrderedReady' or 'Parallel'"
-        wrong = [] if policy in _MANAGEMENT else [invalid_value("spec.podManagementPolicy", policy, told)]
-        return wrong + super().validate(obj)
+        # What cannot change, as claims of an older server, is judged when it comes: see `validate_new`.
+        return list(valid.stateful_set(obj, new=False))
+
+    def validate_new(self, obj: Obj) -> list[FieldError]:
+        return list(valid.stateful_set(obj))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = _fixed_part(old), _fixed_part(obj)
@@ -65,6 +77,8 @@ def _default_rolling_update(strategy: Obj, defaults: Obj) -> None:
 class ReplicaSets(PodTemplates):
     """ReplicaSets."""
 
+    judges_base = False
+    rules = (valid.replica_set,)
     defaults: ClassVar[Rules] = {"spec.replicas": 1}
     immutable: ClassVar[Mapping[str, str]] = {"spec.selector": IMMUTABLE}
 
@@ -75,6 +89,8 @@ class ReplicaSets(PodTemplates):
 class Deployments(PodTemplates):
     """Deployments."""
 
+    judges_base = False
+    rules = (valid.deployment,)
     defaults: ClassVar[Rules] = {
         "spec.replicas": 1,
         "spec.strategy.type": "RollingUpdate",
@@ -93,21 +109,18 @@ class Deployments(PodTemplates):
 class ControllerRevisions(Strategy):
     """ControllerRevisions: the data never changes."""
 
+    rules = (configuration.revision,)
+    new_rules = (configuration.new_revision,)
     immutable: ClassVar[Mapping[str, str]] = {"data": IMMUTABLE}
 
 
 class DisruptionBudgets(Strategy):
-    """PodDisruptionBudgets."""
+    """PodDisruptionBudgets: their metadata is looked at as little as upstream does."""
 
+    name_error = staticmethod(path_segment_error)
+    kube_finalizers = False
+
+    judges_base = False
+    rules = (valid.disruption_budget,)
     counts_generations = True
     unconditional_update = False
-
-    def validate(self, obj: Obj) -> list[FieldError]:
-        spec = object_at(obj, "spec")
-        for field in ("minAvailable", "maxUnavailable"):
-            share = spec.get(field)
-            if isinstance(share, str) and share.rstrip("%").isdecimal() and int(share.rstrip("%")) > 100:
-                return [invalid_value(f"spec.{field}", share, "must not be greater than 100%")]
-        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-            return [invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")]
-        return []
