@@ -23,7 +23,7 @@ SCHEMA = {
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 "parts": {
                     "type": "array",
-                    "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
                     "x-kubernetes-list-type": "map",
                     "x-kubernetes-list-map-keys": ["name"],
                 },

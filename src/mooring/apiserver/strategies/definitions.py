@@ -32,7 +32,6 @@ class Definitions(Strategy):
     judges_base = False
     kube_finalizers = False
     rules = (valid.definition,)
-    new_rules = (valid.definition_name,)
     defaults: ClassVar[Rules] = {
         "spec.names.singular": _singular,
         "spec.names.listKind": _list_kind,
@@ -41,6 +40,9 @@ class Definitions(Strategy):
     immutable: ClassVar[Mapping[str, str]] = {
         "spec.group": IMMUTABLE, "spec.scope": IMMUTABLE, "spec.names.kind": IMMUTABLE, "spec.names.plural": IMMUTABLE,
     }  # fmt: skip
+
+    def validate_new(self, obj: Obj) -> list[FieldError]:
+        return [*valid.definition_name(obj), *super().validate_new(obj)]
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {}

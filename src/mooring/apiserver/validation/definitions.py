@@ -88,11 +88,11 @@ def _offered(said: Obj, version: Obj, renamed: Obj | None = None) -> list[FieldE
     """A version's schema, subresources and columns, as far as they are among what is `said`."""
     names = renamed or {}
     found: list[FieldError] = []
-    schema = (said.get("schema") or {}).get("openAPIV3Schema")
+    schema: Obj = part(said, "schema").get("openAPIV3Schema") or {}
     if schema:
         has_status = part(version, "subresources").get("status") is not None
         found += at(f"{names.get('schema', 'schema')}.openAPIV3Schema", schema_errors(schema, has_status=has_status))
-    if (scale := (said.get("subresources") or {}).get("scale")) is not None:
+    if (scale := part(said, "subresources").get("scale")) is not None:
         found += at("subresources.scale", _scale(scale))
     return [*found, *at("additionalPrinterColumns", each(_column)(said.get("additionalPrinterColumns")))]
 
