@@ -65,7 +65,8 @@ def test_a_cron_job_needs_a_schedule(serve):
     [
         ("resource.k8s.io/v1/namespaces/default/resourceclaims", {"spec": {"devices": {}}},
          {"spec": {"devices": {"requests": [{"name": "r"}]}}}),
-        ("resource.k8s.io/v1/resourceslices", {"spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}},
+        ("resource.k8s.io/v1/resourceslices",
+         {"spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}},
          {"spec": {"driver": "e"}}),
         ("storage.k8s.io/v1/namespaces/default/csistoragecapacities", {"storageClassName": "s", "capacity": "1Gi"},
          {"storageClassName": "t"}),

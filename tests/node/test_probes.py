@@ -155,10 +155,10 @@ def test_a_hook_that_takes_all_of_the_grace_period_leaves_two_seconds_for_sigter
         world.machine.exit_on_term = False
         await world.start()
         sleep = {"preStop": {"sleep": {"seconds": 1000}}}
-        await world.create_pod(container={"lifecycle": sleep}, terminationGracePeriodSeconds=10)
+        await world.create_pod(container={"lifecycle": sleep}, terminationGracePeriodSeconds=1000)
         await world.until(lambda: ready(world))
         began = asyncio.get_running_loop().time()
-        await world.api.delete(Pod, "web-0", "default")
+        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=10)
         await world.until(lambda: "signal main 15" in world.machine.journal)
         signalled = asyncio.get_running_loop().time()
         await world.until(lambda: "kill" in world.machine.journal)

@@ -385,7 +385,7 @@ def test_h4a_a_record_whose_persistent_volume_was_made_anew_keeps_the_disk_from_
 
 def test_a_record_with_a_volume_of_its_own_and_a_name_of_its_own_is_somebody_elses(play: Play):
     async def story(cluster: CsiCluster):
-        source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}}
+        source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"]}}
         source["inlineVolumeSpec"]["csi"] = {"driver": DRIVER, "volumeHandle": "x"}  # type: ignore[index]
         spec = {"attacher": DRIVER, "nodeName": "n0", "source": source}
         await cluster.api.create(VolumeAttachment, {"metadata": {"name": "migrated"}, "spec": spec})

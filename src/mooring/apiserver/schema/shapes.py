@@ -57,7 +57,7 @@ def shaped(name: str, obj: Obj, unknown: list[str], path: str = "", *, zeroes: b
             unknown.append(prefix + key)
         elif value is not None:
             kept = shaper(value, prefix + key, unknown)
-            if kept or key not in omitted:
+            if kept or (key not in omitted and kept is not None):
                 made[key] = kept
     for key, zero in known.zeroes:
         if key not in made:
@@ -75,17 +75,36 @@ def _type(name: str, zeroes: bool) -> _Type:
     fields = message(name).fields
     short = name.rpartition(".")[2]
     shapers = {field.name: _shaper(field, short, zeroes) for field in fields.values()}
+    off = _OFF.get(short, ())
+    shapers |= {field: _read_only(shapers[field]) for field in off if field in shapers}
     if "metadata" in fields:
         identity = _scalar("string", "TypeMeta")
         shapers = {"kind": identity, "apiVersion": identity} | shapers
     plain = {
-        field.name: _PLAIN[field.type] for field in fields.values() if field.shape == "one" and field.type in _PLAIN
+        field.name: _PLAIN[field.type]
+        for field in fields.values()
+        if field.shape == "one" and field.type in _PLAIN and field.name not in off
     }
     if not zeroes:
         return _Type(shapers, plain, frozenset(), ())
     omitted = frozenset(field.name for field in fields.values() if field.omit and not _is_struct(field))
     written = [(field.name, _zero(field)) for field in fields.values() if not field.pointer]
     return _Type(shapers, plain, omitted, [(key, zero) for key, zero in written if key not in omitted and zero])
+
+
+_OFF: Mapping[str, Sequence[str]] = {
+    "Lifecycle": ("stopSignal",),
+    "PodSpec": ("schedulingGroup",),
+    "VolumeProjection": ("clusterTrustBundle", "podCertificate"),
+}
+"""The fields of features that are off unless an operator asks for them: they are read, and dropped."""
+
+
+def _read_only(shaper: Shaper) -> Shaper:
+    def dropped(value: Any, path: str, unknown: list[str]) -> None:
+        shaper(value, path, unknown)
+
+    return dropped
 
 
 def _is_struct(field: Field) -> bool:

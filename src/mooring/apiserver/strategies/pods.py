@@ -76,6 +76,7 @@ POD_SPEC: Rules = {
     "securityContext": {},
     **under("containers[]", _CONTAINER),
     **under("initContainers[]", _CONTAINER),
+    **under("ephemeralContainers[]", _CONTAINER),
     "volumes[].configMap?.defaultMode": 420,
     "volumes[].secret?.defaultMode": 420,
     "volumes[].projected?.defaultMode": 420,
@@ -138,6 +139,13 @@ class Pods(Strategy):
         spec |= _priority(obj, admission)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
         _add_tolerations(spec)
+
+    def validate_new(self, obj: Obj) -> list[FieldError]:
+        found = super().validate_new(obj)
+        if not found and object_at(obj, "spec").get("overhead") is not None:  # admission plugin RuntimeClass
+            told = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(Resource("", "pods"), text_at(obj, "metadata.name"), told)
+        return found
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
         before, spec = object_at(old, "spec"), object_at(obj, "spec")
@@ -215,6 +223,19 @@ def _fixed_part(spec: Obj, old: Obj) -> Obj:
     return {key: value for key, value in fixed.items() if value not in (None, [])}
 
 
+_COMPUTED = {
+    "priority": (
+        "the integer value of priority ({said}) must not be provided in pod spec; "
+        "priority admission controller computed {computed} from the given PriorityClass name"
+    ),
+    "preemptionPolicy": (
+        "the string value of PreemptionPolicy ({said}) must not be provided in pod spec; "
+        "priority admission controller computed {computed} from the given PriorityClass name"
+    ),
+}
+"""What upstream's admission plugin Priority tells of a pod that says otherwise than its class."""
+
+
 def _priority(pod: Obj, admission: Admission) -> Obj:
     """Admission plugin Priority: what the pod's class says, or the default class. Raises Forbidden."""
     name = text_at(pod, "spec.priorityClassName")
@@ -227,6 +248,11 @@ def _priority(pod: Obj, admission: Admission) -> Obj:
     chosen = classes[name] if name else min(defaults, key=lambda each: each.get("value", 0), default=none)
     found: Obj = {"priority": chosen.get("value", 0)}
     found["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    for field, told in _COMPUTED.items():
+        said = value_at(pod, f"spec.{field}")
+        if said is not None and said != found[field]:
+            name = text_at(pod, "metadata.name")
+            raise forbidden(Resource("", "pods"), name, told.format(said=said, computed=found[field]))
     return found | ({"priorityClassName": text_at(chosen, "metadata.name")} if chosen else {})
 
 

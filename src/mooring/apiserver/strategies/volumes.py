@@ -4,7 +4,7 @@ VolumeAttributesClass."""
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from mooring.apiserver.defaults import Rules
 from mooring.apiserver.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
@@ -27,25 +27,6 @@ def _add_finalizer(obj: Obj, finalizer: str) -> None:
     obj["metadata"]["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]
 
 
-def _drop_sources(spec: Obj) -> None:
-    """Of a new claim: `dataSource` only ever named claims and snapshots; no source is in another namespace."""
-    source = object_at(spec, "dataSource")
-    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
-    if (source.get("apiGroup") or "", source.get("kind")) not in known:
-        spec.pop("dataSource", None)
-    if object_at(spec, "dataSourceRef").get("namespace") is not None:
-        spec.pop("dataSourceRef")
-
-
-def _same_sources(spec: Obj) -> None:
-    """The two fields that say where a claim's data come from, each given the other's value if it has none."""
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None and reference is None:
-        spec["dataSourceRef"] = dict(source)
-    elif reference is not None and source is None and not reference.get("namespace"):
-        spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
-
-
 class Claims(Strategy):
     """PersistentVolumeClaims: pending at first, immutable but for growth."""
 
@@ -53,14 +34,9 @@ class Claims(Strategy):
     returns_deleted = True
     defaults: ClassVar[Rules] = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
 
-    def default(self, obj: Obj) -> None:
-        super().default(obj)
-        object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
-
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         obj["status"] = {"phase": "Pending"}
-        _drop_sources(object_at(obj, "spec"))
-        _same_sources(object_at(obj, "spec"))
+        object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
         _add_finalizer(obj, "kubernetes.io/pvc-protection")
         named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(obj, "metadata.annotations")
         if value_at(obj, "spec.storageClassName") is None and not named_by_annotation:
@@ -69,7 +45,7 @@ class Claims(Strategy):
                 obj["spec"]["storageClassName"] = name
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        _same_sources(object_at(obj, "spec"))
+        object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         bound = text_at(old, "status.phase") == "Bound"
@@ -85,11 +61,14 @@ class Claims(Strategy):
 
 def _data_sources(spec: Obj) -> Obj:
     """The one data source of a claim by both of its names, so that neither way of asking gives an empty volume
-    (KEP-1495; upstream: NormalizeDataSources). A source in a namespace has one name only."""
+    (KEP-1495; upstream: NormalizeDataSources). A source in a namespace has one name only.
+
+    Unlike upstream, no source is dropped: a claim with one that cannot be used waits instead of being empty.
+    """
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
-    if old and not new:
+    if old is not None and new is None:
         return {"dataSourceRef": dict(old)}
-    if new and not old and not new.get("namespace"):
+    if new is not None and old is None and not new.get("namespace"):
         return {"dataSource": {name: value for name, value in new.items() if name != "namespace"}}
     return {}
 
@@ -169,7 +148,38 @@ class Volumes(Strategy):
             found.append(forbidden_field("spec.persistentvolumesource", detail))
         if value_at(obj, "spec.volumeMode") != value_at(old, "spec.volumeMode"):
             found.append(invalid_value("volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
+        before, after = (value_at(each, "spec.nodeAffinity") for each in (old, obj))
+        if before is not None and not _is_same_affinity(after, before):
+            told = f"{IMMUTABLE}, except for updating from beta label to GA"
+            found.append(invalid_value("nodeAffinity", after, told))
         return found
+
+
+_GENERAL_LABELS = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+}
+"""The labels of nodes that had a beta name, and the name that took its place."""
+
+
+def _is_same_affinity(new: Any, old: Any) -> bool:
+    """Whether they select the same nodes by the same labels; the new one may call a label by its later name."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        known, former = cast(Obj, new), cast(Obj, old)
+        return known.keys() == former.keys() and all(
+            _is_same_affinity(known[key], former[key])
+            or (key == "key" and _GENERAL_LABELS.get(former[key]) == known[key])
+            for key in known
+        )
+    if isinstance(new, list) and isinstance(old, list):
+        pairs = zip(cast(list[Any], new), cast(list[Any], old), strict=False)
+        return len(cast(list[Any], new)) == len(cast(list[Any], old)) and all(
+            _is_same_affinity(*each) for each in pairs
+        )
+    return bool(new == old)
 
 
 class StorageClasses(Strategy):
@@ -214,10 +224,12 @@ class CSIDrivers(Strategy):
         "spec.requiresRepublish": False,
         "spec.seLinuxMount": False,
     }
-    immutable: ClassVar[Mapping[str, str]] = {
-        "spec.attachRequired": IMMUTABLE,
-        "spec.volumeLifecycleModes": IMMUTABLE,
-    }
+    immutable: ClassVar[Mapping[str, str]] = {"spec.volumeLifecycleModes": IMMUTABLE}
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        before, after = (value_at(each, "spec.attachRequired") for each in (old, obj))
+        found = [invalid_value("spec.attachedRequired", after, IMMUTABLE)] if before != after else []  # sic
+        return [*found, *super().validate_update(obj, old)]
 
 
 def _fixed_driver(driver: Obj) -> Obj:

@@ -29,8 +29,7 @@ from mooring.apiserver.validation.checks import (
 )  # fmt: skip
 from mooring.apiserver.validation.claims import claim_template
 from mooring.apiserver.validation.formats import label_error, subdomain_error
-from mooring.apiserver.validation.labels import selector
-from mooring.apiserver.validation.references import file_field, signer_name
+from mooring.apiserver.validation.references import file_field
 
 _PARTITION = between(0, 255)
 _HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
@@ -276,42 +275,11 @@ def _projected_token(source: Obj, place: str, paths: _Paths) -> Errors:
     return [*found, *(at("path", local_path(path)) if path else [required("path")])]
 
 
-def _projected_bundle(source: Obj, place: str, paths: _Paths) -> Errors:
-    name, signer, path = source.get("name"), source.get("signerName"), source.get("path") or ""
-    found: list[FieldError] = []
-    if name is not None and signer is not None:
-        found.append(invalid_value(place, source, "only one of name and signerName may be used"))
-    elif name is not None:
-        found += at(f"{place}.name", _bundle_name(name))
-        if source.get("labelSelector") is not None:
-            told = "labelSelector must be unset if name is specified"
-            found.append(invalid_value(f"{place}.labelSelector", source["labelSelector"], told))
-    elif signer is not None:
-        if not signer:
-            found.append(required(f"{place}.signerName", "must be a valid signer name"))
-        found += at(f"{place}.signerName", signer_name(signer))
-        found += at(f"{place}.labelSelector", selector(part(source, "labelSelector")))
-    else:
-        found.append(required(place, "either name or signerName must be specified"))
-    if not path:
-        found.append(required(f"{place}.path"))
-    return [*found, *at(f"{place}.path", local_path(path)), *paths.conflict(path, path)]
-
-
-def _bundle_name(name: str) -> Errors:
-    """The name of a ClusterTrustBundle: `domain:signer:name` of a signer, else a subdomain."""
-    if not name:
-        return [required("", "must be a valid object name")]
-    why = subdomain_error(name.rpartition(":")[2])
-    return [invalid_value("", name, f"not a valid clustertrustbundlename: {why}")] if why is not None else NONE
-
-
 _PROJECTED = {
     "secret": _projected_keys,
     "configMap": _projected_keys,
     "downwardAPI": _projected_fields,
     "serviceAccountToken": _projected_token,
-    "clusterTrustBundle": _projected_bundle,
 }
 
 
