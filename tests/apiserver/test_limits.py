@@ -151,7 +151,7 @@ def test_a_definition_with_a_pattern_that_is_none_is_refused(serve: Any) -> None
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         refusal = await api.refused(422, api.create(path, {"metadata": {"name": "things.x.io"}, "spec": spec}))
         (cause,) = refusal.status["details"]["causes"]
-        assert cause["field"] == "spec.versions[0].schema.openAPIV3Schema.properties[spec].pattern"
+        assert cause["field"] == "spec.validation.openAPIV3Schema.properties[spec].pattern"
         assert "must be a valid regular expression, but isn't: error parsing regexp: " in cause["message"]
 
     serve(story)

@@ -3,11 +3,10 @@
 Rules in CEL (`x-kubernetes-validations`) are not compiled.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from mooring.apiserver.custom import structural
+from mooring.apiserver.custom import patterns, structural
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported
 from mooring.apiserver.validation.checks import Errors, at, entries, objects, part
 
@@ -168,9 +167,10 @@ def _values(schema: Obj, *, skip_either: bool = False) -> Iterator[FieldError]:
         yield from at("not", _nested(inner))
     if pattern := schema.get("pattern"):
         try:
-            re.compile(pattern)
-        except re.error as error:
-            yield invalid_value("pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+            patterns.check(pattern)
+        except patterns.BadPattern as error:
+            told = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            yield invalid_value("pattern", pattern, told)
 
 
 _NESTED: Sequence[tuple[str, str]] = (
