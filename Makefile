@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud test check soak bench assets test-real setup lock clean tools
+.PHONY: demo demo-cloud test check audit soak bench assets test-real setup lock clean tools
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -41,6 +41,10 @@ check: $(STAMP)
 	@$(BIN)/ruff check src tests
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-cache
+
+# Known weaknesses of the code and of what it depends on, and the modes of a running cluster's files.
+audit: $(STAMP) tools
+	@scripts/audit
 
 # The real kube-apiserver and its companions, built from pinned Go modules into a per-user cache folder.
 assets:

@@ -152,7 +152,7 @@ async def in_copy(job: Callable[[], Any]) -> Any:
         await _end(pid)
     if not written:
         raise TooLarge(f"Request entity too large: it takes more than {CPU_S} s of CPU time or more memory than it may")
-    return pickle.loads(written)  # of a copy of this very process
+    return pickle.loads(written)  # nosec B301 # of a copy of this very process
 
 
 def _be_copy(job: Callable[[], Any], writer: int) -> NoReturn:

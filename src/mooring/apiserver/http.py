@@ -21,7 +21,7 @@ from mooring.apiserver.gate import ANSWER_S, Gate, read
 from mooring.apiserver.message import Request, Response, Sink, User
 from mooring.apiserver.node_proxy import Handler, NodeProxy, add_routes
 from mooring.apiserver.server import Server, failure
-from mooring.apiserver.work import TooMuch, limited
+from mooring.apiserver.work import AT_ONCE, TooMuch, limited
 
 PIECE = 128 * 1024
 """Bytes of a body that are written at once, and that may wait for the reader of a watch."""
@@ -29,8 +29,6 @@ PIECE = 128 * 1024
 HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("headers", dict[str, str])
 USER: web.RequestKey[User | None] = web.RequestKey("user", User)
 _HEAVY_BODY = 64 * 1024
-_STEPS = 40_000
-"""What is decided at once, in about microseconds; what takes more is decided aside."""
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +70,7 @@ async def _answer(server: Server, aside: Aside, request: Request) -> Response:
         if len(request.body) > _HEAVY_BODY:
             return await aside.answer(request)
         try:
-            with limited(_STEPS):
+            with limited(AT_ONCE):
                 return await server.handle(request)
         except TooMuch:
             request.warnings.clear()

@@ -10,6 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+AT_ONCE = 40_000
+"""What a server decides at once; what takes more it decides elsewhere."""
 NO_LIMIT = 2**62
 
 

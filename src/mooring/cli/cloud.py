@@ -295,7 +295,7 @@ class _Running:
         request = urllib.request.Request(f"{self._endpoint}/_cloud{path}", data=data, method=method)
         request.add_header("Content-Type", "application/json")
         try:
-            with contextlib.closing(urllib.request.urlopen(request, timeout=30)) as reply:
+            with contextlib.closing(urllib.request.urlopen(request, timeout=30)) as reply:  # nosec B310 # http
                 return json.load(reply)
         except urllib.error.HTTPError as error:
             fail(json.load(error).get("error", str(error)))

@@ -159,7 +159,7 @@ async def _serve_metrics(stack: contextlib.AsyncExitStack, endpoint: str) -> Non
     host, _, port = endpoint.rpartition(":")
     if not port.isdecimal():
         fail(f"--http-endpoint {endpoint!r}: it has the form HOST:PORT")
-    await stack.enter_async_context(metrics.serving(host or "0.0.0.0", int(port)))
+    await stack.enter_async_context(metrics.serving(host or "0.0.0.0", int(port)))  # nosec B104 # ":PORT"
 
 
 class Together:

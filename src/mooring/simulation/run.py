@@ -29,7 +29,7 @@ from mooring.simulation.seal import sealed
 from mooring.simulation.trace import Trace
 from mooring.simulation.world import World
 
-MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its own (mkdtemp)
 """Where node agents write down what they mounted, if that is there: no disk is needed for it."""
 
 

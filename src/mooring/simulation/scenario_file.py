@@ -45,7 +45,7 @@ _Loader.add_implicit_resolver(BOOL, re.compile("true|false"), ["t", "f"])  # pyr
 def read_scenario(path: Path) -> Scenario:
     """Raises `ScenarioError`, naming the file and what is wrong."""
     try:
-        said: Any = yaml.load(path.read_text(), _Loader) or {}
+        said: Any = yaml.load(path.read_text(), _Loader) or {}  # nosec B506 # a SafeLoader
         for field in NOT_YET.keys() & said:
             raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
         scenario = msgspec.convert(said, Scenario)

@@ -46,10 +46,13 @@ def _apply(document: Any, step: Any) -> Any:
     return _OPERATIONS[name](document, _pointer(operation.get("path")), operation)
 
 
-def _copied(value: Any) -> tuple[Any, int]:
-    """A copy of a value, and its size as JSON."""
+def _copied(value: Any, most: int | None = None) -> tuple[Any, int]:
+    """A copy of a value, and its size as JSON, of which there may be `most`. Raises Rejected."""
     written = msgspec.json.encode(value)
-    spend(len(written) >> 4)
+    if most is not None and len(written) > most:
+        told = f"the accumulated size increase of copy is {MAX_COPIED_BYTES - most + len(written)}"
+        raise _rejected(f"Unable to complete the copy, {told}, exceeding the limit {MAX_COPIED_BYTES}")
+    spend(len(written) >> 3)
     return msgspec.json.decode(written), len(written)
 
 
@@ -163,10 +166,7 @@ def _move(document: Any, path: list[str], operation: Obj) -> Any:
 def _copy(document: Any, operation: Obj, most: int) -> tuple[Any, int]:
     """The document with a copy in it, which may have so many bytes, and how many it has."""
     path = _pointer(operation.get("path"))
-    value, size = _copied(_get(document, _pointer(operation.get("from"))))
-    if size > most:
-        told = f"the accumulated size increase of copy is {MAX_COPIED_BYTES - most + size}"
-        raise _rejected(f"Unable to complete the copy, {told}, exceeding the limit {MAX_COPIED_BYTES}")
+    value, size = _copied(_get(document, _pointer(operation.get("from"))), most)
     return _put(document, path, value), size
 
 

@@ -279,7 +279,7 @@ def _qos_class(spec: Obj) -> str:
 def _guaranteed(resources: Obj) -> bool:
     limits = object_at(resources, "limits")
     requests = object_at(resources, "requests") or limits
-    return all(name in limits and limits[name] == requests.get(name) for name in ("cpu", "memory"))
+    return all(name in limits and limits[name] == requests.get(name) for name in ("cpu", "memory"))  # nosec B113
 
 
 class PodTemplates(Strategy):
