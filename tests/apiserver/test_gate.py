@@ -84,6 +84,11 @@ def test_a_token_that_is_no_text_is_no_token(server: Served, token: bytes) -> No
     assert answer.status == 401
 
 
+def test_an_expectation_that_is_no_text_is_not_met(server: Served) -> None:
+    request = head(server, f"POST {MAPS} HTTP/1.1", "Expect: 100-\xff", "Content-Length: 2", "Connection: close")
+    assert server.raw(request + b"{}").status == 417
+
+
 def test_a_stranger_is_refused_before_the_body_arrives(server: Served) -> None:
     answer = server.raw(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: {MIB}\r\n\r\n".encode())
     assert answer.status == 401

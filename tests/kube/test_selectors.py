@@ -121,3 +121,9 @@ field_terms = st.tuples(names, st.booleans(), st.text(alphabet="ab,=\\ ", max_si
 @given(st.lists(field_terms).map(lambda terms: FieldSelector(tuple(terms))))
 def test_a_field_selector_survives_printing(selector: FieldSelector) -> None:
     assert parse_field_selector(str(selector)) == selector
+
+
+def test_a_field_selector_without_a_field_is_none() -> None:
+    for text in ("=a", " =a", "metadata.name=a, =b"):
+        with pytest.raises(InvalidSelector):
+            parse_field_selector(text)

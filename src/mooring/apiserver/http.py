@@ -60,8 +60,16 @@ def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | Non
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[let_in])
     if proxy is not None:
         add_routes(app, proxy, server.tokens, _send)
-    app.router.add_route("*", "/{path:.*}", handle)
+    app.router.add_route("*", "/{path:.*}", handle, expect_handler=_expected)
     return app
+
+
+async def _expected(incoming: web.Request) -> None:
+    """An Expect header: aiohttp's own handler repeats what it says, and fails where that is no text."""
+    if incoming.headers.get("Expect", "").lower() != "100-continue":
+        raise web.HTTPExpectationFailed
+    if incoming.transport is not None:
+        incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 async def _answer(server: Server, aside: Aside, request: Request) -> Response:

@@ -282,7 +282,7 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 def _term(term: str) -> tuple[str, bool, str]:
     match = re.fullmatch(r"([^=!\\]+)(==|!=|=)((?:\\[\\,=]|[^\\,=])*)", term)
-    if match is None:
+    if match is None or not match[1].strip():
         raise InvalidSelector(f"invalid selector: '{term}'; can't understand '{term}'")
     field, operator, value = match.groups()
     return field.strip(), operator != "!=", re.sub(r"\\(.)", r"\1", value)
