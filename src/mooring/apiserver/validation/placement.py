@@ -192,11 +192,11 @@ def spreading(value: Any) -> Errors:
     """Topology spread constraints: each topology once per action."""
     found: list[FieldError] = []
     entries = objects(value)
-    for index, constraint in enumerate(entries):
+    pairs = [(each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in entries]
+    last = {pair: index for index, pair in enumerate(pairs)}
+    for index, (constraint, pair) in enumerate(zip(entries, pairs, strict=True)):
         wrong = list(_CONSTRAINT(constraint))
-        pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
-        later = [(each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in entries[index + 1 :]]
-        if pair in later:
+        if last[pair] > index:
             wrong.append(duplicate("{topologyKey, whenUnsatisfiable}", f"{{{pair[0]}, {pair[1]}}}"))
         wrong += [*_domains(constraint), *_POLICIES(constraint), *label_keys(constraint)]
         wrong += at("labelSelector", selector(part(constraint, "labelSelector")))
