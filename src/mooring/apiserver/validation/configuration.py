@@ -180,8 +180,9 @@ def changed_node(obj: Obj, old: Obj) -> list[FieldError]:
     before, spec = part(old, "spec"), part(obj, "spec")
     found: list[FieldError] = []
     addresses = objects(part(obj, "status").get("addresses"))
+    first: dict[tuple[Any, Any], int] = {}
     for index, address in enumerate(addresses):
-        if address in addresses[:index]:
+        if first.setdefault((address.get("type"), address.get("address")), index) < index:
             found.append(duplicate(f"status.addresses[{index}]", address))
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
         told = 'node updates may not change podCIDR except from "" to valid'

@@ -319,6 +319,7 @@ def _map_errors(schema: Obj) -> list[FieldError]:
     if inner.get("type") != "object":
         told = f"must be object if parent array's {_LIST} is map"
         return [*found, invalid_value("items.type", inner.get("type") or "", told)]
+    first: dict[Any, int] = {}
     for index, key in enumerate(keys):
         known = part(inner, "properties").get(key)
         if known is None:
@@ -326,7 +327,7 @@ def _map_errors(schema: Obj) -> list[FieldError]:
         elif known.get("type") in ("array", "object"):
             told = f"must be a scalar type if parent array's {_LIST} is map"
             found.append(invalid_value(f"items.properties[{key}].type", inner.get("type"), told))
-        if key in keys[:index]:
+        if first.setdefault(key, index) < index:
             found.append(invalid_value(_KEYS, keys, "must not contain duplicate entries"))
     return found
 

@@ -440,10 +440,11 @@ def _exit_codes(codes: Obj, names: set[Any]) -> Errors:
         found.append(invalid_value("values", values, "at least one value is required"))
     elif len(values) > 255:
         found.append(too_many("values", len(values), 255))
+    first: dict[Any, int] = {}
     for index, code in enumerate(values):
         if operator == "In" and code == 0:
             found.append(invalid_value(f"values[{index}]", code, "must not be 0 for the In operator"))
-        if code in values[:index]:
+        if first.setdefault(code, index) < index:
             found.append(duplicate(f"values[{index}]", code))
     return found if values == sorted(values) else [*found, invalid_value("values", values, "must be ordered")]
 
