@@ -45,6 +45,7 @@ class World:
         self.endpoint_token.write_text(api.tokens.endpoint(NODE))
         write_kubeconfig(self.kubeconfig, api.url, api.tokens.node(NODE), authority)
         self.agent: asyncio.subprocess.Process | None = None
+        self.boot_id = ""
 
     async def start(self, boot_id: str = "boot-1", *flags: str) -> None:
         log = os.open(self.root / "agent.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -53,11 +54,12 @@ class World:
             *("--root-dir", str(self.node_root), "--kubeconfig", str(self.kubeconfig), "--hide", str(self.root)),
             *("--lease-duration", "4", "--plugin-setting", f"{PLUGIN_NAME}:array={self.root / 'array'}"),
             *("--endpoint-token-file", str(self.endpoint_token), *flags),
-            env=os.environ | {"MOORING_BOOT_ID": boot_id},
+            env=os.environ | {"MOORING_BOOT_ID": boot_id, "MOORING_ENDED_BOOT_ID": self.boot_id},
             stdout=log,
             stderr=log,
         )
         os.close(log)
+        self.boot_id = boot_id
         await self.until(self.ready)
 
     async def stop(self, number: int) -> int:

@@ -319,14 +319,18 @@ class World:
         self.gate: Callable[[Request], Any] = lambda request: None
         self.slow: Callable[[Any], Any] = lambda stream: stream
         self._agent: asyncio.Task[None] | None = None
+        self.boot_id = ""
 
     async def start(self, boot_id: str = "boot-1") -> None:
         """Starts an agent; returns when its Node is there."""
         await self.server.start()
+        ended, self.boot_id = self.boot_id, boot_id
         options = AgentOptions(
             name=NODE,
             root_dir=self.root,
             boot_id=boot_id,
+            ended_boot_id=ended,
+            agent_id=str(self.root),
             images_dir=self.root / "images",
             manifests_dir=self.root / "manifests",
         )

@@ -18,6 +18,8 @@ NODE = "node-1"
 VOLUME = "example.com/disk/d1"
 NAME = attachment_name(VOLUME, NODE)
 
+BOOT = "this boot"
+
 
 class World:
     """A Node and a VolumeAttachment that permit the mount."""
@@ -27,6 +29,7 @@ class World:
         await self.server.start()
         self.client = Client(InProcess(self.server.call, self.server.tokens.admin()))
         self.uid = (await self.client.create(Node, {"metadata": {"name": NODE}})).uid
+        await self.node_status(nodeInfo={"bootID": BOOT})
         await self.node_status(volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}])
         spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
         await self.client.create(VolumeAttachment, {"metadata": {"name": NAME}, "spec": spec})
@@ -51,6 +54,10 @@ class World:
 Change = Callable[[World], Any]
 
 
+async def report_by_another_boot(world: World) -> None:
+    await world.node_status(nodeInfo={"bootID": "of a clone"})
+
+
 async def delete_held_by_a_finalizer(world: World) -> None:
     await world.annotate(finalizers=["mooring.dev/attacher"])
     await world.client.delete(VolumeAttachment, NAME)
@@ -60,7 +67,7 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
         world = World()
         await world.start()
-        permission = await look(world.client, NODE, world.uid, VOLUME)
+        permission = await look(world.client, NODE, world.uid, BOOT, VOLUME)
         attachment = await world.client.get(VolumeAttachment, NAME)
         assert (permission.attachment, permission.attachment_uid) == ({"devicePath": "/dev/x"}, attachment.uid)
         assert not await is_stale(world.client, NODE, VOLUME, attachment.uid)
@@ -75,7 +82,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         await world.start()
         await world.lock(3)
         await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
-        assert (await look(world.client, NODE, world.uid, VOLUME)).attachment == {"devicePath": "/dev/x"}
+        assert (await look(world.client, NODE, world.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}
 
     run(story())
 
@@ -87,6 +94,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         (lambda world: world.node_status(volumesAttached=[]), "volumesAttached"),
         (lambda world: world.client.delete(Node, NODE), "does not exist any more"),
         (lambda world: world.client.delete(VolumeAttachment, NAME), "does not exist"),
+        (report_by_another_boot, "another agent's"),
         (lambda world: world.attached(False), "is not attached"),
         (lambda world: world.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
         (delete_held_by_a_finalizer, "is being deleted"),
@@ -99,7 +107,7 @@ def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Cha
         await world.start()
         await change(world)
         with pytest.raises(NotAttachedYet, match=told):
-            await look(world.client, NODE, world.uid, VOLUME)
+            await look(world.client, NODE, world.uid, BOOT, VOLUME)
 
     run(story())
 
@@ -109,7 +117,7 @@ def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
         world = World()
         await world.start()
         with pytest.raises(NotAttachedYet, match="registered anew"):
-            await look(world.client, NODE, "the uid of before", VOLUME)
+            await look(world.client, NODE, "the uid of before", BOOT, VOLUME)
 
     run(story())
 
@@ -125,12 +133,12 @@ def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -
         await world.start()
         node = as_node(world)
         with pytest.raises(NotAttachedYet, match="PersistentVolume x belongs to no pod"):
-            await look(node, NODE, world.uid, VOLUME)
+            await look(node, NODE, world.uid, BOOT, VOLUME)
         await world.annotate(annotations={"mooring.dev/inline-volume": "{}"})
-        assert (await look(node, NODE, world.uid, VOLUME)).attachment == {"devicePath": "/dev/x"}
+        assert (await look(node, NODE, world.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}
         await world.client.delete(VolumeAttachment, NAME)
         with pytest.raises(NotAttachedYet, match="does not exist"):
-            await look(node, NODE, world.uid, VOLUME)
+            await look(node, NODE, world.uid, BOOT, VOLUME)
 
     run(story())
 

@@ -551,7 +551,12 @@ def test_mounts_without_a_record_count_as_in_use_and_are_taken_down(play: Play) 
         orphan = world.root / "pods" / "some-uid" / "volumes" / "example.com~local" / "scratch"
         orphan.mkdir(parents=True)
         created: list[Any] = []
-        world.gate = lambda request: created.append(json.loads(request.body)) if request.method == "POST" else None
+
+        def note(sent: Any) -> None:
+            if sent.method == "POST" and sent.path.endswith("/nodes"):
+                created.append(json.loads(sent.body))
+
+        world.gate = note
         await world.start()
         assert created[0]["status"]["volumesInUse"] == [f"{DISK}/d9"]
         await world.until(lambda: empty(world))

@@ -251,6 +251,8 @@ def agent(
     from mooring.kube import config
     from mooring.kube.client import Client
     from mooring.kube.times import wall_clock
+    from mooring.node.hardware import machine_id
+    from mooring.node.node_lease import HeldByAnother
     from mooring.node.options import AgentOptions
     from mooring.node.registration import AttachingKindChanged
     from mooring.node.run import run_agent
@@ -267,6 +269,8 @@ def agent(
         name=name,
         root_dir=root_dir.absolute(),
         boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
+        machine_id=machine_id(),
         manifests_dir=manifests.absolute() if manifests else None,
         enable_controller_attach_detach=enable_controller_attach_detach,
         standalone=standalone,
@@ -279,7 +283,7 @@ def agent(
     )
     try:
         asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
-    except AttachingKindChanged as error:
+    except (AttachingKindChanged, HeldByAnother) as error:
         fail(str(error))
 
 

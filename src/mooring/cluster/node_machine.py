@@ -105,8 +105,8 @@ class NodeMachine:
 
     async def _boot(self) -> None:
         await blocking(self._array.power_on, self.name)
-        boot_id = str(uuid.uuid4())
         self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
+        ended, boot_id = self._next_boot()
         if self._shared:
             await blocking(share, self._layout.node(self.name))
         if self._cloud is not None:
@@ -117,12 +117,19 @@ class NodeMachine:
             machine_command(self.name, self._agent(self.name), self._layout.node(self.name) if self._shared else None),
             run=self._layout.run,
             logs=self._layout.logs,
-            environ={"MOORING_BOOT_ID": boot_id},
+            environ={"MOORING_BOOT_ID": boot_id, "MOORING_ENDED_BOOT_ID": ended},
         )
         await self._part.start(restart=False)
         self.on = True
         log.info("power on", node=self.name, boot_id=boot_id)
         self._watcher = asyncio.create_task(self._reboot_when_it_dies(self._part), name=f"watch {self.name}")
+
+    def _next_boot(self) -> tuple[str, str]:
+        """The boot before, which is certainly over (this machine is off), and the one that begins."""
+        record = self._layout.node(self.name) / "boot-id"
+        ended, boot_id = record.read_text() if record.exists() else "", str(uuid.uuid4())
+        record.write_text(boot_id)
+        return ended, boot_id
 
     async def _cut(self) -> None:
         init = self.init

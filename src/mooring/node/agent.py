@@ -1,9 +1,10 @@
 """The node agent as a whole: puts its parts together and runs them in the order that the handshake needs.
 
 1. Reconstruct: which pods run, what is mounted. No API server is needed, and nothing is changed.
-2. Register the Node, with `volumesInUse` as reconstructed. No status was written before.
-3. List the pods. Only now is it known what is not wanted, so only now may anything be stopped or unmounted.
-4. Work until cancelled. Cancelling stops the agent alone: its pods go on, and the next agent finds them.
+2. Hold the Lease of the node's name. Another agent that works under it ends this one and what runs here (`node_lease`).
+3. Register the Node, with `volumesInUse` as reconstructed. No status was written before.
+4. List the pods. Only now is it known what is not wanted, so only now may anything be stopped or unmounted.
+5. Work until cancelled. Cancelling stops the agent alone: its pods go on, and the next agent finds them.
 
 `shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is unmounted, and
 the last status says so: volumesInUse is empty and Ready is False.
@@ -21,10 +22,10 @@ from typing import Any
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import ConfigMap, Pod, Secret
+from mooring.kube.objects import ConfigMap, Node, Pod, Secret
 from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now, format_time
 from mooring.mounts.interface import Mounts
@@ -32,6 +33,7 @@ from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
 from mooring.node.network import NodeNetwork
+from mooring.node.node_lease import HeldByAnother, NodeLease
 from mooring.node.options import AgentOptions
 from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
@@ -48,6 +50,8 @@ from mooring.volumes.plugins.csi.plugin import CSIPlugin
 COMPONENT = "mooring-agent"
 ANNOUNCE_S = 5.0
 """How long a shutdown waits for the API server to hear of it."""
+NAME_HELD = "NodeNameHeldByAnother"
+"""Reason of the event about a second agent of one name."""
 SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
 
@@ -103,6 +107,7 @@ class Agent:
             content=self._content,
             attaches=not options.enable_controller_attach_detach,
         )
+        self._lease = NodeLease(client, options, now=now)
         self._registration = Registration(
             client,
             options,
@@ -110,6 +115,7 @@ class Agent:
             volumes_awaited=self._volumes.volumes_awaited,
             volume_limits=plugins.volume_limits(),
             before_create=self._vouch_for_pods,
+            confirm_name=self._lease.confirm,
             now=now,
             random=random,
         )
@@ -187,12 +193,42 @@ class Agent:
         log.info("starting", node=self._options.name, root=str(self._options.root_dir), boot_id=self._options.boot_id)
         await self._runtime.recover(self._pod_changed)
         await self._volumes.reconstruct()
-        async with self._endpoint.serving():
-            await self._run(shutdown)
+        held: ExceptionGroup[HeldByAnother] | None = None
+        try:
+            async with self._endpoint.serving():
+                await self._run(shutdown)
+        except* HeldByAnother as found:
+            held = found
+        if held is not None:
+            await self._leave_to(_first_of(held))
+
+    async def _leave_to(self, held: HeldByAnother) -> None:
+        """Another agent has this node's name: what runs here is ended, for its pods are the other one's. Nothing is
+        written but an event. Raises `held`."""
+        log.error("this node's name is another agent's", node=self._options.name, error=str(held))
+        for uid, sandbox in self._runtime.sandboxes().items():
+            if sandbox.running:
+                await self._runtime.kill_sandbox(uid)
+        with contextlib.suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(ANNOUNCE_S):
+                await self._tell_of(held)
+        raise held
+
+    async def _tell_of(self, held: HeldByAnother) -> None:
+        node = await self._client.find(Node, self._options.name)
+        if node is not None:
+            what = f"a second agent, of {self._lease.own}, was refused: {held}"
+            self._recorder.event(node, "Warning", NAME_HELD, what)
+            writing = asyncio.create_task(self._recorder.run())
+            try:
+                await self._recorder.flush()
+            finally:
+                writing.cancel()
 
     async def _run(self, shutdown: asyncio.Event) -> None:
         self._registration.endpoint_port = self._endpoint.port
         if not self._options.standalone:
+            await self._lease.acquire()
             await self._registration.register()
         self._static.reload()
         async with asyncio.TaskGroup() as group:
@@ -219,7 +255,7 @@ class Agent:
         return [
             self._registration.nodes.run(),
             self._registration.run(),
-            self._registration.run_lease(),
+            self._lease.run(lambda: self._registration.uid),
             self._pods.run(),
             self._work(self._mirrors.run),
             *([self._csi.run()] if self._csi is not None else []),
@@ -255,12 +291,20 @@ class Agent:
                 await self._worker.idle()
                 await self._volumes.drained()
         await self._announce("the node was shut down")
+        if not self._options.standalone and not self._volumes.volumes_in_use():
+            with contextlib.suppress(KubeError):
+                await self._lease.give_back()
         await self._recorder.flush()
         log.info("shut down", node=self._options.name, volumes_in_use=self._volumes.volumes_in_use())
 
     async def _announce(self, message: str) -> None:
         if not self._options.standalone:
             await self._registration.shut_down(message)
+
+
+def _first_of(found: ExceptionGroup[HeldByAnother]) -> HeldByAnother:
+    first = found.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
 def _csi_drivers(

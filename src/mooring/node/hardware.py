@@ -6,8 +6,10 @@ import os
 import platform
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+MACHINE_ID = Path("/etc/machine-id")  # machine-id(5)
 PODS = "110"  # upstream's default for one node
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -23,6 +25,14 @@ class Hardware(NamedTuple):
     def capacity(self) -> Mapping[str, str]:
         """What there is for pods, by resource."""
         return {"cpu": str(self.cpus), "memory": f"{self.memory_kib}Ki", "pods": PODS}
+
+
+def machine_id() -> str:
+    """The ID of this operating system's installation; "" if it has none."""
+    try:
+        return MACHINE_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 @cache

@@ -19,6 +19,12 @@ class AgentOptions:
     """Everything that this agent keeps; one agent for one directory."""
     boot_id: str
     """Names this boot of the machine; another after each start of the (possibly simulated) machine."""
+    ended_boot_id: str = ""
+    """A boot of this machine that is certainly over: whatever switched the machine off says so. "": nothing does."""
+    agent_id: str = ""
+    """Chosen once by chance and kept in `root_dir`: an agent that is restarted is the same one."""
+    machine_id: str = ""
+    """Of the operating system's installation (machine-id(5)); clones have the same."""
     manifests_dir: Path | None = None
     """Where the manifests of static pods are."""
     enable_controller_attach_detach: bool = True

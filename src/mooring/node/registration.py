@@ -1,4 +1,4 @@
-"""The node's side of its Node object: registration, status, Lease.
+"""The node's side of its Node object: registration and status.
 
 Guarantees, each a rule of the handshake (design section 2; reference/protocol.md C5, C6, C11, C13):
 - A registration carries `volumesInUse` as reconstructed, in the create.
@@ -15,7 +15,6 @@ It must not know why a volume is in use, nor what pods are.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
@@ -24,17 +23,16 @@ import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Lease, Node
+from mooring.kube.objects import Node
 from mooring.kube.selectors import field_equals
-from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.kube.times import Now, format_time
 from mooring.node.options import AgentOptions
 from mooring.volumes.limits import limit_resource
 from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, STATUS_WRITE
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
-LEASE_NAMESPACE = "kube-node-lease"
 RETRY_S = 1.0
 CREATE_AGAIN_S = 0.05
 
@@ -68,6 +66,7 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
                 "bootID": options.boot_id,
                 "architecture": hardware.architecture,
                 "operatingSystem": "linux",
+                **({"machineID": options.machine_id} if options.machine_id else {}),
                 "kernelVersion": hardware.kernel,
                 "kubeletVersion": "mooring",
             },
@@ -103,8 +102,9 @@ async def _nothing() -> None:
 
 
 class Registration:
-    """The Node and the Lease of this agent. `volumes_in_use` is asked at the moment of each write, `before_create` is
-    done before a Node is made."""
+    """The Node of this agent. `volumes_in_use` is asked at the moment of each write, `before_create` is done before a
+    Node is made, `confirm_name` before anything is written over what was written meanwhile: it raises if another agent
+    has this node's name."""
 
     def __init__(
         self,
@@ -115,11 +115,13 @@ class Registration:
         volumes_awaited: Callable[[], Mapping[str, int]] = dict[str, int],
         volume_limits: Mapping[str, int],
         before_create: Callable[[], Awaitable[None]] = _nothing,
+        confirm_name: Callable[[], Awaitable[None]] = _nothing,
         now: Now,
         random: Random,
     ) -> None:
         self._client = client
         self._before_create = before_create
+        self._confirm_name = confirm_name
         self._options = options
         self._volumes_in_use = volumes_in_use
         self._volumes_awaited = volumes_awaited
@@ -142,6 +144,11 @@ class Registration:
     def node(self) -> Node | None:
         """Our Node as the cache knows it; None if it does not exist."""
         return self.nodes.get(self._options.name)
+
+    @property
+    def boot_id(self) -> str:
+        """The boot that this agent writes on its Node."""
+        return self._options.boot_id
 
     def published(self, volume: str) -> bool:
         """Whether the API server has acknowledged that `volume` is in our volumesInUse, under our present uid."""
@@ -181,17 +188,6 @@ class Registration:
             self._wake.clear()
             await self.register()
 
-    async def run_lease(self) -> None:
-        """Renews the Lease, until cancelled."""
-        period = self._options.lease_duration_s / 4
-        while True:
-            try:
-                await self._renew()
-                await asyncio.sleep(period)
-            except KubeError as error:
-                log.warning("lease not renewed", node=self._options.name, error=str(error))
-                await asyncio.sleep(min(RETRY_S, period))
-
     # --- the Node
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -215,6 +211,7 @@ class Registration:
                 answer = await self._send(base, volumes, awaited)
                 break
             except Conflict:  # AlreadyExists too: somebody wrote first; compute again from what is there now
+                await self._confirm_name()
                 base = await self._client.find(Node, self._options.name)
                 if base is None:  # somebody's create is under way: it can be neither read nor repeated yet
                     await asyncio.sleep(CREATE_AGAIN_S)
@@ -280,24 +277,3 @@ class Registration:
         if self.endpoint_port:
             body["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.endpoint_port}}
         return body
-
-    # --- the Lease
-
-    async def _renew(self) -> None:
-        spec = {
-            "holderIdentity": self._options.name,
-            "leaseDurationSeconds": max(1, math.ceil(self._options.lease_duration_s)),
-            "renewTime": format_micro_time(self._now()),
-        }
-        try:
-            await self._client.patch(Lease, self._options.name, {"spec": spec}, LEASE_NAMESPACE)
-        except NotFound:
-            await self._create_lease(spec)
-
-    async def _create_lease(self, spec: dict[str, Any]) -> None:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": self._options.name, "uid": self.uid}
-        metadata = {"name": self._options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
-        try:
-            await self._client.create(Lease, {"metadata": metadata, "spec": spec}, LEASE_NAMESPACE)
-        except AlreadyExists:
-            log.debug("lease was created meanwhile", node=self._options.name)

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import fcntl
 import signal
+import uuid
 from collections.abc import Generator
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from random import Random
@@ -30,12 +32,27 @@ class AgentAlreadyRuns(Exception):
     """Another agent works on the same root directory. Two would unmount what the other one mounts."""
 
 
+def agent_id(root: Path) -> str:
+    """The ID of the agent that works in this directory, made if it has none."""
+    path = root / "agent-id"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        made = str(uuid.uuid4())
+        new = path.with_suffix(".new")
+        new.write_text(f"{made}\n")
+        new.replace(path)
+        return made
+
+
 async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: Random) -> None:
     """Runs the agent of this machine, with real processes and mounts, until SIGTERM or SIGINT; pods go on.
 
-    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises `AgentAlreadyRuns`.
+    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises `AgentAlreadyRuns`,
+    `HeldByAnother`.
     """
     options.root_dir.mkdir(parents=True, exist_ok=True)
+    options = replace(options, agent_id=options.agent_id or agent_id(options.root_dir))
     runtime = ProcessRuntime(options.root_dir, options.boot_id)
     stop, shutdown = asyncio.Event(), asyncio.Event()
     with _only_agent(options.root_dir), _signals({SIGTERM: stop, SIGINT: stop, SIGUSR1: shutdown}):

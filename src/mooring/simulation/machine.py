@@ -205,6 +205,8 @@ class Machine:
             name=self.name,
             root_dir=self._root,
             boot_id=f"boot-{self.boots}",
+            ended_boot_id=f"boot-{self.boots - 1}",
+            agent_id=self.name,
             lease_duration_s=self.lease_duration_s,
             status_period_s=self.status_period_s,
             hardware=HARDWARE,

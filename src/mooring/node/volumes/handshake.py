@@ -1,8 +1,8 @@
 """The node's live look before a mount: rules R5, C13, C14 and C16 of reference/protocol.md.
 
-First the Node: it must still be ours, with the volume in both lists. Then the VolumeAttachment: attached, and no detach
-begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch. All are read live and in
-this order; a cache would not do.
+First the Node: it must still be ours and of this boot, with the volume in both lists. Then the VolumeAttachment:
+attached, and no detach begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch.
+All are read live and in this order; a cache would not do.
 
 A node may read only what belongs to it. Of a VolumeAttachment that is not there the API server's Node authorizer says
 that the node may not read it: it cannot know whose it would be. So a refusal here means that there is none, or that the
@@ -40,9 +40,9 @@ def attachment_name(unique_name: str, node_name: str) -> str:
     return volume_attachment_name(plugin, volume_name, node_name)
 
 
-async def look(client: Client, node_name: str, node_uid: str, unique_name: str) -> Permission:
+async def look(client: Client, node_name: str, node_uid: str, boot_id: str, unique_name: str) -> Permission:
     """Permits the mount of the volume now, or raises `NotAttachedYet`."""
-    device_path = await _look_at_node(client, node_name, node_uid, unique_name)
+    device_path = await _look_at_node(client, node_name, node_uid, boot_id, unique_name)
     name = attachment_name(unique_name, node_name)
     try:
         attachment = await client.get(VolumeAttachment, name)
@@ -86,13 +86,15 @@ async def is_stale(client: Client, node_name: str, unique_name: str, attachment_
     return attachment is None or attachment.uid != attachment_uid
 
 
-async def _look_at_node(client: Client, node_name: str, node_uid: str, unique_name: str) -> str:
+async def _look_at_node(client: Client, node_name: str, node_uid: str, boot_id: str, unique_name: str) -> str:
     try:
         node = await client.get(Node, node_name)
     except NotFound:
         raise NotAttachedYet(f"Node {node_name} does not exist any more") from None
     if node.uid != node_uid:
         raise NotAttachedYet(f"Node {node_name} was registered anew (uid {node.uid}, not {node_uid})")
+    if node.status.node_info.boot_id != boot_id:
+        raise NotAttachedYet(f"Node {node_name} is another agent's (boot {node.status.node_info.boot_id})")
     if unique_name not in node.status.volumes_in_use:
         raise NotAttachedYet(f"Node {node_name} does not have {unique_name} in volumesInUse")
     for entry in node.status.volumes_attached:

@@ -51,6 +51,8 @@ class Publisher(Protocol):
     @property
     def uid(self) -> str: ...
     @property
+    def boot_id(self) -> str: ...
+    @property
     def node(self) -> Node | None: ...
     def published(self, volume: str) -> bool: ...
     async def publish(self) -> None: ...
@@ -313,7 +315,8 @@ class VolumeManager:
             return None
         if self._attaches:
             return await self._operations.attach(volume, self._node_name, self._publisher.uid)
-        return await handshake.look(self._client, self._node_name, self._publisher.uid, volume.record.unique_name)
+        ours = self._publisher
+        return await handshake.look(self._client, self._node_name, ours.uid, ours.boot_id, volume.record.unique_name)
 
     async def _verify(self, volume: WantedVolume) -> None:
         """Whether the attachment under which the device was mounted still exists."""

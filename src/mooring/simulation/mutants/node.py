@@ -135,8 +135,8 @@ def _old_path(original: Any) -> Any:
     # By client, so that no run knows what another one has seen.
     paths: WeakKeyDictionary[Any, dict[tuple[str, str], str]] = WeakKeyDictionary()
 
-    async def look(client: Any, node_name: str, node_uid: str, unique_name: str, *more: Any) -> Any:
-        found = await original(client, node_name, node_uid, unique_name, *more)
+    async def look(client: Any, node_name: str, node_uid: str, boot_id: str, unique_name: str) -> Any:
+        found = await original(client, node_name, node_uid, boot_id, unique_name)
         path = paths.setdefault(client, {}).setdefault((node_uid, unique_name), found.attachment[DEVICE_PATH])
         return replace(found, attachment={DEVICE_PATH: path})
 
