@@ -44,14 +44,13 @@ from mooring.node.static.pods import StaticPods
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
+from mooring.volumes.names import NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
 COMPONENT = "mooring-agent"
 ANNOUNCE_S = 5.0
 """How long a shutdown waits for the API server to hear of it."""
-NAME_HELD = "NodeNameHeldByAnother"
-"""Reason of the event about a second agent of one name."""
 SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
 

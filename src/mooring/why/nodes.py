@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
+from mooring.volumes.names import NAME_HELD
 from mooring.volumes.out_of_service import TAINT, out_of_service, spent, taint_of
 from mooring.why.cause import Cause, about, fine
 from mooring.why.snapshot import Snapshot
@@ -16,6 +17,11 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
         message = f"{where} answers, and still carries the out-of-service taint: no pod is placed there"
         step = f"if its machine is well: kubectl taint nodes {node.name} {TAINT}-"
         return Cause(about(node), Reason("OutOfServiceTaint", message), next_step=step)
+    if (second := known.warning(node, NAME_HELD)) is not None:
+        told = f"kubectl delete event -n {second.namespace} {second.name}"
+        step = f"give that machine a name of its own, or end its agent; when that is done: {told}"
+        reason = Reason(NAME_HELD, f"{where}: {second.message}")
+        return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
     if node.ready == "True" and not node.spec.unschedulable:
         pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
         attached = len(node.status.volumes_attached)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from world import World, loses_power
 
-from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.kube.objects import Event, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.array import DISK, ArrayPlugin
 from mooring.volumes.errors import StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.names import NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why import text
 from mooring.why.cause import Cause
@@ -83,6 +84,23 @@ def test_an_unbound_claim_names_why_each_volume_does_not_fit(play: Play):
         await world.create_pod("p", "c")
         pod = await until_says(world, "pod/p", "FailedScheduling", "FailedBinding", "DoesNotFit")
         assert pod.causes[0].about == "pvc/default/c"
+
+    play(story)
+
+
+def test_a_second_agent_of_a_nodes_name_is_named(play: Play):
+    async def story(world: World):
+        await world.start()
+        node = await world.api.get(Node, "n0")
+        about = {"kind": "Node", "name": "n0", "uid": node.uid}
+        message = "a second agent, of boot b2 of machine m, was refused"
+        event = {"involvedObject": about, "type": "Warning", "reason": NAME_HELD, "message": message}
+        await world.api.create(Event, {"metadata": {"name": "n0.1"}, **event}, "default")
+        cause = await until_says(world, "node/n0", NAME_HELD)
+        assert message in cause.reason.message
+        assert "kubectl delete event -n default n0.1" in cause.next_step
+        await world.api.delete(Event, "n0.1", "default")
+        assert (await why(world, "node/n0")).ok
 
     play(story)
 
