@@ -20,7 +20,7 @@ from mooring.mounts import loop, syscalls
 from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.table import mounts_below, read_mount_table
 from mooring.node.network import release
-from mooring.volumes.names import volume_attachment_name
+from mooring.volumes.names import INLINE_VOLUME, volume_attachment_name
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME
 
@@ -113,7 +113,8 @@ class World:
         name = volume_attachment_name(PLUGIN_NAME, "d", NODE)
         source = {"persistentVolumeName": "x"}
         spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": source}
-        await self.api.create(VolumeAttachment, {"metadata": {"name": name}, "spec": spec})
+        metadata = {"name": name, "annotations": {INLINE_VOLUME: "{}"}}
+        await self.api.create(VolumeAttachment, {"metadata": metadata, "spec": spec})
         await self.api.patch(VolumeAttachment, name, {"status": {"attached": True}}, subresource="status")
         await self.report([{"name": VOLUME, "devicePath": self.array.device_path("d", NODE)}])
 

@@ -25,7 +25,14 @@ from mooring.kube.objects import (
     VolumeDevice,
     VolumeMount,
 )
-from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, users_of_claim, volume_spec
+from mooring.volumes.claims import (
+    claim_name,
+    not_of_successor,
+    refuse_vanishing,
+    refuse_wrong_use,
+    users_of_claim,
+    volume_spec,
+)
 from mooring.volumes.errors import ClaimError
 from mooring.volumes.spec import VolumeSpec
 
@@ -161,18 +168,28 @@ def a_user(created: str = "2026-01-01T00:00:10Z", node: str = "n", phase: str = 
     )
 
 
-@pytest.mark.parametrize(("pod", "successor_born", "counts"), [
-    (a_user(), None, True),
-    (a_user(node=""), None, False),
-    (a_user(phase="Succeeded"), None, False),
-    (a_user(phase="Unknown"), None, True),
-    (a_user(), "2026-01-01T00:00:09Z", False),
-    (a_user(), "2026-01-01T00:00:10Z", True),
-    (a_user(), "2026-01-01T00:00:11Z", True),
+@pytest.mark.parametrize(("pod", "counts"), [
+    (a_user(), True),
+    (a_user(node=""), False),
+    (a_user(phase="Succeeded"), False),
+    (a_user(phase="Unknown"), True),
 ])  # fmt: skip
-def test_which_pods_may_have_the_volume_of_a_claim_that_is_gone(pod: Pod, successor_born: str | None, counts: bool):
-    successor = successor_born and msgspec.structs.replace(
-        CLAIM, metadata=ObjectMeta(name="data-web-0", namespace="shop", creation_timestamp=successor_born)
-    )
-    assert users_of_claim("shop/data-web-0", [pod], successor or None) == ([pod] if counts else [])
-    assert users_of_claim("shop/another", [pod], None) == []
+def test_which_pods_may_have_mounted_a_claims_volume(pod: Pod, counts: bool):
+    assert users_of_claim("shop/data-web-0", [pod]) == ([pod] if counts else [])
+    assert users_of_claim("shop/another", [pod]) == []
+
+
+@pytest.mark.parametrize(("successor_born", "attached", "counts"), [
+    (None, True, True),
+    ("2026-01-01T00:00:09Z", False, False),
+    ("2026-01-01T00:00:10Z", False, True),
+    ("2026-01-01T00:00:10Z", True, False),
+    ("2026-01-01T00:00:11Z", True, False),
+    ("2026-01-01T00:00:11Z", False, True),
+])  # fmt: skip
+def test_which_of_them_have_the_volume_of_the_claim_that_is_gone(
+    successor_born: str | None, attached: bool, counts: bool
+):
+    metadata = ObjectMeta(name="data-web-0", namespace="shop", creation_timestamp=successor_born)
+    successor = msgspec.structs.replace(CLAIM, metadata=metadata) if successor_born else None
+    assert not_of_successor([a_user()], successor, attached=attached) == ([a_user()] if counts else [])

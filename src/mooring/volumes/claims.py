@@ -35,22 +35,23 @@ def claims_of(pod: Pod) -> list[str]:
     return [f"{pod.namespace}/{name}" for name in names if name]
 
 
-def users_of_claim(key: str, pods: Iterable[Pod], successor: PersistentVolumeClaim | None) -> list[Pod]:
-    """The pods that may have mounted the volume of a claim that is gone, of whose namespace `pods` are; `successor` is
-    the claim that has its name now.
+def users_of_claim(key: str, pods: Iterable[Pod]) -> list[Pod]:
+    """Those of the pods that may have mounted the volume of the claim `key`: they name it, have a node, and have not
+    ended. Upstream: `isVolumeUsed` of the persistentvolume controller."""
+    return [pod for pod in pods if pod.spec.node_name and not pod.finished and key in claims_of(pod)]
 
-    A pod names its claim and not the claim's uid. So a pod counts, unless it is certainly younger than the successor:
-    then it can have mounted the successor's volume only. Times are whole seconds, so within one second it is not
-    certain. Upstream: `isVolumeUsed` of the persistentvolume controller, which knows no successor."""
-    born = successor.metadata.creation_timestamp if successor is not None else None
-    return [
-        pod
-        for pod in pods
-        if pod.spec.node_name
-        and not pod.finished
-        and key in claims_of(pod)
-        and not (born and (pod.metadata.creation_timestamp or "") > born)
-    ]
+
+def not_of_successor(pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool) -> list[Pod]:
+    """Of the users of a claim that is gone, those that may have its volume and not that of the claim which has its name
+    now, if there is one.
+
+    A pod names its claim and not the claim's uid. For a volume that is `attached` before it is mounted the attachments
+    tell (the caller has seen none). For others the time does: a pod that is younger than the successor can have the
+    successor's volume only. Times are whole seconds, so one born in the same second counts."""
+    if successor is None:
+        return list(pods)
+    born = successor.metadata.creation_timestamp or ""
+    return [] if attached else [pod for pod in pods if (pod.metadata.creation_timestamp or "") <= born]
 
 
 def volume_spec(

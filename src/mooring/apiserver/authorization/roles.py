@@ -63,6 +63,7 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         Rule("", ("persistentvolumes/status",), ("patch",)),
         Rule("", ("persistentvolumeclaims",), (*_READ, "patch")),
         Rule("", ("pods",), ("list",)),  # is a volume that is to be deleted used?
+        Rule(_STORAGE, ("csidrivers",), ("get",)),  # is it attached before it is?
         Rule("", ("nodes",), _READ),
         Rule(_STORAGE, ("storageclasses", "csinodes", "volumeattributesclasses", "volumeattachments"), _READ),
         Rule(_SNAPSHOTS, ("volumesnapshots", "volumesnapshotcontents"), _READ),

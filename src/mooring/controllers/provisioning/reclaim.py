@@ -17,9 +17,17 @@ from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.events import EventType, Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.kube.objects import (
+    CSIDriver,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    VolumeAttachment,
+)
 from mooring.kube.reason import Reason
-from mooring.volumes.claims import users_of_claim
+from mooring.volumes.attachability import Attachability
+from mooring.volumes.claims import not_of_successor, users_of_claim
 from mooring.volumes.errors import DeletedVolumeInUse
 from mooring.volumes.matching import BOUND_BY_CONTROLLER
 from mooring.volumes.plugin_manager import PluginManager
@@ -78,14 +86,13 @@ class Reclaimer:
         self, pv: PersistentVolume, act: Callable[[PersistentVolume], Awaitable[None]], later: str, failed: str
     ) -> bool:
         """Whether it was done. Raises what it failed of, after it was told on the volume."""
-        reference = pv.spec.claim_ref
-        if reference is None or not reference.uid:
-            return False
-        named = await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
-        if named is not None and named.uid == reference.uid:
+        if not await self._claim_is_gone(pv):
             return False
         try:
-            await self._refuse_in_use(pv, reference, named)
+            if nodes := self._known_nodes(pv) or await self._attached_to(pv):
+                raise DeletedVolumeInUse(pv.name, nodes)
+            if pods := await self._used_by(pv):
+                raise DeletedVolumeInUse(pv.name, users=[f"used by pod {pod.key}" for pod in pods])
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
@@ -112,14 +119,30 @@ class Reclaimer:
 
         await plugin.recycle(pv.name, spec, record)
 
-    async def _refuse_in_use(
-        self, pv: PersistentVolume, claim: ObjectReference, successor: PersistentVolumeClaim | None
-    ) -> None:
-        if nodes := self._known_nodes(pv) or await self._attached_to(pv):
-            raise DeletedVolumeInUse(pv.name, nodes)
-        pods = (await self._client.list(Pod, claim.namespace)).items
-        if users := users_of_claim(f"{claim.namespace}/{claim.name}", pods, successor):
-            raise DeletedVolumeInUse(pv.name, users=[f"used by pod {pod.key}" for pod in users])
+    async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
+        reference = pv.spec.claim_ref
+        if reference is None or not reference.uid:
+            return False
+        claim = await self._claim_of_that_name(reference)
+        return claim is None or claim.uid != reference.uid
+
+    async def _claim_of_that_name(self, reference: ObjectReference) -> PersistentVolumeClaim | None:
+        return await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+
+    async def _used_by(self, pv: PersistentVolume) -> list[Pod]:
+        reference = pv.spec.claim_ref
+        assert reference is not None
+        key = f"{reference.namespace}/{reference.name}"
+        pods = users_of_claim(key, (await self._client.list(Pod, reference.namespace)).items)
+        if not pods:
+            return []
+        attached = await self._is_attachable(pv)
+        return not_of_successor(pods, await self._claim_of_that_name(reference), attached=attached)
+
+    async def _is_attachable(self, pv: PersistentVolume) -> bool:
+        driver = await self._client.find(CSIDriver, pv.spec.csi.driver) if pv.spec.csi is not None else None
+        spec = VolumeSpec.of_persistent_volume(pv)
+        return Attachability(self._plugins, lambda name: driver).attached_name(spec) is not None
 
     def _known_nodes(self, pv: PersistentVolume) -> list[str]:
         return [each.spec.node_name for each in self._attachments.by_index("volume", pv.name)]
