@@ -81,7 +81,8 @@ def test_a_second_agent_stops_before_it_writes_or_mounts_anything(play: Any, tmp
         assert {request.partition(" ")[0] for request in other.requests} <= {"GET", "POST"}
         assert not [each for each in other.requests if each.startswith("POST") and "/events" not in each]
         assert other.machine.journal == []
-        assert "NodeNameHeldByAnother" in [reason for reason, _ in await world.events()]
+        await refused(other, "boot-of-the-second")
+        assert [reason for reason, _ in await world.events()].count("NodeNameHeldByAnother") == 1, "told once"
         await asyncio.sleep(60)
         assert (await world.node()).ready == "True"
         assert await world.phase() == "Running"

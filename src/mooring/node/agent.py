@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
@@ -22,10 +23,10 @@ from typing import Any
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import ConfigMap, Node, Pod, Secret
+from mooring.kube.objects import ConfigMap, Event, Node, Pod, Secret
 from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now, format_time
 from mooring.mounts.interface import Mounts
@@ -49,6 +50,8 @@ from mooring.volumes.plugin_manager import PluginManager, load_plugins
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
 COMPONENT = "mooring-agent"
+EVENTS = "default"
+"""The namespace of events on objects that have none."""
 ANNOUNCE_S = 5.0
 """How long a shutdown waits for the API server to hear of it."""
 SHUTDOWN_S = 120.0
@@ -214,15 +217,28 @@ class Agent:
         raise held
 
     async def _tell_of(self, held: HeldByAnother) -> None:
+        """One event for each boot of a second agent, however often that is started again."""
         node = await self._client.find(Node, self._options.name)
-        if node is not None:
-            what = f"a second agent, of {self._lease.own}, was refused: {held}"
-            self._recorder.event(node, "Warning", NAME_HELD, what)
-            writing = asyncio.create_task(self._recorder.run())
-            try:
-                await self._recorder.flush()
-            finally:
-                writing.cancel()
+        if node is None:
+            return
+        own, stamp = self._lease.own, format_time(self._now())
+        digest = hashlib.sha256(f"{own.boot_id} {own.agent_id}".encode()).hexdigest()[:16]
+        name = f"{node.name[:200]}.held-{digest}"
+        body = {
+            "metadata": {"name": name},
+            "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid},
+            "type": "Warning",
+            "reason": NAME_HELD,
+            "message": f"a second agent, of {own}, was refused: {held}",
+            "source": {"component": COMPONENT, "host": node.name},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        try:
+            await self._client.create(Event, body, EVENTS)
+        except AlreadyExists:
+            await self._client.patch(Event, name, {"lastTimestamp": stamp}, EVENTS)
 
     async def _run(self, shutdown: asyncio.Event) -> None:
         self._registration.endpoint_port = self._endpoint.port
