@@ -28,7 +28,12 @@ def test_a_write_of_a_part_leaves_alone_what_the_structs_do_not_know(play: Play)
     async def story(api: Any):
         pod = {
             "metadata": {"name": "p"},
-            "spec": {"priority": 0, "dnsPolicy": "None", "containers": [{"name": "c", "image": "i"}]},
+            "spec": {
+                "priority": 0,
+                "dnsPolicy": "None",
+                "dnsConfig": {"nameservers": ["192.0.2.1"]},
+                "containers": [{"name": "c", "image": "i"}],
+            },
         }
         made = await api.client.create(Pod, pod, "default")
         await api.client.patch(Pod, "p", {"metadata": {"labels": {"a": "b"}}}, "default", uid=made.uid)

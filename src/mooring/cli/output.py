@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import NoReturn, TextIO
+from collections.abc import MutableMapping
+from typing import Any, NoReturn, TextIO
 
 import click
 import structlog
 
 from mooring.kube.printable import printable
+
+_LOGFMT = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+
+
+def _logfmt(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    return printable(_LOGFMT(logger, method, event))
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
@@ -28,8 +35,7 @@ def log_lines(level: str = "info", file: TextIO | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
-            lambda logger, method, line: printable(str(line)),
+            _logfmt,  # the last one makes the line: who wants another form replaces it
         ],
         logger_factory=structlog.PrintLoggerFactory(file or sys.stderr),
     )

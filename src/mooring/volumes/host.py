@@ -77,6 +77,10 @@ class VolumeHost(Protocol):
         """The operator's settings for the plugin; empty when there are none."""
         ...
 
+    def pods_dir(self) -> Path:
+        """The directory of all pods' directories."""
+        ...
+
     def pod_dir(self, pod_uid: str) -> Path:
         """The directory of everything that belongs to one pod."""
         ...
@@ -123,8 +127,11 @@ class NodeVolumeHost:
     def settings(self, plugin: str) -> Mapping[str, str]:
         return self.plugin_settings.get(plugin, {})
 
+    def pods_dir(self) -> Path:
+        return self.root / "pods"
+
     def pod_dir(self, pod_uid: str) -> Path:
-        return self.root / "pods" / entry(pod_uid)
+        return self.pods_dir() / entry(pod_uid)
 
     def get_pod_volume_dir(self, pod_uid: str, plugin: str, spec_name: str) -> Path:
         return self.pod_dir(pod_uid) / "volumes" / entry(escape_plugin_name(plugin)) / entry(spec_name)
@@ -168,6 +175,9 @@ class ControllerVolumeHost:
 
     def settings(self, plugin: str) -> Mapping[str, str]:
         return self.plugin_settings.get(plugin, {})
+
+    def pods_dir(self) -> Path:
+        raise _not_on_a_controller("pod directories")
 
     def pod_dir(self, pod_uid: str) -> Path:
         raise _not_on_a_controller("pod directories")

@@ -90,7 +90,7 @@ class LocalPlugin(DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolu
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
         """The pods' mounts; a directory that is shown may be mounted by others, who may keep it."""
-        pods = self._host.pod_dir("")
+        pods = self._host.pods_dir()
         refs = await self._host.mounts.get_device_mount_refs(device_mount_path)
         return [ref for ref in refs if Path(ref).is_relative_to(pods)]
 
