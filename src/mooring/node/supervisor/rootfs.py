@@ -61,7 +61,6 @@ def enter_pod_root(pod: PodRoot) -> str:
     _make_dev(f"{root}/dev")
     syscalls.mount("proc", f"{root}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     mode = _bind_host(f"{root}/host", pod["masks"])
-    _mask(f"{root}/host", pod["masks"])  # a container sees this tree, too: /proc/1/root
     syscalls.leave_old_root(syscalls.enter_root(root))
     return mode
 
@@ -130,11 +129,6 @@ def _share_system(root: str, masks: list[str]) -> None:
     if root != "/host":
         for path in sorted(_system_mounts()):
             syscalls.bind(f"/host{path}", root + path, recursive=True, read_only=True)
-    _mask(root, masks)
-
-
-def _mask(root: str, masks: list[str]) -> None:
-    """What is there of these directories is empty."""
     for path in masks:
         if os.path.isdir(root + path):
             syscalls.mount("tmpfs", root + path, "tmpfs", syscalls.MS_RDONLY | syscalls.MS_NOSUID, "size=4k")
