@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 from mooring.apiserver.entry import Running, serve
 
 
+_CONNECT_S = 20.0
+
+
 class Answer(NamedTuple):
     """What came back; status 0: nothing, the connection was closed."""
 
@@ -32,10 +35,14 @@ class Served:
     port: int
     context: ssl.SSLContext
     patience_s: float = 20.0
+    """How long an answer is waited for. A connection is waited for as long as a busy machine needs."""
 
     def connect(self, *, tls: bool = True) -> socket.socket:
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=self.patience_s)
-        return self.context.wrap_socket(plain, server_hostname="127.0.0.1") if tls else plain
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=_CONNECT_S)
+        if tls:
+            connection = self.context.wrap_socket(connection, server_hostname="127.0.0.1")
+        connection.settimeout(self.patience_s)
+        return connection
 
     def raw(self, sent: bytes) -> Answer:
         """Bytes as they are; the answer until the connection closes or a whole answer is there."""

@@ -91,7 +91,8 @@ async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
 
 
 async def sandbox(pods: Pods, **spec: object) -> None:
-    await pods.runtime.start_sandbox(SandboxSpec(uid=UID, hostname="web-0", masks=(str(pods.root),), **spec))  # type: ignore[arg-type]
+    spec = {"masks": (str(pods.root),), **spec}
+    await pods.runtime.start_sandbox(SandboxSpec(uid=UID, hostname="web-0", **spec))  # type: ignore[arg-type]
 
 
 async def test_output_is_logged_with_its_stream_and_time_and_the_exit_code_is_kept(pods: Pods) -> None:
@@ -121,6 +122,18 @@ async def test_the_pod_has_its_own_hostname_processes_and_root(pods: Pods, tmp_p
     assert output[4] == "nothing of the sandbox"
     assert not Path("/etc/mooring-was-here").exists()
     assert socket.gethostname() != "web-0"
+
+
+@pytest.mark.parametrize("outer", ["", ".."])
+async def test_no_process_of_the_pod_shows_what_is_masked(pods: Pods, tmp_path: Path, outer: str) -> None:
+    """Each process's root is a link below /proc; that of the pod's first one is not the container's."""
+    secret = (tmp_path / outer).resolve() / "secret-of-the-control-plane"
+    secret.write_text("")
+    await sandbox(pods, masks=(str(pods.root), str(secret.parent)))
+    places = " ".join(f"/proc/[0-9]*/{link}{secret}" for link in ("root", "root/*", "cwd"))
+    code, output = await pods.run(f"ls /proc/1/root/ > /dev/null && ls -d {places} 2> /dev/null; echo looked")
+    assert code == 0
+    assert output == ["looked"]
 
 
 async def test_environment_and_working_directory_are_what_the_spec_says(pods: Pods) -> None:

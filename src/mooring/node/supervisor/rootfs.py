@@ -61,6 +61,7 @@ def enter_pod_root(pod: PodRoot) -> str:
     _make_dev(f"{root}/dev")
     syscalls.mount("proc", f"{root}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     mode = _bind_host(f"{root}/host", pod["masks"])
+    _mask(f"{root}/host", pod["masks"])  # a container sees this tree, too: /proc/1/root
     syscalls.leave_old_root(syscalls.enter_root(root))
     return mode
 
@@ -127,18 +128,25 @@ def _overlay(lower: str) -> str:
 
 def _share_system(root: str, masks: list[str]) -> None:
     if root != "/host":
-        for path in sorted(_system_mounts()):
+        for path in sorted(_system_mounts(masks)):
             syscalls.bind(f"/host{path}", root + path, recursive=True, read_only=True)
-    for path in masks:
+    _mask(root, masks)
+
+
+def _mask(root: str, masks: list[str]) -> None:
+    """These directories of the machine are empty below `root`. One within another is covered with it, in any order."""
+    for path in sorted(masks):
         if os.path.isdir(root + path):
             syscalls.mount("tmpfs", root + path, "tmpfs", syscalls.MS_RDONLY | syscalls.MS_NOSUID, "size=4k")
 
 
-def _system_mounts() -> list[str]:
-    """Mounts below /host, as paths of the machine: `_bind_host` has brought only the operating system's."""
+def _system_mounts(masks: list[str]) -> list[str]:
+    """The operating system's mounts below /host, as paths of the machine. What masks a directory there is none: it
+    would cover the place where the next one, within it, is expected."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = [line.split(" ", 5)[4] for line in table]
-    return [point.removeprefix("/host") for point in points if point.startswith("/host/")]
+    machine = [point.removeprefix("/host") for point in points if point.startswith("/host/")]
+    return [point for point in machine if not _within(point, masks)]
 
 
 def _bind_host(target: str, masks: list[str]) -> str:
