@@ -8,7 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 EXEMPT = {"mooring.cli", "mooring.cluster", "mooring.simulation"}
-"""May import everything (design section 1, rule 4)."""
+"""May import everything (docs/architecture.md, rule 4)."""
 
 
 def contracts() -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from mooring.apiserver.entry import Running, serve
 
-
 _CONNECT_S = 20.0
 
 

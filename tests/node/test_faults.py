@@ -64,7 +64,7 @@ class Controller:
 
     With `late_reports` what it puts into volumesAttached may arrive much later and without a resourceVersion, as an
     old leader's request would: it keeps R1 and R2 only. A node that reads the VolumeAttachment live (R5) is safe even
-    then (reference/protocol.md section 2).
+    then (docs/protocol.md).
     """
 
     def __init__(self, world: Any, random: Random, *, late_reports: bool) -> None:

@@ -1,7 +1,7 @@
 """One simulated machine, seen from the host: power button, power loss, power on.
 
 Losing power means: its file systems stop without flushing, its processes are gone, its devices are gone. In this order,
-so that nothing that was not synced reaches a disk (design section 4).
+so that nothing that was not synced reaches a disk (docs/architecture.md, "A simulated machine").
 """
 
 from __future__ import annotations

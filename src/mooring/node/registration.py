@@ -1,6 +1,6 @@
 """The node's side of its Node object: registration and status.
 
-Guarantees, each a rule of the handshake (design section 2; reference/protocol.md C5, C6, C11, C13):
+Guarantees, each a rule of the handshake (docs/protocol.md C5, C6, C11, C13):
 - A registration carries `volumesInUse` as reconstructed, in the create.
 - Every status write carries the uid and resourceVersion of the Node that it was computed from and always changes it
   (a token; heartbeat times have whole seconds only), so that a write that arrives late is refused. It carries Ready,

@@ -1,9 +1,9 @@
 """Storage that is only played. It knows the truth: what is attached, mounted, and what was written to each disk.
 
-Of what kind a storage is decides who can write (design section 2): whether it *refuses* a second attach, whether a
-detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted. What happens is told
-to `journal`; how long it takes and what fails is set from outside. Requests are carried out by the storage itself
-(`carry_out`), so they go on if who sent them dies.
+The kind of storage decides who can write (docs/protocol.md, "Words"): whether it *refuses* a second attach, whether
+a detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted. What happens is
+told to `journal`; how long it takes and what fails is set from outside. Requests are carried out by the storage itself
+(`carry_out`), so they go on if the sender dies.
 """
 
 from __future__ import annotations

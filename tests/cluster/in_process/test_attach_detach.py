@@ -271,7 +271,7 @@ def test_nothing_is_stated_of_a_node_that_nothing_names(play: Play):
     play(story)
 
 
-# --- the node's own rules (reference/protocol.md C5, C6) -----------------------------------------------------------
+# --- the node's own rules (docs/protocol.md C5, C6) ----------------------------------------------------------------
 
 
 async def c5_restarted(world: World, before: Callable[[], None] = lambda: None) -> list[Any]:

@@ -1,6 +1,6 @@
 """What to do next about one volume on this node. Pure.
 
-The order of events is the handshake's (design section 2, *Node*): publish `volumesInUse`, see the volume reported in
+The order of events is the handshake's (docs/protocol.md, "Mount"): publish `volumesInUse`, see the volume reported in
 `volumesAttached`, look live, mount the device, set the pods up; and back: tear down, unmount the device, only then let
 the volume leave `volumesInUse`. Uncertain counts as mounted for every step that lets go, and as not mounted for every
 step that hands out.

@@ -1,4 +1,4 @@
-"""The node's live look before a mount: rules R5, C13, C14 and C16 of reference/protocol.md.
+"""The node's live look before a mount: docs/protocol.md R5, C13, C14, C16.
 
 First the Node: it must still be ours and of this boot, with the volume in both lists. Then the VolumeAttachment:
 attached, and no detach begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch.

@@ -1,4 +1,4 @@
-"""What must hold at every step, as checkers of the trace. The names are those of docs/safety.md."""
+"""What must hold at every step, as checkers of the trace. The names are those of docs/invariants.md."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ RULES = {
     "C15": "the finalizer stays while a request may be outstanding",
     "C16": "a forced release advances the epoch and closes the node",
 }
-"""Each with what it says; `reference/protocol.md` has the schedule that does harm without it."""
+"""Each with what it says; `docs/protocol.md` has the schedule that does harm without it."""
 
 
 class Settings(NamedTuple):
