@@ -152,3 +152,10 @@ def test_an_answer_that_was_read_is_no_garbage_that_has_to_be_collected():
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 2", b"Transfer-Encoding: chunked"])
+def test_an_interim_answer_with_a_body_is_refused(framing: bytes):
+    """Its body would come before that of the answer."""
+    with pytest.raises(Malformed, match="interim"):
+        Answer().feed(b"HTTP/1.1 103 Early Hints\r\n%b\r\n\r\nab" % framing + sized(b"cd"))

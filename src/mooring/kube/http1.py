@@ -49,6 +49,8 @@ class Answer:
         except HttpParserUpgrade:
             raise Malformed("an answer that goes over to another protocol, for which nobody has asked") from None
         except HttpParserError as error:
+            if isinstance(error.__context__, Malformed):  # ours, from below: the parser wraps it
+                raise error.__context__ from None
             if not self.complete:
                 raise Malformed(f"an answer that is no HTTP ({error}): {data[:40]!r}") from None
             self.lasting = False
@@ -90,6 +92,9 @@ class Answer:
         status = self._parser.get_status_code()
         self._interim = status in INTERIM
         if self._interim:
+            # It has no body (RFC 9110, 15.2). One that it announces would come before the body of the answer.
+            if any(field in self.headers for field in _FRAMING):
+                raise Malformed(f"an interim answer ({status}) with a body")
             return
         self._refuse_unknown_framing()
         self.status = status
