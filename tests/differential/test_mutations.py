@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import run_in_virtual_time
 from tests.differential.mutations.draw import Mutation, draw
 from tests.differential.mutations.hostile import hostile
+from tests.differential.mutations.known import classes, unlisted
 from tests.differential.mutations.play import Outcome, play
 from tests.differential.mutations.record import chosen, recorded
 from tests.differential.mutations.report import Comparison, compare
@@ -41,6 +42,11 @@ def compared() -> Comparison:
 def test_drawn_mutations_are_answered_as_the_real_server_answers_them(compared: Comparison) -> None:
     print(compared.summary())
     assert compared.agreement >= LEAST, compared.listed()
+
+
+def test_every_disagreement_is_of_a_class_that_is_listed(compared: Comparison) -> None:
+    assert len(classes()) > 20
+    assert not unlisted(compared.disagreements)
 
 
 def test_hostile_mutations_are_answered_as_the_real_server_answers_them(compared: Comparison) -> None:

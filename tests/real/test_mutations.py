@@ -13,6 +13,7 @@ from random import SystemRandom
 import pytest
 from tests.differential.mutations.draw import draw
 from tests.differential.mutations.hostile import hostile
+from tests.differential.mutations.known import unlisted
 from tests.differential.mutations.play import Outcome, play
 from tests.differential.mutations.record import chosen, play_to_real, recorded
 from tests.differential.mutations.report import compare
@@ -42,3 +43,4 @@ def test_recorded_outcomes_are_true_and_new_mutations_agree(programs: Path, tmp_
     compared = compare(drawn, found[len(known) :], asyncio.run(ours()))
     print(f"seed {seed}, {len(hostile())} hostile ones beside: {compared.summary()}")
     assert compared.agreement >= LEAST, compared.listed()
+    assert not unlisted(compared.disagreements)
