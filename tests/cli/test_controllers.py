@@ -10,7 +10,7 @@ from typing import Any
 from mooring.apiserver import Server
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.objects import Lease
-from mooring.simulation.wire import wired
+from mooring.simulation.parts.faulty_transport import wired
 
 
 def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_takes_over(

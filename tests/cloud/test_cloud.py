@@ -13,7 +13,7 @@ from mooring.cloud.cloud import Cloud
 from mooring.cloud.errors import DataDirectoryError, Ec2Error
 from mooring.cloud.journal import SqliteJournal
 from mooring.cloud.settings import Settings
-from mooring.simulation.loop import SimulationLoop
+from mooring.simulation.engine.event_loop import SimulationLoop
 
 ZONE = {"AvailabilityZone": "us-east-1a"}
 

@@ -11,7 +11,7 @@ from mooring.apiserver import Server
 from mooring.cluster.observer import Observer
 from mooring.cluster.truth import Truth
 from mooring.kube.objects import Node
-from mooring.simulation.wire import wired
+from mooring.simulation.parts.faulty_transport import wired
 
 
 class Going(Truth):

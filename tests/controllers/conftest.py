@@ -12,8 +12,8 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.simulation.array import Array, ArrayPlugin
-from mooring.simulation.wire import wired
+from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
+from mooring.simulation.parts.faulty_transport import wired
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 

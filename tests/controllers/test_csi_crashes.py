@@ -25,7 +25,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
-from mooring.simulation.wire import Wire, role
+from mooring.simulation.parts.faulty_transport import Wire, role
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager

@@ -24,7 +24,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
-from mooring.simulation.wire import Wire, role, wired
+from mooring.simulation.parts.faulty_transport import Wire, role, wired
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.array import DISK, ArrayPlugin
+from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 
 
 async def wanted(desk: Any) -> VolumeAttachment:

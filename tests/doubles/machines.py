@@ -11,10 +11,10 @@ from random import Random
 
 from mooring.apiserver import Server
 from mooring.kube.transport import InProcess
-from mooring.simulation import machine
-from mooring.simulation.array import Array
-from mooring.simulation.plugins import MakePlugins
-from mooring.simulation.wire import Wire
+from mooring.simulation.parts import machine
+from mooring.simulation.parts.array_plugin import Array
+from mooring.simulation.parts.faulty_transport import Wire
+from mooring.simulation.parts.plugins import MakePlugins
 
 
 class Machine(machine.Machine):

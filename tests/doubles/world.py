@@ -14,11 +14,11 @@ from machines import Machine
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
-from mooring.simulation.array import DISK, Array
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING, make_controller
-from mooring.simulation.plugins import MakePlugins, array_plugins
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.wire import Wire, admin, wired
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING, make_controller
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.parts.array_plugin import DISK, Array
+from mooring.simulation.parts.faulty_transport import Wire, admin, wired
+from mooring.simulation.parts.plugins import MakePlugins, array_plugins
 from mooring.volumes.out_of_service import TAINT
 
 GRACE_S = 10.0

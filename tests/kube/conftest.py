@@ -12,7 +12,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.simulation.wire import Wire, wired
+from mooring.simulation.parts.faulty_transport import Wire, wired
 
 
 class Api:

@@ -15,7 +15,7 @@ from mooring.kube import errors
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, StatefulSet
 from mooring.kube.transport import InProcess, Request, Response
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import ConfigMap
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

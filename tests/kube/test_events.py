@@ -13,7 +13,7 @@ import structlog
 from mooring.kube.events import PENDING, Recorder
 from mooring.kube.objects import Event, Node, ObjectMeta, Pod
 from mooring.kube.transport import Request, Response
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

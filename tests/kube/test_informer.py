@@ -14,7 +14,7 @@ from mooring.kube.client import WatchEvent
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, ObjectMeta
 from mooring.kube.transport import Request, Response
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 MAPS = "/configmaps"

@@ -13,7 +13,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, NotLeading
 from mooring.kube.leaderelection import STOPS_AFTER, LeaderElector, Timing
 from mooring.kube.objects import ConfigMap, Lease
-from mooring.simulation.wire import Wire, request, wired
+from mooring.simulation.parts.faulty_transport import Wire, request, wired
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 

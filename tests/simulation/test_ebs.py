@@ -11,16 +11,16 @@ import pytest
 
 import mooring
 from mooring.ebs.settling import SETTLE_S
-from mooring.simulation import search, stored, systematic
-from mooring.simulation.choices import stream
-from mooring.simulation.clouds import LAGS_S, cloud_settings
-from mooring.simulation.ec2 import LATEST_S
-from mooring.simulation.mutants import MUTANTS
-from mooring.simulation.mutants.hunt import hunt
-from mooring.simulation.plan import EC2_FAULTS, OF_ARRAY, Step, make_plan
+from mooring.simulation.cluster.cloud_faults import LAGS_S, cloud_settings
+from mooring.simulation.cluster.plan import EC2_FAULTS, OF_ARRAY, Step, make_plan
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.engine.randomness import stream
+from mooring.simulation.parts.ec2 import LATEST_S
 from mooring.simulation.run import Outcome, play
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.search import searches, single_faults, stored_run
+from mooring.simulation.search.mutants import MUTANTS
+from mooring.simulation.search.mutants.hunt import hunt
 
 EXAMPLE = Path(mooring.__file__).parents[2] / "examples" / "simulation" / "ebs.yaml"
 SOAK = bool(os.environ.get("MOORING_SOAK"))
@@ -55,7 +55,8 @@ def test_a_seed_gives_the_same_trace_again_also_from_its_choices(tmp_path: Path)
     scenario = msgspec.structs.replace(read_scenario(EXAMPLE), minutes=12)
     outcome = play(5, scenario)
     assert play(5, scenario).digest == outcome.digest
-    assert stored.read(stored.write(tmp_path, stored.stored(scenario, outcome))).play().digest == outcome.digest
+    path = stored_run.write(tmp_path, stored_run.stored(scenario, outcome))
+    assert stored_run.read(path).play().digest == outcome.digest
 
 
 def test_volumes_move_and_everything_that_checkers_look_at_comes_to_pass():
@@ -86,22 +87,22 @@ def test_a_process_that_is_gone_refuses_calls_and_its_successor_goes_on():
 
 
 def test_the_driver_s_calls_of_ec2_are_points_of_a_run():
-    scenario = systematic.SMALL_CLOUD
-    plan = systematic.story(scenario)
-    of_driver = [point for point in systematic.points(scenario, plan) if point.part == "ebs"]
+    scenario = single_faults.SMALL_CLOUD
+    plan = single_faults.story(scenario)
+    of_driver = [point for point in single_faults.points(scenario, plan) if point.part == "ebs"]
     assert {"POST /ec2/CreateVolume", "POST /ec2/AttachVolume", "POST /ec2/DetachVolume"} <= {
         point.what for point in of_driver
     }
     changes = [point for point in of_driver if "Describe" not in point.what]
-    for job in systematic.jobs(changes[:: 1 if SOAK else 3], plan):
+    for job in single_faults.jobs(changes[:: 1 if SOAK else 3], plan):
         outcome = play(0, scenario, plan=job.plan, choices={})
         assert outcome.violations == [], job.plan
 
 
 def test_a_systematic_search_on_a_cloud_has_more_points_than_one_on_an_array():
-    found = search.systematic("ebs")
-    assert found.scenario == systematic.SMALL_CLOUD
-    assert found.size > search.systematic().size
+    found = searches.systematic("ebs")
+    assert found.scenario == single_faults.SMALL_CLOUD
+    assert found.size > searches.systematic().size
 
 
 def test_a_volume_that_a_broken_driver_leaves_behind_is_found():

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.simulation.invariants import Checks, check
-from mooring.simulation.trace import Trace
+from mooring.simulation.checks.invariants import Checks, check
+from mooring.simulation.engine.trace import Trace
 from mooring.volumes.names import FORCE_DETACH_SINCE
 
 RECORDS = "volumeattachments.storage.k8s.io"

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.main import cli
-from mooring.simulation.mutants import MUTANTS, WAITING, PatchGone
-from mooring.simulation.mutants.hunt import hunt
-from mooring.simulation.mutants.mutant import Mutant, Patch
+from mooring.simulation.search.mutants import MUTANTS, WAITING, PatchGone
+from mooring.simulation.search.mutants.hunt import hunt
+from mooring.simulation.search.mutants.mutant import Mutant, Patch
 
 SOAK = bool(os.environ.get("MOORING_SOAK"))
 QUICK = ("B13", "B24", "H2", "P1")

@@ -10,14 +10,14 @@ from click.testing import CliRunner
 
 from mooring.cli.main import cli
 from mooring.cli.simulation_report import draw
-from mooring.simulation.availability import Availability, Gap
-from mooring.simulation.campaign import Job, play_batch
-from mooring.simulation.report import page, rows
+from mooring.simulation.checks.availability import Availability, Gap
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.scenario_file import ScenarioError, read_scenario
-from mooring.simulation.summary import Summary
-from mooring.simulation.trace import Trace
+from mooring.simulation.search.campaign import Job, play_batch
+from mooring.simulation.search.report import page, rows
+from mooring.simulation.search.summary import Summary
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "simulation").glob("*.yaml"))
 TINY = Scenario(nodes=2, sets={"db": 1}, minutes=8, faults=2, actions=3)

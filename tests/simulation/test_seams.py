@@ -15,40 +15,40 @@ import mooring
 SOURCE = Path(mooring.__file__).parent
 SIMULATION = SOURCE / "simulation"
 SEAMS = {
-    "network": "transport between parts and API server (of which replicas that lag are a test double)",
-    "wire": "the same, for tests that hold single requests back",
-    "log": "the log under the store",
-    "machine": "processes and mounts of a machine",
-    "array": "the plugin of the storage",
-    "csi": "a CSI driver of the storage, on the production base for drivers",
-    "ebs": "the EBS driver's process, its socket, and its node service on played machines",
-    "ec2": "EC2's wire, and what is behind the production cloud's volumes: devices of played machines, and its journal",
-    "scratch": "the plugin of emptyDir, whose directories are on no disk",
-    "storage": "the storage",
-    "loop": "clock, and order of what happens",
-    "choices": "chance",
+    "parts.network": "transport between parts and API server (of which replicas that lag are a test double)",
+    "parts.faulty_transport": "the same, for tests that hold single requests back",
+    "parts.store_log": "the log under the store",
+    "parts.machine": "processes and mounts of a machine",
+    "parts.array_plugin": "the plugin of the storage",
+    "parts.csi_driver": "a CSI driver of the storage, on the production base for drivers",
+    "parts.ebs_driver": "the EBS driver's process, its socket, and its node service on played machines",
+    "parts.ec2": "EC2's wire, and what is behind the cloud's volumes: devices of played machines, and its journal",
+    "parts.emptydir_plugin": "the plugin of emptyDir, whose directories are on no disk",
+    "parts.storage": "the storage",
+    "engine.event_loop": "clock, and order of what happens",
+    "engine.randomness": "chance",
 }
 INTERFACES = {
-    "mooring.kube.transport": {"network", "wire"},
-    "mooring.apiserver.log": {"log"},
-    "mooring.node.runtime": {"machine"},
-    "mooring.mounts.interface": {"machine"},
-    "mooring.volumes.interfaces": {"array", "scratch"},
-    "mooring.csi.driver.services": {"csi", "ebs"},
-    "mooring.ebs.ec2.api": {"ec2"},
-    "mooring.cloud.interface": {"ec2"},
+    "mooring.kube.transport": {"parts.network", "parts.faulty_transport"},
+    "mooring.apiserver.log": {"parts.store_log"},
+    "mooring.node.runtime": {"parts.machine"},
+    "mooring.mounts.interface": {"parts.machine"},
+    "mooring.volumes.interfaces": {"parts.array_plugin", "parts.emptydir_plugin"},
+    "mooring.csi.driver.services": {"parts.csi_driver", "parts.ebs_driver"},
+    "mooring.ebs.ec2.api": {"parts.ec2"},
+    "mooring.cloud.interface": {"parts.ec2"},
 }
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}
 """What anybody may look at."""
-REPLACING = {"seal"}
+REPLACING = {"engine.isolation"}
 """Refuses what leaves the simulation; puts nothing of Mooring's in another place."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(SIMULATION.rglob("*.py")):
         name = ".".join(path.relative_to(SIMULATION).with_suffix("").parts)
-        if not name.startswith("mutants"):
+        if not name.startswith("search.mutants"):
             yield name, ast.parse(path.read_text())
 
 

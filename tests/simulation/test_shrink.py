@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mooring.simulation.array import Array
-from mooring.simulation.mutants import MUTANTS
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.shrink import keep, shrink
-from mooring.simulation.stored import Stored, read, stored
+from mooring.simulation.search.mutants import MUTANTS
+from mooring.simulation.search.shrink import keep, shrink
+from mooring.simulation.search.stored_run import Stored, read, stored
 
 NEIGHBOURS = 6
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))

@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.main import cli
-from mooring.simulation import stored
-from mooring.simulation.array import Array
+from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario, Step
-from mooring.simulation.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.search import stored_run
 
 SHORT = Scenario(minutes=12, faults=10)
 SEEDS = range(300) if os.environ.get("MOORING_SOAK") else range(3)
 DIGESTS = """
 from mooring.simulation.run import play
-from mooring.simulation.scenario import Scenario
+from mooring.simulation.cluster.scenario import Scenario
 print([play(seed, Scenario(minutes=6)).digest for seed in (0, 2, 3, 4, 5, 6)])
 """
 
@@ -48,8 +48,8 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed():
 
 def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
     outcome = play(1, SHORT)
-    path = stored.write(tmp_path, stored.stored(SHORT, outcome))
-    assert stored.read(path).play().digest == outcome.digest
+    path = stored_run.write(tmp_path, stored_run.stored(SHORT, outcome))
+    assert stored_run.read(path).play().digest == outcome.digest
 
 
 def test_what_the_storage_has_taken_away_is_attached_anew_when_that_is_verified():

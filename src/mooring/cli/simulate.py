@@ -12,7 +12,7 @@ from mooring.cli.output import fail
 
 if TYPE_CHECKING:
     from mooring.simulation.run import Outcome
-    from mooring.simulation.summary import Summary
+    from mooring.simulation.search.summary import Summary
 
 SHOWN = 3
 """How many violations of a seed are printed."""
@@ -63,14 +63,14 @@ def simulate(
     """
     import msgspec
 
-    from mooring.simulation import search
-    from mooring.simulation.ledger import Ledger, LedgerError
+    from mooring.simulation.cluster.scenario import DEFAULT
+    from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
     from mooring.simulation.run import play
-    from mooring.simulation.scenario import DEFAULT
-    from mooring.simulation.scenario_file import ScenarioError, read_scenario
-    from mooring.simulation.shrink import keep
-    from mooring.simulation.stored import read
-    from mooring.simulation.systematic import Unfit
+    from mooring.simulation.search import searches
+    from mooring.simulation.search.progress import Ledger, LedgerError
+    from mooring.simulation.search.shrink import keep
+    from mooring.simulation.search.single_faults import Unfit
+    from mooring.simulation.search.stored_run import read
 
     try:
         scenario = read_scenario(file) if file is not None else DEFAULT
@@ -86,8 +86,10 @@ def simulate(
         _one(outcome, output)
         sys.exit(0 if outcome.ok else 1)
     try:
-        mode = search.exhaustive(depth) if exhaustive else search.systematic(scenario.driver) if systematic else None
-        mode = mode or search.random(range(seed, seed + seeds), scenario)
+        mode = (
+            searches.exhaustive(depth) if exhaustive else searches.systematic(scenario.driver) if systematic else None
+        )
+        mode = mode or searches.random(range(seed, seed + seeds), scenario)
         ledger = Ledger(resume, mode.what) if resume is not None else None
     except (Unfit, LedgerError) as error:
         fail(str(error))
@@ -116,9 +118,9 @@ def simulate(
 
 def _store_regressions(only: str | None, first: int, most: int, directory: Path) -> bool:
     """The smallest run for each mutant that it spoils; whether there is one for each."""
-    from mooring.simulation.mutants import MUTANTS
-    from mooring.simulation.regressions import regression
-    from mooring.simulation.stored import write
+    from mooring.simulation.search.mutants import MUTANTS
+    from mooring.simulation.search.regressions import regression
+    from mooring.simulation.search.stored_run import write
 
     names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
     if unknown := [name for name in names if name not in MUTANTS]:
@@ -133,8 +135,8 @@ def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> 
     """One line for each mutant; whether all were killed."""
     import msgspec
 
-    from mooring.simulation.mutants import MUTANTS, table
-    from mooring.simulation.mutants.hunt import Verdict, hunt
+    from mooring.simulation.search.mutants import MUTANTS, table
+    from mooring.simulation.search.mutants.hunt import Verdict, hunt
 
     names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
     if unknown := [name for name in names if name not in MUTANTS]:
@@ -175,7 +177,7 @@ def _violations(outcome: Outcome) -> None:
 
 
 def _sum_up(summary: Summary, unit: str) -> None:
-    from mooring.simulation.report import rows
+    from mooring.simulation.search.report import rows
 
     for outcome in summary.failed:
         _violations(outcome)

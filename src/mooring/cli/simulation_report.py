@@ -8,12 +8,12 @@ import click
 
 from mooring.cluster.observer import Change, Lane
 from mooring.cluster.timeline import Mark, render
-from mooring.simulation.lanes import Lanes
-from mooring.simulation.report import Row, page
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.summary import Summary
-from mooring.simulation.trace import Trace
+from mooring.simulation.search.report import Row, page
+from mooring.simulation.search.summary import Summary
+from mooring.simulation.search.timeline import Lanes
 
 HEALED = "healed"
 

@@ -16,18 +16,18 @@ from typing import Any
 import msgspec
 import structlog
 
-from mooring.simulation.acting import Acting
-from mooring.simulation.availability import Availability, Gap
-from mooring.simulation.choices import Replayed, Seeded, stream
-from mooring.simulation.invariants import Checks, Violation
-from mooring.simulation.liveness import Quiet, complaints
-from mooring.simulation.loop import Deadlock, Escape, Livelock, SimulationLoop, end
-from mooring.simulation.plan import Plan, make_plan
-from mooring.simulation.points import Point, Points, without_points
-from mooring.simulation.scenario import Scenario
-from mooring.simulation.seal import sealed
-from mooring.simulation.trace import Trace
-from mooring.simulation.world import World
+from mooring.simulation.checks.availability import Availability, Gap
+from mooring.simulation.checks.invariants import Checks, Violation
+from mooring.simulation.checks.liveness import Quiet, complaints
+from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.fault_points import Point, Points, without_points
+from mooring.simulation.cluster.plan import Plan, make_plan
+from mooring.simulation.cluster.plan_player import Acting
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
+from mooring.simulation.engine.isolation import sealed
+from mooring.simulation.engine.randomness import Replayed, Seeded, stream
+from mooring.simulation.engine.trace import Trace
 
 MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its own (mkdtemp)
 """Where node agents write down what they mounted, if that is there: no disk is needed for it."""

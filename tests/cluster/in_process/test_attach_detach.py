@@ -17,8 +17,8 @@ from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolume, Pod, VolumeAttachment
 from mooring.node.registration import AttachingKindChanged
 from mooring.node.volumes.manager import VolumeManager
-from mooring.simulation.array import DISK, Array, ArrayPlugin
-from mooring.simulation.wire import request
+from mooring.simulation.parts.array_plugin import DISK, Array, ArrayPlugin
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
 
 Play = Callable[[Any], Any]

@@ -9,7 +9,7 @@ from typing import Any
 from world import World
 
 from mooring.kube.objects import Pod
-from mooring.simulation.array import ArrayPlugin
+from mooring.simulation.parts.array_plugin import ArrayPlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain import explain

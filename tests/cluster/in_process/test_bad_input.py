@@ -9,7 +9,7 @@ from typing import Any
 from world import World
 
 from mooring.kube.objects import PersistentVolume, StorageClass
-from mooring.simulation.array import DISK
+from mooring.simulation.parts.array_plugin import DISK
 
 Play = Callable[[Any], Any]
 

@@ -14,7 +14,7 @@ import pytest
 from world import Process, World
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 AFTER = pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])

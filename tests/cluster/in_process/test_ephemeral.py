@@ -8,7 +8,7 @@ from typing import Any
 from world import World, claim_spec
 
 from mooring.kube.objects import PersistentVolumeClaim, Pod
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from world import World, claim_spec, pod_spec
 
 from mooring.kube.objects import Namespace, PersistentVolumeClaim, Pod
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from world import World
 
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
 
 Play = Callable[[Any], Any]
 EVERYTHING = (ATTACHING, PLACING, WATCHING, ("cleanup",))

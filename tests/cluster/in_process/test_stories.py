@@ -11,8 +11,8 @@ from world import World, loses_power
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.simulation.control_plane import ATTACHING, PLACING, WATCHING
-from mooring.simulation.wire import Fault, request
+from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
+from mooring.simulation.parts.faulty_transport import Fault, request
 
 Play = Callable[[Any], Any]
 

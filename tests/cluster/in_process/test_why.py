@@ -10,7 +10,7 @@ import pytest
 from world import World, loses_power
 
 from mooring.kube.objects import Event, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.simulation.array import DISK, ArrayPlugin
+from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 from mooring.volumes.errors import StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import NAME_HELD

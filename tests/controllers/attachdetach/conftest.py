@@ -16,7 +16,7 @@ from mooring.controllers.attachdetach.state import Policy, Terms
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, ObjectMeta, PersistentVolume, VolumeAttachment
-from mooring.simulation.wire import wired
+from mooring.simulation.parts.faulty_transport import wired
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, volume_attachment_name
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, taint_of
 from mooring.volumes.spec import VolumeSpec

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.kube.errors import NotFound
-from mooring.simulation.array import Array, ArrayPlugin
+from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 

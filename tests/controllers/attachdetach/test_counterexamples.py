@@ -25,7 +25,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, Unreachable
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.reason import Reason
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.names import CONFIRMED_DEAD, FENCE_EVIDENCE
 from mooring.volumes.spec import VolumeSpec

@@ -22,7 +22,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import BROKEN, CSI_PLUGIN, NODE_UID, volume_attachment_name

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Node, VolumeAttachment
-from mooring.simulation.wire import request
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.names import DETACHING, NODE_UID
 
 Play = Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]

@@ -14,7 +14,7 @@ from csi_cluster import CsiCluster
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.client import Client
 from mooring.kube.objects import Lease
-from mooring.simulation.wire import Wire, admin
+from mooring.simulation.parts.faulty_transport import Wire, admin
 
 VOLUMES = 500
 LEASE_S, MARGIN_S = 15.0, 10.0  # a candidate looks every 2 to 4.4 s

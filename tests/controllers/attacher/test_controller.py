@@ -10,7 +10,7 @@ from disk_record import reconciled, wanted
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.array import ArrayPlugin, _Attacher
+from mooring.simulation.parts.array_plugin import ArrayPlugin, _Attacher
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
 from mooring.volumes.interfaces import BulkVolumeVerifier
 

@@ -8,7 +8,7 @@ from typing import Any
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.simulation.array import DISK
+from mooring.simulation.parts.array_plugin import DISK
 
 Desk = Callable[[Any], Any]
 

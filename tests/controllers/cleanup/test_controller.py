@@ -14,7 +14,7 @@ from mooring.apiserver import Server
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
-from mooring.simulation.wire import wired
+from mooring.simulation.parts.faulty_transport import wired
 
 Story = Callable[[Client], Awaitable[None]]
 Play = Callable[[Story], None]

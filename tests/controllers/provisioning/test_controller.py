@@ -14,8 +14,8 @@ from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
-from mooring.simulation.array import DISK
-from mooring.simulation.wire import request
+from mooring.simulation.parts.array_plugin import DISK
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes import scrub
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import ControllerVolumeHost

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
-from mooring.simulation.workloads import bodies
+from mooring.simulation.cluster.workloads import bodies
 
 Desk = Callable[[Any], Any]
 

@@ -1,0 +1,53 @@
+"""What must hold at every step, as checkers of the trace. The names are those of docs/invariants.md."""
+
+from __future__ import annotations
+
+from mooring.simulation.checks.invariants import claims, locks, parts, pods, storage
+from mooring.simulation.checks.invariants.checker import Checker, Violation
+from mooring.simulation.engine.trace import Event, Trace
+
+__all__ = ["CHECKERS", "Checks", "Violation", "check"]
+
+CHECKERS: tuple[type[Checker], ...] = (
+    pods.OneOfEachIdentity,
+    pods.TheOneMeant,
+    pods.PhasesGoForward,
+    pods.OnePodOnly,
+    storage.OneWriter,
+    storage.NoZombieWrite,
+    storage.MountedMeansAttached,
+    storage.TheRightDevice,
+    storage.NoDetachUnderUse,
+    storage.OneOperation,
+    storage.NoLostRecord,
+    locks.UnderItsLock,
+    storage.DetachedFirst,
+    storage.DeletedWhenFree,
+    claims.BoundToEachOther,
+    claims.OneDiskForEach,
+    claims.KeptWhileClaimed,
+    claims.ProtectedWhileUsed,
+    parts.NothingAcknowledgedIsLost,
+    parts.PartsGoOn,
+    parts.ReadsItsWrites,
+)
+
+
+class Checks:
+    """All checkers on one trace. What they find is added to `violations` as the trace grows."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.violations: list[Violation] = []
+        self._checkers = [checker(trace, self._found) for checker in CHECKERS]
+
+    def _found(self, invariant: str, message: str, event: Event) -> None:
+        self.violations.append(Violation(invariant, message, event.time, event.number))
+
+    def guarded(self) -> dict[str, int]:
+        """How often each checker had something to look at."""
+        return {checker.name: checker.guarded for checker in self._checkers}
+
+
+def check(trace: Trace) -> list[Violation]:
+    """Puts all checkers on a trace."""
+    return Checks(trace).violations

@@ -1,0 +1,143 @@
+"""Invariants of claims, volumes and what was written to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.statements import Removed
+from mooring.simulation.checks.invariants.stored import CLAIMS, VOLUMES, stored
+from mooring.simulation.engine.trace import Event, Trace
+
+
+class BoundToEachOther(Checker):
+    """S12: at most one claim is bound to a volume, and a claim never changes its volume."""
+
+    name = "S12"
+
+    def listen(self, trace: Trace) -> None:
+        self._volumes: dict[str, str] = {}  # volume -> uid of its claim
+        self._claims: dict[str, str] = {}  # uid of a claim -> volume
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] != CLAIMS:
+            return
+        claim = stored(event)
+        uid, volume = claim.metadata.uid, claim.spec.volume_name
+        if not volume or claim.status.phase != "Bound":
+            return
+        self.guarded += 1
+        if self._claims.setdefault(uid, volume) != volume:
+            self.wrong(f"claim {event.fields['name']} goes from {self._claims[uid]} to {volume}", event)
+        if self._volumes.setdefault(volume, uid) != uid:
+            self.wrong(f"{volume} is bound to {event.fields['name']} and to another claim", event)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == VOLUMES:
+            self._volumes.pop(event.fields["name"], None)
+
+
+class OneDiskForEach(Checker):
+    """S9: there are never two disks for one claim. `name` is what the disk is made for, `id` what the storage calls it;
+    each is the volume where the storage has no names of its own."""
+
+    name = "S9"
+
+    def listen(self, trace: Trace) -> None:
+        self._disks: defaultdict[str, set[str]] = defaultdict(set)
+        self._names: dict[str, str] = {}  # disk -> what for
+        trace.listen("truth.created", self._created)
+        trace.listen("truth.deleted", self._deleted)
+
+    def _created(self, event: Event) -> None:
+        self.guarded += 1
+        volume = event.fields["volume"]
+        name, disk = event.fields.get("name", volume), event.fields.get("id", volume)
+        self._names[disk] = name
+        self._disks[name].add(disk)
+        if len(self._disks[name]) > 1:
+            self.wrong(f"there are several disks for {name}: {', '.join(sorted(self._disks[name]))}", event)
+
+    def _deleted(self, event: Event) -> None:
+        disk = event.fields.get("id", event.fields["volume"])
+        self._disks[self._names.pop(disk, "")].discard(disk)
+
+
+class KeptWhileClaimed(Checker):
+    """S14: a disk is deleted only when its claim is gone, and S16: what was written to it is found again."""
+
+    name = "S14"
+
+    def listen(self, trace: Trace) -> None:
+        self._claims: dict[str, str] = {}  # claim -> its uid
+        self._written_words: defaultdict[str, int] = defaultdict(int)
+        trace.listen("store.written", self._claim)
+        trace.listen("store.deleted", self._claim_gone)
+        trace.listen("truth.deleted", self._deleted)
+        trace.listen("truth.written", self._write)
+
+    def _claim(self, event: Event) -> None:
+        if event.fields["resource"] == CLAIMS:
+            self._claims[event.fields["name"]] = stored(event).metadata.uid
+
+    def _claim_gone(self, event: Event) -> None:
+        if event.fields["resource"] == CLAIMS:
+            self._claims.pop(event.fields["name"], None)
+
+    def _deleted(self, event: Event) -> None:
+        volume = event.fields["volume"]
+        self.guarded += 1
+        self._written_words.pop(volume, None)
+        for claim, uid in self._claims.items():
+            if volume == f"pvc-{uid}":
+                self.wrong(f"{volume} is deleted, and claim {claim} exists", event)
+
+    def _write(self, event: Event) -> None:
+        volume, found = event.fields["volume"], event.fields["found"]
+        if not event.fields["committed"]:
+            return
+        if found != self._written_words[volume]:
+            self._found("S16", f"{volume} has {found} words, and {self._written_words[volume]} were written", event)
+        self._written_words[volume] += 1
+
+
+class ProtectedWhileUsed(Checker):
+    """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it. Processes
+    of pods that were removed by force do not count."""
+
+    name = "S15"
+
+    def listen(self, trace: Trace) -> None:
+        self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
+        self._bound: dict[str, str] = {}  # claim -> volume
+        self._removed = Removed(trace)
+        trace.listen("truth.started", self._started)
+        trace.listen("truth.ended", self._ended)
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _started(self, event: Event) -> None:
+        for disk in event.fields["disks"].split(","):
+            self._users[disk].add(event.fields["uid"])
+
+    def _ended(self, event: Event) -> None:
+        for disk in event.fields["disks"].split(","):
+            self._users[disk].discard(event.fields["uid"])
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == CLAIMS and stored(event).status.phase == "Bound":
+            self._bound[event.fields["name"]] = stored(event).spec.volume_name
+
+    def _deleted(self, event: Event) -> None:
+        name = event.fields["name"]
+        if event.fields["resource"] == CLAIMS:
+            volume = self._bound.pop(name, "")
+            self.guarded += bool(volume)
+            users = sorted(uid for uid in self._users[volume] if uid not in self._removed)
+            if volume and users:
+                self.wrong(f"claim {name} is gone, and pod {users[0]} runs with its volume", event)
+        elif event.fields["resource"] == VOLUMES:
+            for claim in [claim for claim, volume in self._bound.items() if volume == name]:
+                self.wrong(f"{name} is gone, and claim {claim} is bound to it", event)

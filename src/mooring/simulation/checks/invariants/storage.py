@@ -1,0 +1,302 @@
+"""Invariants of attachments, mounts and writes: seen in storage and machines, compared with the store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.releases import Place, Releases, place
+from mooring.simulation.checks.invariants.stored import ATTACHMENTS, stored
+from mooring.simulation.engine.trace import Event, Trace
+
+
+class OneWriter(Checker):
+    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most; and a cloud has
+    it on one instance at most, in whatever state."""
+
+    name = "S4"
+
+    def listen(self, trace: Trace) -> None:
+        self._mounted: defaultdict[str, set[str]] = defaultdict(set)
+        trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.unmounted", self._unmount)
+        trace.listen("truth.revoked", self._unmount)
+        self._devices: defaultdict[str, set[str]] = defaultdict(set)
+        trace.listen("truth.device", self._device)
+
+    def _device(self, event: Event) -> None:
+        volume, node = place(event)
+        (self._devices[volume].add if event.fields["state"] else self._devices[volume].discard)(node)
+        if len(self._devices[volume]) > 1:
+            self.wrong(f"the cloud has {volume} on {' and '.join(sorted(self._devices[volume]))}", event)
+
+    def _mount(self, event: Event) -> None:
+        volume, node = place(event)
+        self.guarded += 1
+        others = sorted(self._mounted[volume] - {node})
+        self._mounted[volume].add(node)
+        if others:
+            self.wrong(f"{volume} is mounted on {node} and on {', '.join(others)}", event)
+
+    def _unmount(self, event: Event) -> None:
+        volume, node = place(event)
+        self._mounted[volume].discard(node)
+
+
+class NoZombieWrite(Checker):
+    """S4': nothing is written but to a volume that is mounted there, and under the present attachment: after a new one
+    was granted, no write of an older one takes effect."""
+
+    name = "S4'"
+
+    def listen(self, trace: Trace) -> None:
+        trace.listen("truth.written", self._write)
+
+    def _write(self, event: Event) -> None:
+        volume, node = place(event)
+        self.guarded += 1
+        if not event.fields["mounted"]:
+            self.wrong(f"a process on {node} writes to {volume}, which is not mounted there", event)
+        elif event.fields["committed"] and event.fields["under"] != event.fields["epoch"]:
+            under, epoch = event.fields["under"], event.fields["epoch"]
+            self.wrong(f"a write to {volume} from {node} under attachment {under} takes effect in {epoch}", event)
+
+
+class MountedMeansAttached(Checker):
+    """S6: a device is mounted only where it is attached."""
+
+    name = "S6"
+
+    def listen(self, trace: Trace) -> None:
+        trace.listen("truth.mounted", self._mount)
+
+    def _mount(self, event: Event) -> None:
+        self.guarded += 1
+        if not event.fields["attached"]:
+            self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']}, not attached", event)
+
+
+class TheRightDevice(Checker):
+    """S10: what is mounted as a volume is that volume's disk; and a cloud gives a device name of an instance to one
+    volume at a time, however the name is spelt."""
+
+    name = "S10"
+
+    def listen(self, trace: Trace) -> None:
+        self._used: set[str] = set()
+        self._devices: dict[Place, str] = {}  # node and name -> volume
+        trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.device", self._device)
+
+    def _device(self, event: Event) -> None:
+        volume, node = place(event)
+        name = node, event.fields["device"].removeprefix("/dev/").removeprefix("sd").removeprefix("xvd")
+        holder = self._devices.get(name, volume)
+        if holder != volume and event.fields["state"]:
+            self.wrong(f"{event.fields['device']} of {node} is {holder} and {volume}", event)
+        elif event.fields["state"]:
+            self._devices[name] = volume
+        elif holder == volume:
+            self._devices.pop(name, None)
+
+    def _mount(self, event: Event) -> None:
+        device = event.fields.get("device", "")
+        self.guarded += bool(device) and (event.fields["node"] + device) in self._used  # a path that was another's
+        self._used.add(event.fields["node"] + device)
+        wanted = event.fields.get("wanted", event.fields["volume"])
+        if wanted != event.fields["volume"]:
+            self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']} in place of {wanted}", event)
+
+
+class NoDetachUnderUse(Checker):
+    """S7: no detach begins, or takes effect, while the device is mounted on that node, unless by force of a policy or
+    an operator's word;
+    S7': no device is unmounted while a process there uses it."""
+
+    name = "S7"
+
+    def listen(self, trace: Trace) -> None:
+        self._mounted: set[Place] = set()
+        self._releases = Releases.of(trace)
+        trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
+        trace.listen("truth.unmounted", self._unmounted)
+        trace.listen("truth.begin", self._begin)
+        trace.listen("truth.detached", lambda event: self._detach(event, "takes effect"))
+
+    def _unmounted(self, event: Event) -> None:
+        self._mounted.discard(place(event))
+        if event.fields.get("used"):
+            self._found(
+                "S7'", f"{event.fields['volume']} is unmounted under a process on {event.fields['node']}", event
+            )
+
+    def _begin(self, event: Event) -> None:
+        if event.fields["act"] == "detach":
+            self._detach(event, "begins")
+
+    def _detach(self, event: Event, what: str) -> None:
+        self.guarded += 1
+        if place(event) in self._mounted and place(event) not in self._releases:
+            volume, node = place(event)
+            self.wrong(f"detach of {volume} from {node} {what} while it is mounted there", event)
+
+
+class OneOperation(Checker):
+    """S8: nobody has two different requests about one volume under way at the storage; a detach from where the volume
+    is not attached any more is none: nobody waits for it, and it can do nothing."""
+
+    name = "S8"
+
+    def listen(self, trace: Trace) -> None:
+        self._open: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        self._attached: set[Place] = set()
+        trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("truth.begin", self._begin)
+        trace.listen("truth.end", self._end)
+
+    def _begin(self, event: Event) -> None:
+        volume, request = event.fields["volume"], self._request(event)
+        for other in self._open[volume]:
+            self.guarded += 1
+            idle = other[0] == "detach" and (volume, other[1]) not in self._attached
+            if other != request and other[2] == request[2] and not idle:
+                told = " ".join(request[:2]), " ".join(other[:2])
+                self.wrong(f"{told[0]} of {volume} begins during {told[1]}", event)
+        self._open[volume].append(request)
+
+    def _end(self, event: Event) -> None:
+        self._open[event.fields["volume"]].remove(self._request(event))
+
+    @staticmethod
+    def _request(event: Event) -> tuple[str, str, str]:
+        return event.fields["act"], event.fields["node"], event.fields.get("by", "")
+
+
+class NoLostRecord(Checker):
+    """S13: what is attached has a VolumeAttachment that says where, and that does not take back that it is attached
+    unless the storage has said so; and what a VolumeAttachment offers as attached, is."""
+
+    name = "S13"
+
+    def listen(self, trace: Trace) -> None:
+        self._attached: set[Place] = set()
+        self._denied: set[Place] = set()  # of which the storage has said that it is not attached there
+        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it says "attached"
+        trace.listen("truth.attached", self._attach)
+        trace.listen("truth.detached", self._detach)
+        trace.listen("truth.denied", lambda event: self._denied.add(place(event)))
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _attach(self, event: Event) -> None:
+        self.guarded += 1
+        self._attached.add(place(event))
+        self._denied.discard(place(event))
+        if not any(where == place(event) for where, _ in self._records.values()):
+            volume, node = place(event)
+            self.wrong(f"{volume} is attached to {node}, and no VolumeAttachment says so", event)
+
+    def _detach(self, event: Event) -> None:
+        self._attached.discard(place(event))
+        self._denied.discard(place(event))
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] != ATTACHMENTS:
+            return
+        obj, name = stored(event), event.fields["name"]
+        where = obj.volume_name, obj.spec.node_name
+        _, before = self._records.get(name, (where, False))
+        says = self._records[name] = where, obj.status.attached
+        if obj.metadata.deletion_timestamp is not None or before == says[1]:
+            return
+        if before and where in self._attached and where not in self._denied:
+            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} takes back that it is attached", event)
+        if says[1] and where not in self._attached:
+            self.wrong(f"a VolumeAttachment says that {where[0]} is attached to {where[1]}, and it is not", event)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] != ATTACHMENTS:
+            return
+        where, _ = self._records.pop(event.fields["name"], (("", ""), False))
+        if where in self._attached:
+            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event)
+
+
+class DetachedFirst(Checker):
+    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before;
+    unless a VolumeAttachment, of this node or of that one, was made by a request that arrived when its sender had given
+    it up."""
+
+    name = "S20'"
+
+    def listen(self, trace: Trace) -> None:
+        self._attached: set[Place] = set()
+        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it came too late
+        self._given_up: set[str] = set()
+        trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("asked.late", self._late)
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.begin", self._begin)
+
+    def _late(self, event: Event) -> None:
+        if event.fields["name"] not in self._records:
+            self._given_up.add(event.fields["name"])
+
+    def _written(self, event: Event) -> None:
+        name = event.fields["name"]
+        if event.fields["resource"] == ATTACHMENTS and name not in self._records:
+            obj = stored(event)
+            self._records[name] = (obj.volume_name, obj.spec.node_name), name in self._given_up
+            self._given_up.discard(name)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._records.pop(event.fields["name"], None)
+
+    def _begin(self, event: Event) -> None:
+        volume, node = place(event)
+        if event.fields["act"] != "attach" or self._came_late(volume, node):
+            return
+        self.guarded += 1
+        others = sorted(other for each, other in self._attached if each == volume and other != node)
+        for other in (each for each in others if not self._came_late(volume, each)):
+            self.wrong(f"{volume} is to be attached to {node}, and is attached to {other}", event)
+
+    def _came_late(self, volume: str, node: str) -> bool:
+        return ((volume, node), True) in self._records.values()
+
+
+class DeletedWhenFree(Checker):
+    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no node but
+    those from which it was revoked."""
+
+    name = "S20"
+
+    def listen(self, trace: Trace) -> None:
+        self._records: dict[str, str] = {}  # VolumeAttachment -> volume
+        self._mounted: set[Place] = set()
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._gone)
+        trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
+        for gone in ("truth.unmounted", "truth.revoked"):
+            trace.listen(gone, lambda event: self._mounted.discard(place(event)))
+        trace.listen("truth.deleting", self._deleting)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._records[event.fields["name"]] = stored(event).volume_name
+
+    def _gone(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._records.pop(event.fields["name"], None)
+
+    def _deleting(self, event: Event) -> None:
+        volume = event.fields["volume"]
+        self.guarded += 1
+        if volume in self._records.values():
+            self.wrong(f"{volume} is to be deleted, and has a VolumeAttachment", event)
+        for node in sorted(node for disk, node in self._mounted if disk == volume):
+            self.wrong(f"{volume} is to be deleted, and is mounted on {node}", event)

@@ -1,0 +1,45 @@
+"""Which pods use which volume where, as the API has it."""
+
+from __future__ import annotations
+
+from mooring.simulation.checks.invariants.stored import CLAIMS, stored
+from mooring.simulation.engine.trace import Event, Trace
+
+
+class Users:
+    """Pods that have a node, that use a volume through its claim, and that have not ended."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._volumes: dict[str, str] = {}  # claim -> volume
+        self._pods: dict[str, tuple[str, frozenset[str]]] = {}  # uid -> node and claims
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def of(self, volume: str, node: str) -> frozenset[str]:
+        """Their uids."""
+        return frozenset(
+            uid
+            for uid, (where, claims) in self._pods.items()
+            if where == node and any(self._volumes.get(claim) == volume for claim in claims)
+        )
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == CLAIMS:
+            self._volumes[event.fields["name"]] = stored(event).spec.volume_name
+        elif event.fields["resource"] == "pods":
+            self._pod(event)
+
+    def _pod(self, event: Event) -> None:
+        pod, namespace = stored(event), event.fields["name"].partition("/")[0]
+        if pod.status.phase in ("Succeeded", "Failed"):
+            self._pods.pop(pod.metadata.uid, None)
+            return
+        sources = (each.persistent_volume_claim for each in pod.spec.volumes)
+        claims = frozenset(f"{namespace}/{source.claim_name}" for source in sources if source is not None)
+        self._pods[pod.metadata.uid] = pod.spec.node_name, claims
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == CLAIMS:
+            self._volumes.pop(event.fields["name"], None)
+        elif event.fields["resource"] == "pods":
+            self._pods.pop(stored(event).metadata.uid, None)

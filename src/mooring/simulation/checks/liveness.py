@@ -1,0 +1,158 @@
+"""What must have come true some time after the last fault: nothing hangs, and what is recorded is what is.
+
+A machine that is lost, and of which nobody says so, keeps what it has: its pods must be shown as not ready (L8).
+
+Read from the API at the end of a run, and compared with the truth of array and machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from mooring.kube.objects import (
+    Deployment,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    VolumeAttachment,
+)
+from mooring.kube.readiness import ready_since
+from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.workloads import DEPLOYMENTS
+from mooring.simulation.engine.trace import Event
+from mooring.volumes.claims import claims_of
+
+CALM_S = 180.0
+"""For so long before the end nobody may write anything but heartbeats; less in a short run."""
+HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
+
+Complaint = tuple[str, str]
+
+
+class Quiet:
+    """L7: counts what is written near the end."""
+
+    def __init__(self, world: World) -> None:
+        scenario = world.scenario
+        self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
+        self._from = scenario.end_s - self.calm_s
+        self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+        self._silent = world.silent
+        self.written: list[str] = []
+        world.trace.listen("store.written", self._note)
+        world.trace.listen("store.deleted", self._note)
+        world.trace.listen("told.event", self._note_event)
+
+    def _note(self, event: Event) -> None:
+        if event.time > self._from and event.fields["resource"] not in HEARTBEATS:
+            self.written.append(f"{event.fields['resource']} {event.fields['name']}")
+
+    def _note_event(self, event: Event) -> None:
+        """Of pods that wait for a volume which another node rightly has, people may go on being told."""
+        if event.time > self._from and not (self._shared or self._silent):
+            self.written.append(f"an event: {event.fields['reason']} of {event.fields['about']}")
+
+
+async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
+    """What has not come true, with the name of the property."""
+    everything = {pod.name: pod for pod in (await world.api.list(Pod)).items}
+    kept = await _kept_by_silence(world, everything)
+    for name in sorted(kept):
+        if _ready(everything[name]) and everything[name].spec.node_name in world.silent:
+            yield "L8", f"pod {name} is shown as ready, and its machine is silent for good"
+    pods = {name: pod for name, pod in everything.items() if name not in kept}
+    wanted = {
+        f"{each.name}-{number}"
+        for each in (await world.api.list(StatefulSet)).items
+        for number in range(each.spec.replicas)
+    } - kept
+    for name in sorted(wanted):
+        if (problem := _not_ready(pods.get(name))) is not None:
+            yield "L1", f"pod {name} is wanted and {problem}"
+    for complaint in _others(pods, wanted, {each.name for each in (await world.api.list(Deployment)).items}):
+        yield complaint
+    async for complaint in _volumes(world, list(pods.values())):
+        yield complaint
+    if quiet.written:
+        yield "L7", f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}"
+
+
+async def _kept_by_silence(world: World, pods: dict[str, Pod]) -> set[str]:
+    """The pods of silent machines, and those that wait for a volume which such a machine may still write to."""
+    if not world.silent:
+        return set()
+    records = (await world.api.list(VolumeAttachment)).items
+    held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in world.silent}
+    claims = (await world.api.list(PersistentVolumeClaim)).items
+    waited = {claim.key for claim in claims if claim.spec.volume_name in held}
+    return {n for n, pod in pods.items() if pod.spec.node_name in world.silent or waited.intersection(claims_of(pod))}
+
+
+def _not_ready(pod: Pod | None) -> str | None:
+    if pod is None:
+        return "does not exist"
+    if pod.deleting or not _ready(pod):
+        return f"is {'ending' if pod.deleting else pod.status.phase} on {pod.spec.node_name or 'no node'}"
+    return None
+
+
+def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> Iterator[Complaint]:
+    """Pods of Deployments share one exclusive volume: one of them can run, others may wait. A pod without an owner
+    has ended by itself."""
+    served: dict[str, bool] = {}
+    for name, pod in sorted(pods.items()):
+        app = pod.metadata.labels.get("app", "")
+        if app in deployments:
+            served[app] = served.get(app, False) or _not_ready(pod) is None
+        elif name not in wanted and pod.metadata.owner_references:
+            yield "L4", f"pod {name} is not wanted and exists"
+        elif name not in wanted and not pod.finished:
+            yield "L1", f"pod {name} should have ended and {_not_ready(pod) or 'runs'}"
+        if pod.deleting:
+            yield "L4", f"pod {name} is still being deleted"
+    for app in sorted(app for app, ready in served.items() if not ready):
+        yield "L1", f"no pod of Deployment {app} is ready"
+
+
+async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
+    claims = {claim.key: claim for claim in (await world.api.list(PersistentVolumeClaim)).items}
+    used = {key for pod in pods for key in claims_of(pod)}
+    for claim in claims.values():
+        if world.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
+            continue  # it waits for its first consumer
+        if not claim.spec.volume_name or claim.status.phase != "Bound":
+            yield "L5", f"claim {claim.name} is {claim.status.phase}"
+    desired = {
+        claims[key].spec.volume_name: pod.spec.node_name
+        for pod in pods
+        if _ready(pod) and not pod.deleting
+        for key in claims_of(pod)
+        if key in claims
+    }
+    records = (await world.api.list(VolumeAttachment)).items
+    recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
+    for what, places in (
+        ("attached", world.array.attached),
+        ("recorded", recorded),
+        ("mounted", dict(world.array.mounted)),
+    ):
+        seen = {volume: node for volume, node in places.items() if node not in world.silent}
+        if seen != desired:
+            yield "L3", f"wanted {_told(desired)}, and {what} is {_told(seen)}"
+    made = (await world.api.list(PersistentVolume)).items
+    volumes = {each.name for each in made}
+    if world.ec2 is not None:
+        handles = {each.spec.csi.volume_handle for each in made if each.spec.csi is not None}
+        if leaked := sorted(world.ec2.volumes().keys() - handles):
+            yield "S9", f"volumes of the driver without a PersistentVolume: {', '.join(leaked)}"
+    elif leaked := sorted(disk for disk in world.array.disks - volumes if disk.startswith("pvc-")):
+        yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
+
+
+def _ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and ready_since(pod) is not None
+
+
+def _told(places: dict[str, str]) -> str:
+    return ", ".join(f"{volume} on {node}" for volume, node in sorted(places.items())) or "nothing"

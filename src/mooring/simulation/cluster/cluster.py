@@ -1,0 +1,292 @@
+"""One simulated cluster: an API server, the controllers in their processes, node agents on machines, storage, a user.
+
+All of them are production code on played seams. Each part is an `Actor`: it can be killed at any await, paused, and
+started anew; it has its own clock, its own link to the API server and its own chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import copy_context
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.apiserver import Server
+from mooring.apiserver.auth import Tokens
+from mooring.apiserver.log import Record
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.leaderelection import LeaderElector, Timing
+from mooring.kube.objects import StorageClass
+from mooring.kube.transport import Request
+from mooring.simulation.cluster.cloud_faults import cloud_settings
+from mooring.simulation.cluster.controllers import ATTACHING, BY_NAME, ONLY_FOR, PLACING, WATCHING, make_controller
+from mooring.simulation.cluster.part import Part
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.workloads import STATIC_CLASS
+from mooring.simulation.engine.event_loop import START, Actor, acting
+from mooring.simulation.engine.randomness import stream
+from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.array_plugin import Array
+from mooring.simulation.parts.ebs_driver import PROCESS as EBS
+from mooring.simulation.parts.ebs_driver import EbsProcess
+from mooring.simulation.parts.ec2 import Ec2
+from mooring.simulation.parts.machine import Machine
+from mooring.simulation.parts.network import Link, Network
+from mooring.simulation.parts.plugins import DRIVERS, array_plugins
+from mooring.simulation.parts.request_trace import WHO
+from mooring.simulation.parts.storage import KINDS
+from mooring.simulation.parts.store_log import VolatileLog
+from mooring.volumes.matching import NO_PROVISIONER
+
+
+class _About(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Made(msgspec.Struct, frozen=True):
+    metadata: _About
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str = ""
+    involved_object: _About = _About()
+
+
+GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
+"""Which controllers share a process."""
+WATCH_S, BOOKMARK_S = 3600.0, 900.0
+"""How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
+LEASE = Timing(lease_duration=15.0, renew_deadline=10.0, retry_period=4.0)
+"""Renewed half as often as usual: that would be most of what is written."""
+
+
+class World:
+    """Everything there is. `root` is a directory for what node agents write down."""
+
+    def __init__(self, root: Path, seed: int, scenario: Scenario) -> None:
+        self.seed, self.scenario = seed, scenario
+        self.actors: list[Actor] = []
+        loop = asyncio.get_running_loop()
+        self.trace = Trace(loop.time)
+        self.network = Network()
+        self.network.on_event, self.network.on_late = self._told, self._late
+        self.context = self.network.context
+        self.array = Array(KINDS[scenario.storage])
+        self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
+        self.array.take_its_time()
+        self.array.asked_by = self.asker
+        self.array.journal = self.trace
+        self._backend = self.actor("array")
+        self.array.carry_out = self._carry_out
+        self.log = VolatileLog(stream(seed, "log"), journal=self._stored)
+        self.tokens = Tokens(b"simulation")
+        self.server = Part(self, "apiserver", "", self._serve)
+        self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
+        self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
+        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs)
+        self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
+        if self.ebs is not None:
+            self.processes[EBS] = self._driver(self.ebs)
+        self.machines = {name: self._machine(name, root) for name in scenario.node_names}
+        self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
+        self.powered = set(self.machines)
+        self.lost: set[str] = set()  # machines that never come back
+        self.silent: set[str] = set()  # those of them of which nobody says so
+        self.user = self.actor("user")
+        self.api = Client(Link(self.network, "user", self.tokens.admin(), stream(seed, "link user")))
+
+    def actor(self, name: str) -> Actor:
+        """A new one; all of them are ended with the run."""
+        self.actors.append(Actor(name))
+        return self.actors[-1]
+
+    def asker(self) -> str:
+        """Which life of which part asks: two of them may be at work at once."""
+        actor = acting()
+        return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
+
+    def parts(self) -> list[Part]:
+        """All but the API server."""
+        return [*self.processes.values(), *self.nodes.values()]
+
+    # --- the parts
+
+    def _process(self, name: str, names: Iterable[str]) -> Part:
+        async def run(part: Part) -> None:
+            client = Client(part.link, watch_s=WATCH_S)
+            async with asyncio.TaskGroup() as group:
+                for each in filter(self._of_use, names):
+                    context = copy_context()
+                    context.run(WHO.set, BY_NAME[each].name)
+                    group.create_task(self._control(part, each, client), context=context)
+
+        return Part(self, name, self.tokens.admin(), run)
+
+    async def _control(self, part: Part, name: str, client: Client) -> None:
+        """Runs one controller; those that attach under a Lease, if the scenario has those."""
+        now = part.actor.now if part.actor is not None else self.user.now
+
+        def make(client: Client) -> Controller:
+            return make_controller(
+                name,
+                client,
+                make_plugins=self.make_plugins,
+                now=now,
+                random=stream(self.seed, f"{name} {part.life}"),
+                scenario=self.scenario,
+            )
+
+        if not (self.scenario.leases and name in ATTACHING):
+            await make(client).run()
+            return
+        identity, chance = f"{name} {part.life}", stream(self.seed, f"lease of {name} {part.life}")
+        elector = LeaderElector(client, name, identity=identity, now=now, random=chance, timing=LEASE)
+        await elector.run_candidate(make)
+
+    def _make_ec2(self) -> Ec2:
+        clock, began = asyncio.get_running_loop().time, START.timestamp()
+        return Ec2(
+            self.array,
+            self.scenario.node_names,
+            cloud_settings(self.scenario, stream(self.seed, "cloud settings")),
+            clock=lambda: began + clock(),
+            random=stream(self.seed, "cloud"),
+            host=self.actor("ec2"),
+        )
+
+    def _driver(self, ebs: EbsProcess) -> Part:
+        async def run(part: Part) -> None:
+            assert part.actor is not None
+            chance = stream(self.seed, f"{EBS} {part.life}")
+            await ebs.serve(part.actor, part.link, part.actor.now, chance, self.asker)
+
+        part = Part(self, EBS, self.tokens.admin(), run)
+        part.on_kill = ebs.lose
+        return part
+
+    def _of_use(self, controller: str) -> bool:
+        kinds = ONLY_FOR.get(controller)
+        return kinds is None or not kinds.isdisjoint(self.scenario.workloads.values())
+
+    def _machine(self, name: str, root: Path) -> Machine:
+        machine = Machine(
+            name,
+            self.array,
+            root / name,
+            now=lambda: self._clock(name),
+            random=stream(self.seed, name),
+            make_plugins=self.make_plugins,
+        )
+        machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
+        return machine
+
+    def _clock(self, node: str) -> datetime:
+        """The clock of the agent that runs there now."""
+        actor = self.nodes[node].actor
+        return actor.now() if actor is not None else self.user.now()
+
+    def _node(self, machine: Machine) -> Part:
+        async def run(part: Part) -> None:
+            await machine.agent(part.link).run(asyncio.Event())
+
+        return Part(self, machine.name, self.tokens.node(machine.name), run)
+
+    async def _serve(self, part: Part) -> None:
+        assert part.actor is not None
+        chance = stream(self.seed, f"server {part.life}")
+        server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
+        if self.network.acknowledged:
+            self.trace("apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version)
+        await server.start()
+        self.network.serve(server, part.actor)
+        await asyncio.Event().wait()
+
+    def kill_server(self) -> None:
+        """With what it had not synced."""
+        self.server.kill()
+        self.network.lose_server()
+        self.log.crash()
+
+    def _stored(self, record: Record) -> None:
+        self.network.committed(record.version)
+        name = f"{record.namespace}/{record.name}" if record.namespace else record.name
+        self.trace(
+            "store",
+            "store.deleted" if record.deleted else "store.written",
+            resource=record.resource,
+            name=name,
+            version=record.version,
+            crc=f"{zlib.crc32(record.body):08x}",
+            _body=record.body,
+        )
+
+    def _told(self, name: str, request: Request) -> None:
+        said = msgspec.json.decode(request.body, type=_Event)
+        self.trace(name, "told.event", about=said.involved_object.name, reason=said.reason)
+
+    def _late(self, name: str, request: Request) -> None:
+        if request.path.endswith("/volumeattachments"):
+            made = msgspec.json.decode(request.body, type=_Made)
+            self.trace(name, "asked.late", name=made.metadata.name)
+
+    async def _carry_out(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.shield(self._backend.start(work))
+
+    # --- the beginning
+
+    async def start(self) -> None:
+        """Starts everything; returns when the API server answers."""
+        self.server.start()
+        await self.network.reachable.wait()
+        body = {"metadata": {"name": "disk"}, "provisioner": DRIVERS[self.scenario.driver], "reclaimPolicy": "Delete"}
+        if self.ec2 is not None:
+            self.ec2.start()
+            body["volumeBindingMode"] = (
+                "WaitForFirstConsumer"  # or a volume could be where no node has room for its pod
+            )
+        await self.api.create(StorageClass, body)
+        by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
+        await self.api.create(StorageClass, by_hand)
+        for part in self.parts():
+            part.start()
+
+    async def as_user(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Done by the user, who tries again for a while if the API server does not answer or refuses."""
+        for _ in range(30):
+            try:
+                await work()
+            except (NotFound, AlreadyExists):
+                return
+            except KubeError:
+                await asyncio.sleep(2)
+            else:
+                return
+
+    def has_neighbour(self, node: str) -> bool:
+        """Whether another machine can have the volumes of this one: in a cloud one of its zone."""
+        others = [name for name in self.machines if name != node and name not in self.lost]
+        return any(self.ec2 is None or self.ec2.zone(each) == self.ec2.zone(node) for each in others)
+
+    def power_off(self, node: str) -> None:
+        """The machine is dead at once."""
+        if node in self.powered:
+            self.powered.discard(node)
+            self.nodes[node].kill()
+            self.machines[node].lose_power()
+            self.trace(node, "truth.power", on=False)
+
+    def power_on(self, node: str) -> None:
+        """It boots, and its agent starts. What is lost stays off."""
+        if node in self.lost:
+            return
+        if node not in self.powered:
+            self.powered.add(node)
+            self.trace(node, "truth.power", on=True)
+        self.nodes[node].start()

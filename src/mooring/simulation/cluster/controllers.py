@@ -1,0 +1,93 @@
+"""The production controllers, by name, as a simulated process makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
+from mooring.controllers.attachdetach.state import Policy as AttachDetachPolicy
+from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.cleanup.controller import Collector
+from mooring.controllers.ephemeral.controller import EphemeralController
+from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.controllers.podgc.controller import PodGCController
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.replicaset.controller import ReplicaSetController
+from mooring.controllers.replicaset.deployment import DeploymentController
+from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.objects import (
+    ControllerRevision,
+    CSINode,
+    Deployment,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+)
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.workloads import DEPLOYMENTS
+from mooring.simulation.parts.plugins import MakePlugins
+from mooring.volumes.host import ControllerVolumeHost
+
+ATTACHING = ("attachdetach", "attacher")
+PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral")
+WATCHING = ("nodelifecycle", "podgc")
+
+BY_NAME: dict[str, type[Any]] = {
+    "attachdetach": AttachDetachController,
+    "attacher": AttacherController,
+    "binding": BindingController,
+    "cleanup": Collector,
+    "deployment": DeploymentController,
+    "ephemeral": EphemeralController,
+    "nodelifecycle": NodeLifecycleController,
+    "podgc": PodGCController,
+    "provisioning": ProvisioningController,
+    "replicaset": ReplicaSetController,
+    "scheduling": SchedulingController,
+    "statefulset": StatefulSetController,
+}
+OWNED = (Pod, PersistentVolumeClaim, StatefulSet, ControllerRevision)
+OWNED_BY_DEPLOYMENTS = (Deployment, ReplicaSet)
+OWNED_BY_NODES = (Node, CSINode)
+"""The kinds with owners, or dependents, that there are: the garbage collector need not look for them."""
+VERIFY_S = 300.0
+"""How often what is attached is verified: less often than usual, as little ever comes of it."""
+ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": frozenset({"ephemeral"})}
+"""Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
+WITH_PLUGINS = (*ATTACHING, "provisioning")
+
+
+def make_controller(
+    name: str,
+    client: Client,
+    *,
+    make_plugins: MakePlugins,
+    now: Callable[[], datetime],
+    random: Random,
+    scenario: Scenario,
+) -> Controller:
+    """The controller of this name, with the policies of the scenario."""
+    policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
+    deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+    by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
+    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ()), *by_nodes]
+    options: dict[str, dict[str, Any]] = {
+        "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
+        "attachdetach": {"options": AttachDetachOptions(policy)},
+        "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
+        "nodelifecycle": {"grace_period": scenario.grace_period_s},
+    }
+    given: dict[str, Any] = {"now": now, "random": random} | options.get(name, {})
+    if name in WITH_PLUGINS:
+        given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
+    made: Controller = BY_NAME[name](client, **given)
+    return made

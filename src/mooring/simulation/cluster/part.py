@@ -1,0 +1,109 @@
+"""A part of a simulated cluster: what can be killed, paused and started anew, with a link of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol
+
+from mooring.kube.transport import Request
+from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.engine.randomness import stream
+from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.network import Link, Network
+from mooring.simulation.parts.request_trace import teller
+
+RESTART_S = 1.0
+"""A part that ends by itself is started anew after this time, as a supervisor would."""
+
+
+class Surroundings(Protocol):
+    """What a part needs of the cluster that it is in. `context` is that of work which outlives the part."""
+
+    seed: int
+    trace: Trace
+    network: Network
+    context: Context
+
+    def actor(self, name: str) -> Actor:
+        """A new actor, which ends with the run."""
+        ...
+
+    def asker(self) -> str:
+        """Which life of which part is at work now."""
+        ...
+
+
+class Part:
+    """Something that can be killed and started anew. `begin(actor, link)` is its work."""
+
+    def __init__(
+        self, world: Surroundings, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]
+    ) -> None:
+        self.name, self.world = name, world
+        self.link = Link(world.network, name, token, stream(world.seed, f"link {name}"))
+        self._asked, self.link.on_answer = teller(world.trace, name, world.asker)
+        self.link.on_request = self._requested
+        self.life = 0
+        self.actor: Actor | None = None
+        self._begin = begin
+        self._crash_in: int | None = None
+        self._crashed = asyncio.Event()
+        self.on_kill: Callable[[], None] = lambda: None
+
+    @property
+    def alive(self) -> bool:
+        return self.actor is not None and not self.actor.halted
+
+    def start(self) -> None:
+        """A new life, if it has none."""
+        if self.alive or self.world.trace.closed:
+            return
+        self.life += 1
+        actor = self.world.actor(self.name)
+        self.actor, self._crash_in = actor, None
+        actor.start(self._live(actor))
+
+    async def _live(self, actor: Actor) -> None:
+        try:
+            await self._begin(self)
+        except Exception as error:
+            self.world.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
+        if self.actor is actor:
+            self.actor = None
+        asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.world.context)
+
+    def kill(self) -> None:
+        """From this moment on not a line of it runs any more."""
+        if self.actor is not None:
+            self.actor.halted = True
+            self.actor = None
+            self.on_kill()
+
+    def abandon(self) -> Actor | None:
+        """Pauses it for good as far as this part is concerned: a successor may start; who resumes it is up to us."""
+        actor, self.actor = self.actor, None
+        if actor is not None:
+            actor.halted = True
+        return actor
+
+    def crash_at(self, number: int) -> asyncio.Event:
+        """Kills it at its `number`-th request from now, just when that has been sent, and sets the event then."""
+        self._crash_in, self._crashed = number, asyncio.Event()
+        return self._crashed
+
+    def spare(self) -> None:
+        """It does not crash any more."""
+        self._crash_in = None
+
+    def _requested(self, request: Request) -> None:
+        self._asked(request)
+        if self._crash_in is None:
+            return
+        self._crash_in -= 1
+        if self._crash_in < 0:
+            self._crash_in = None
+            self.world.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
+            self.kill()
+            self._crashed.set()

@@ -1,0 +1,161 @@
+"""What happens to a cluster from outside: actions of users, and faults. Data, made from a seed before the run begins.
+
+A plan is a list of steps in order of time; a run of it needs nothing else but the seed. So a plan can be stored,
+shortened, and played again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.engine.randomness import stream
+
+PROCESSES = ("attaching", "placing", "watching")
+ARRAY = ("array",)
+
+
+Plan = tuple[Step, ...]
+
+FAULTS: dict[str, str] = {
+    "kill": "part",  # and start anew after a while
+    "crash": "part",  # just when it has sent its `how`-th request from now
+    "freeze": "part",  # and go on where it was
+    "two-leaders": "process",  # paused; a successor works; then both do
+    "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
+    "lose-machine": "node",  # for good; how even: a user declares it out of service, if not, nobody ever does
+    "replace-machine": "node",  # off, its Node deleted, on again as another
+    "wrong-taint": "node",  # an operator declares a machine out of service that runs
+    "kill-server": "server",
+    "cut-store": "server",  # it does not reach its disk
+    "cut": "part",
+    "cut-requests": "part",
+    "cut-replies": "part",
+    "storm": "part",
+    "watch-lag": "part",
+    "conflicts": "api",  # somebody else writes to Nodes, VolumeAttachments or claims and pods
+    "skew": "part",
+    "slow-unmount": "node",
+    "slow-stop": "node",
+    "slow-array": "array",
+    "array-stalls": "array",  # it does later what it was asked for
+    "array-fails": "array",
+    "array-unanswered": "array",
+    "array-lies": "node",  # asked what is attached there, it says: nothing
+    "quota": "array",
+    "mount-fails": "node",  # though it took effect
+    "array-overtakes": "array",  # of two detaches, it carries out the first one last
+    "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
+    "remove-machine": "node",  # for good, with its Node
+    "old-lists": "part",  # a replica that lags answers, if who lists is content with any version
+}
+EC2_FAULTS: dict[str, str] = {
+    "ec2-slow": "ec2",
+    "ec2-stuck": "ec2",  # attachments, or detachments, do not come to their end
+    "ec2-fails": "ec2",
+    "ec2-unanswered": "ec2",  # what was asked for is done, and its answer is an error
+    "ec2-throttles": "ec2",
+    "ec2-lags": "ec2",
+}
+"""In place of those of the array where the storage is a cloud's."""
+ACTIONS: dict[str, str] = {
+    "scale": "set",
+    "delete-pod": "set",
+    "force-delete-pod": "set",
+    "delete-set": "set",
+    "delete-claim": "set",
+    "delete-volume": "set",
+    "delete-node": "node",
+    "drain": "node",
+    "uncordon": "node",
+    "restart-set": "set",  # scaled to nothing, and back
+}
+OF_ARRAY = (
+    *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
+    *("array-lies", "quota"),
+)
+RARE: dict[str, float] = dict.fromkeys(
+    ("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"), 0.0
+)
+"""Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
+LONG = (
+    *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
+    *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
+    "old-lists",
+    *EC2_FAULTS,
+)
+
+
+def make_plan(seed: int, scenario: Scenario) -> Plan:
+    """The plan of a seed."""
+    chance = stream(seed, "plan")
+    kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
+    faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
+    actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)]
+    return tuple(sorted([*faults, *actions, *scenario.steps], key=lambda step: step.at))
+
+
+def faults_of(scenario: Scenario) -> dict[str, str]:
+    """The kinds of faults that there are, and whom they strike."""
+    if scenario.driver != "ebs":
+        return FAULTS
+    return {kind: whom for kind, whom in FAULTS.items() if kind not in OF_ARRAY} | EC2_FAULTS
+
+
+def processes_of(scenario: Scenario) -> list[str]:
+    """The processes of controllers, and of a driver if it has one of its own."""
+    return [*PROCESSES, *(["ebs"] if scenario.driver == "ebs" else [])]
+
+
+def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:
+    """About so many of these kinds, by their weights."""
+    weights = [scenario.weights.get(kind, RARE.get(kind, 1.0)) for kind in kinds]
+    return chance.choices(kinds, weights, k=_about(chance, number))
+
+
+def _about(chance: Random, number: int) -> int:
+    return chance.randint(number // 2, number * 3 // 2)
+
+
+def _struck(scenario: Scenario, kind: str) -> list[str]:
+    """Whom a fault may strike."""
+    groups = {"nodes": scenario.node_names, "controllers": processes_of(scenario)}
+    wanted = {part for each in scenario.on for part in groups.get(each, [each])}
+    targets = _targets(scenario, kind)
+    return [each for each in targets if each in wanted] or targets if wanted else targets
+
+
+def _targets(scenario: Scenario, kind: str) -> list[str]:
+    nodes = scenario.node_names
+    parts = [*nodes, *processes_of(scenario)]
+    targets = {"node": nodes, "part": parts, "process": [*PROCESSES], "set": [*scenario.sets]}
+    return targets.get(kind, [kind])
+
+
+def _moment(chance: Random, scenario: Scenario) -> float:
+    """Often shortly after another minute begins: faults that come together find more."""
+    minute = chance.randrange(max(int(scenario.heal_s // 60), 1)) * 60.0
+    return round(minute + chance.expovariate(1 / 8), 3)
+
+
+def _longest(scenario: Scenario) -> float:
+    """Half of what there is between the last fault and the end: an unmount may begin just before the one."""
+    return (scenario.end_s - scenario.heal_s) / 2
+
+
+def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
+    on = chance.choice(_struck(scenario, faults_of(scenario)[what]))
+    short = chance.choice((0.5, 3.0, 20.0))
+    longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
+    if what == "array-stalls":
+        longest = _longest(scenario)
+    value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
+    if what == "skew":
+        value = float(chance.choice((-3600, -60, 60, 3600)))
+    return Step(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))
+
+
+def _action(chance: Random, scenario: Scenario, what: str) -> Step:
+    on = chance.choice(_targets(scenario, ACTIONS[what]))
+    value = float(chance.randrange(4)) if what == "scale" else 0.0
+    return Step(_moment(chance, scenario), what, on, value, chance.randrange(3))

@@ -1,0 +1,93 @@
+"""Reads a scenario from a file, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import yaml
+
+from mooring.simulation.cluster.cloud_faults import cloud_settings
+from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
+from mooring.simulation.parts.plugins import DRIVERS
+from mooring.simulation.parts.storage import KINDS as STORAGES
+
+BOOL = "tag:yaml.org,2002:bool"
+NOT_YET = {
+    "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until somebody declares it "
+    "dead, or until force_detach_after_s has passed and the storage can cut it off"
+}
+"""Fields that a scenario may have one day."""
+
+
+class ScenarioError(Exception):
+    """The scenario's file does not say what it should."""
+
+
+class _Loader(yaml.SafeLoader):
+    """`on` is a word here, not a truth value."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in its base
+        first: [(tag, form) for tag, form in forms if tag != BOOL]
+        for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(BOOL, re.compile("true|false"), ["t", "f"])  # pyright: ignore[reportUnknownMemberType]
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Raises `ScenarioError`, naming the file and what is wrong."""
+    try:
+        said: Any = yaml.load(path.read_text(), _Loader) or {}  # nosec B506 # a SafeLoader
+        for field in NOT_YET.keys() & said:
+            raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
+        scenario = msgspec.convert(said, Scenario)
+    except (OSError, TypeError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    for wrong in _wrong(scenario):
+        raise ScenarioError(f"{path}: {wrong}")
+    return scenario
+
+
+def _wrong(scenario: Scenario) -> Iterator[str]:
+    parts = [*scenario.node_names, *processes_of(scenario)]
+    faults = faults_of(scenario)
+    yield from _unknown("only", scenario.only, faults)
+    yield from _unknown("on", scenario.on, ["nodes", "controllers", *parts])
+    yield from _unknown("weights", scenario.weights, [*faults, *ACTIONS])
+    yield from _unknown("workloads", scenario.workloads, scenario.sets)
+    yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
+    yield from _unknown("storage", [scenario.storage], STORAGES)
+    yield from _unknown("driver", [scenario.driver], DRIVERS)
+    if scenario.driver != "plugin" and "static" in scenario.workloads.values():
+        yield f"workloads: static volumes are a plugin's: they cannot be played with driver: {scenario.driver}"
+    if scenario.driver == "ebs":
+        yield from _wrong_cloud(scenario)
+    yield from _unknown("steps", [step.what for step in scenario.steps], [*faults, *ACTIONS])
+    places = [*parts, *scenario.sets, "server", "array", "ec2", "api"]
+    yield from _unknown("steps", [step.on for step in scenario.steps], places)
+    for step in scenario.steps:
+        if step.at >= scenario.heal_s:
+            yield f"steps: {step.what} at {step.at:g} s: from {scenario.heal_s:g} s on everything is healed"
+
+
+def _wrong_cloud(scenario: Scenario) -> Iterator[str]:
+    if not 1 <= scenario.zones <= min(scenario.nodes, 6):
+        yield f"zones: {scenario.zones}; there are 1 to 6, and a node in each"
+        return
+    try:
+        cloud_settings(scenario, Random(0))
+    except ValueError as error:
+        yield f"cloud: {error}"
+
+
+def _unknown(field: str, said: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    there = list(known)
+    yield from (f"{field}: there is no {each}; there are {', '.join(there)}" for each in said if each not in there)

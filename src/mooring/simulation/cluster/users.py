@@ -1,0 +1,244 @@
+"""What users and operators of a simulated cluster do. One small function for each kind of action in a plan.
+
+Operators' words about a machine (`plan.declared`, `plan.node-deleted`) and removals by force (`plan.forced`) are told
+to the trace: they give up guarantees, and the checkers accept just that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import (
+    Deployment,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    VolumeAttachment,
+)
+from mooring.kube.times import format_time
+from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.plan import Step
+from mooring.simulation.cluster.workloads import DEPLOYMENTS, NAMESPACE, bodies, static_disks, volume_body
+from mooring.volumes.claims import claims_of
+from mooring.volumes.names import NODE_UID
+from mooring.volumes.out_of_service import EFFECT, TAINT
+from mooring.volumes.statements import Statement, annotation
+
+AGAIN_S = 60.0
+"""A user who deletes something that is wanted creates it anew after this time."""
+AS_LONG_AS_IT_TAKES = 1_000
+RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
+"""How often a rival writes at first, and after a minute."""
+STOPPED_S = 8.0
+"""A user who stops a workload starts it again after one to three times so long."""
+
+
+class Users:
+    """All that people do through the API."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.api = world.api
+        self._made = 0
+
+    async def create_workloads(self) -> None:
+        for name, replicas in self.world.scenario.sets.items():
+            kind = self.world.scenario.workloads.get(name, "disk")
+            if kind == "static":
+                for disk in static_disks(name, replicas):
+                    self.world.array.create(disk)
+            await self._create(bodies(kind, name, replicas, self.world.scenario.evict_after_s))
+
+    async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
+        for kind, body, namespace in wanted:
+            await self.world.as_user(lambda k=kind, b=body, n=namespace: self.api.create(k, b, n))
+
+    def _kind(self, name: str) -> str:
+        return self.world.scenario.workloads.get(name, "disk")
+
+    def _owner(self, name: str) -> type[Object]:
+        kind = self._kind(name)
+        return Deployment if kind in DEPLOYMENTS else Pod if kind == "once" else StatefulSet
+
+    async def _pod(self, step: Step) -> Pod | None:
+        """One of a workload's pods."""
+        found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
+        pods = sorted(found, key=lambda pod: pod.name)
+        return pods[step.how % len(pods)] if pods else None
+
+    # --- workloads
+
+    async def scale(self, step: Step) -> None:
+        if self._kind(step.on) != "once":
+            owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
+            await self.world.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+
+    async def restart_set(self, step: Step) -> None:
+        """Scales it to nothing and back."""
+        replicas = float(self.world.scenario.sets[step.on])
+        for value in (0.0, replicas):
+            await self.scale(msgspec.structs.replace(step, value=value))
+            await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
+
+    async def delete_pod(self, step: Step) -> None:
+        async def delete() -> None:
+            pod = await self._pod(step)
+            if pod is not None:
+                await self.api.delete(Pod, pod.name, NAMESPACE)
+
+        await self.world.as_user(delete)
+
+    async def force_delete_pod(self, step: Step) -> None:
+        async def delete() -> None:
+            pod = await self._pod(step)
+            if pod is not None:
+                self.world.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
+                await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
+
+        await self.world.as_user(delete)
+
+    async def delete_set(self, step: Step) -> None:
+        """And create it anew a minute later."""
+        owner = self._owner(step.on)
+        if owner is not Pod:
+            await self.world.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
+            await asyncio.sleep(AGAIN_S)
+            scenario = self.world.scenario
+            wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
+            await self._create([each for each in wanted if each[0] is owner])
+
+    # --- claims and volumes
+
+    async def delete_claim(self, step: Step) -> None:
+        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made, or
+        (how 2) the same again, for the same disk."""
+        pod = await self._pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+            await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
+            if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
+                make = self._make_again if step.how == 2 else self._make_another
+                self.world.user.start(make(claim.spec.volume_name))
+        if step.how % 2:
+            return
+        await self.delete_pod(step)
+        if self._kind(step.on) in DEPLOYMENTS:
+            await asyncio.sleep(AGAIN_S)
+            wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
+            for kind, body, namespace in wanted:
+                if kind is PersistentVolumeClaim:
+                    await self._create_when_gone(kind, body, namespace)
+
+    async def _make_another(self, volume: str) -> None:
+        """In its place; of the old one nothing is left but the disk."""
+        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+        self._made += 1
+        another = f"{volume.partition('.')[0]}.{self._made}"
+        self.world.array.create(another)
+        await self.world.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+
+    async def _make_again(self, volume: str) -> None:
+        """A minute later, when the old one is gone: under its name, for its disk."""
+        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+        await asyncio.sleep(AGAIN_S)
+        await self._create_when_gone(PersistentVolume, volume_body(volume))
+
+    async def _create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            try:
+                await self.api.create(kind, body, namespace)
+                return
+            except KubeError:
+                await asyncio.sleep(5)
+
+    async def delete_volume(self, step: Step) -> None:
+        """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
+        pod = await self._pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+            if claim is not None and claim.spec.volume_name and self._kind(step.on) != "static":
+                volume = claim.spec.volume_name
+                await self.world.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
+
+    # --- nodes
+
+    async def drain(self, step: Step) -> None:
+        async def drain() -> None:
+            await self.api.patch(Node, step.on, {"spec": {"unschedulable": True}})
+            for pod in (await self.api.list(Pod, field_selector=f"spec.nodeName={step.on}")).items:
+                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+
+        await self.world.as_user(drain)
+
+    async def uncordon(self, step: Step) -> None:
+        await self.world.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
+
+    async def delete_node(self, step: Step) -> None:
+        """The Node object only: whatever runs there goes on, and its agent registers it anew. Who deletes the Node of a
+        machine that never comes back says that it is dead, too."""
+        self.world.trace("user", "plan.node-deleted", node=step.on)
+        await self.world.as_user(lambda: self.api.delete(Node, step.on))
+        if step.on in self.world.lost:
+            self.world.silent.discard(step.on)
+            await self.confirm_dead(step.on)
+
+    async def declare(self, node: str, out: bool) -> None:
+        """Sets or removes the out-of-service taint."""
+        await self.world.as_user(lambda: self._declare(node, out))
+
+    async def confirm_dead(self, node: str) -> None:
+        """As a careful operator does it, while the machine is off: of a node that does not answer by the taint, of one
+        that is gone by a statement on its VolumeAttachments."""
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            if node in self.world.powered or await self._confirmed(node):
+                return
+            await asyncio.sleep(10)
+
+    async def _confirmed(self, node: str) -> bool:
+        try:
+            found = await self.api.find(Node, node)
+            if found is None:
+                await self._state_dead(node)
+            elif found.ready == "Unknown":
+                await self._declare(node, True)
+            return found is None or found.ready == "Unknown"
+        except KubeError:
+            return False
+
+    async def _state_dead(self, node: str) -> None:
+        self.world.trace("user", "plan.declared", node=node, out=True)
+        for record in (await self.api.list(VolumeAttachment)).items:
+            if record.spec.node_name == node:
+                uid = record.metadata.annotations.get(NODE_UID, "")
+                patch = {"metadata": {"annotations": annotation(Statement(uid, absent=True))}}
+                await self.api.revise(record, patch, any_version=True)
+
+    async def _declare(self, node: str, out: bool) -> None:
+        found = await self.api.get(Node, node)
+        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
+        if not out and len(others) == len(found.spec.taints):
+            return
+        added = format_time(self.world.user.now())
+        taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
+        self.world.trace("user", "plan.declared", node=node, out=out)
+        await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+async def rival(world: World, kinds: Sequence[type[Object]], seconds: float) -> None:
+    """Somebody else who writes to everything again and again: whoever meant to write has a conflict."""
+    until, number = asyncio.get_running_loop().time() + seconds, 0
+    while asyncio.get_running_loop().time() < until:
+        number += 1
+        for kind in kinds:
+            for each in (await world.api.list(kind)).items:
+                patch = {"metadata": {"annotations": {"example.com/rival": str(number)}}}
+                await world.as_user(lambda k=kind, e=each, p=patch: world.api.patch(k, e.name, p, e.namespace))
+        await asyncio.sleep(min(RIVAL_S * 1.1**number, RIVAL_LATER_S))

@@ -1,0 +1,166 @@
+"""What users of a simulated cluster run: one body for each kind of workload, and what it needs beside it.
+
+Each has its claims named so that `<claim>-<pod>` finds them, as a StatefulSet does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.kube.objects import Deployment, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.simulation.parts.array_plugin import DISK
+from mooring.simulation.parts.machine import ENDS
+from mooring.volumes.exclusivity import ONE_POD_MODE
+
+Body = dict[str, Any]
+NAMESPACE = "default"
+CLASS = "disk"
+STATIC_CLASS = "made-by-hand"
+ONE_NODE_MODE = "ReadWriteOnce"
+DEPLOYMENTS = frozenset({"shared", "rivals"})
+"""The kinds of workloads that are Deployments."""
+MOST = 3
+"""No workload is scaled to more than this."""
+EVICT_AFTER_S = 30
+
+
+def bodies(
+    kind: str, name: str, replicas: int, evict_after_s: int = EVICT_AFTER_S
+) -> list[tuple[type[Object], Body, str]]:
+    """What is created for a workload: kind, body and namespace of each, in order. Its pods are evicted from a node that
+    has not answered for so long."""
+    made = KINDS[kind](name, replicas)
+    for _, body, _ in made:
+        spec = body.get("spec", {})
+        for toleration in spec.get("template", {}).get("spec", spec).get("tolerations", ()):
+            toleration["tolerationSeconds"] = evict_after_s
+    return made
+
+
+def volume_body(name: str, claim: str | None = None) -> Body:
+    """A PersistentVolume that somebody made by hand, for any claim or for that one."""
+    spec: Body = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": [ONE_NODE_MODE],
+        "storageClassName": STATIC_CLASS,
+        "persistentVolumeReclaimPolicy": "Retain",
+        "flexVolume": {"driver": DISK, "options": {"disk": name}},
+    }
+    if claim is not None:
+        spec["claimRef"] = {"namespace": NAMESPACE, "name": claim}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def static_disks(name: str, replicas: int) -> list[str]:
+    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to."""
+    return [f"{name}-disk-{number}" for number in range(max(replicas, MOST))]
+
+
+def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
+
+
+def _one_pod(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS}, ONE_POD_MODE), NAMESPACE)]
+
+
+def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {}), NAMESPACE)]
+
+
+def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return [(StatefulSet, _set(name, replicas, {"data": CLASS, "log": CLASS}), NAMESPACE)]
+
+
+def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    body = _set(name, replicas, {})
+    body["spec"]["template"]["spec"] |= {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    return [(StatefulSet, body, NAMESPACE)]
+
+
+def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas)]
+    return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
+    """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return [
+        (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
+        (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
+    ]
+
+
+def _rivals(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Pods of a Deployment that all use one ReadWriteOncePod volume: only one of them can run."""
+    return _shared(name, replicas, ONE_POD_MODE)
+
+
+def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Pods without an owner, which end by themselves and stay as they ended."""
+    found: list[tuple[type[Object], Body, str]] = []
+    for number in range(replicas):
+        pod, claim = f"{name}-{number}", f"data-{name}-{number}"
+        spec = _pod({"data": claim}, command=ENDS) | {"restartPolicy": "OnFailure"}
+        body: Body = {"metadata": {"name": pod, "labels": {"app": name}}, "spec": spec}
+        found += [(PersistentVolumeClaim, _claim(claim, CLASS), NAMESPACE), (Pod, body, NAMESPACE)]
+    return found
+
+
+KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
+    "disk": _disk,
+    "one-pod": _one_pod,
+    "plain": _plain,
+    "two-disks": _two_disks,
+    "scratch": _scratch,
+    "static": _static,
+    "shared": _shared,
+    "rivals": _rivals,
+    "once": _once,
+}
+
+
+def _claim(name: str, storage_class: str, mode: str = ONE_NODE_MODE) -> Body:
+    spec = {
+        "accessModes": [mode],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
+    """A pod that is evicted soon from a node that does not answer. `claims`: volume -> claim."""
+    tolerations = [
+        {
+            "key": f"node.kubernetes.io/{key}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": EVICT_AFTER_S,
+        }
+        for key in ("unreachable", "not-ready")
+    ]
+    mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in claims]
+    container = {"name": "main", "image": "app", "command": [command], "volumeMounts": mounts}
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()]
+    body: Body = {"containers": [container], "terminationGracePeriodSeconds": 10, "tolerations": tolerations}
+    return body | ({"volumes": volumes} if volumes else {})
+
+
+def _set(name: str, replicas: int, templates: Mapping[str, str], mode: str = ONE_NODE_MODE) -> Body:
+    """A StatefulSet; `templates`: volume -> its claims' class; `mode`: their access mode."""
+    labels = {"app": name}
+    pod = _pod({})
+    pod["containers"][0]["volumeMounts"] = [{"name": volume, "mountPath": f"/{volume}"} for volume in templates]
+    spec: Body = {
+        "replicas": replicas,
+        "serviceName": name,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "volumeClaimTemplates": [_claim(volume, storage_class, mode) for volume, storage_class in templates.items()],
+    }
+    return {"metadata": {"name": name}, "spec": spec}

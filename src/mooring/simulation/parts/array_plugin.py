@@ -1,0 +1,219 @@
+"""The plugin of storage that is only played (`storage`), by the production interfaces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
+from mooring.simulation.parts.storage import Array, Unanswered
+from mooring.volumes.errors import InvalidSpec, WrongDevice
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.interfaces import (
+    DEVICE_PATH,
+    AttachableVolumePlugin,
+    AttachCapabilities,
+    Attacher,
+    Attachment,
+    Attributes,
+    DeletableVolumePlugin,
+    Deleter,
+    Detacher,
+    Mounter,
+    PersistentVolumePlugin,
+    ProvisionableVolumePlugin,
+    Provisioner,
+    Unmounter,
+    VolumeOptions,
+)
+from mooring.volumes.matching import PROVISIONED_BY
+from mooring.volumes.spec import VolumeSpec
+
+__all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter"]
+
+DISK = "example.com/disk"
+
+
+class DirectoryMounter(Mounter, Unmounter):
+    """A directory that stands for a pod's volume."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get_path(self) -> str:
+        return str(self._path)
+
+    def get_attributes(self) -> Attributes:
+        return Attributes(read_only=False, managed=True)
+
+    async def set_up(self, fs_group: int | None = None) -> None:
+        await self.set_up_at(self.get_path())
+
+    async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+
+    async def tear_down(self) -> None:
+        await self.tear_down_at(self.get_path())
+
+    async def tear_down_at(self, directory: str) -> None:
+        if self._path.exists():
+            self._path.rmdir()
+
+
+class _DiskDirectory(DirectoryMounter):
+    """What a pod sees of a disk: a file that stands for all that is on it. Who removes that has emptied the disk."""
+
+    def __init__(self, path: Path, array: Array) -> None:
+        super().__init__(path)
+        self._array, self._content = array, path / "content"
+
+    async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        await super().set_up_at(directory, fs_group)
+        self._content.touch()
+
+    async def tear_down_at(self, directory: str) -> None:
+        if self._path.exists() and not self._content.exists():
+            self._array.empty(self._path.name)
+        self._content.unlink(missing_ok=True)
+        await super().tear_down_at(directory)
+
+
+class _Attacher(Attacher, Detacher):
+    def __init__(self, plugin: ArrayPlugin) -> None:
+        self._plugin, self._array = plugin, plugin.array
+
+    async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
+        disk = self._plugin.get_volume_name(spec)
+        await self._array.attach(disk, node_name)
+        return {DEVICE_PATH: self._array.path(disk, node_name)}
+
+    async def detach(self, volume_name: str, node_name: str) -> None:
+        await self._array.detach(volume_name, node_name)
+
+    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+        return {spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs}
+
+    async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
+        return attachment[DEVICE_PATH]
+
+    async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
+        wanted = self._plugin.get_volume_name(spec)
+        if (wanted, self._plugin.host.node_name) in self._array.taken:
+            raise WrongDevice(f"{device_path} is not there")
+        found = self._array.at_path(device_path, self._plugin.host.node_name, wanted)
+        if found != wanted:
+            raise WrongDevice(f"{device_path} is disk {found}, not {wanted}")
+
+    def get_device_mount_path(self, spec: VolumeSpec) -> str:
+        return str(self._plugin.host.get_plugin_dir(DISK) / "mounts" / self._plugin.get_volume_name(spec))
+
+    async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
+        node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
+        found = self._array.at_path(device_path, node, wanted)
+        self._array.mount(found, node, path=device_path, wanted=wanted)
+        if (failure := self._array.mount_failure.get(node)) is not None:
+            raise failure
+
+    async def unmount_device(self, device_mount_path: str) -> None:
+        node = self._plugin.host.node_name
+        await asyncio.sleep(self._array.unmount_s.get(node, 0.0))
+        self._array.unmount(Path(device_mount_path).name, node)
+
+
+class _Provisioner(Provisioner):
+    def __init__(self, array: Array, options: VolumeOptions) -> None:
+        self._array, self._options = array, options
+
+    async def provision(self) -> PersistentVolume:
+        options = self._options
+        if "bad" in options.parameters:
+            raise InvalidSpec("the parameter bad is not known")
+        if self._array.failure is not None:
+            raise self._array.failure
+        self._array.create(options.pv_name)
+        if self._array.unanswered():
+            raise Unanswered(f"creating {options.pv_name}: no answer")
+        return PersistentVolume(
+            metadata=ObjectMeta(name=options.pv_name, annotations={PROVISIONED_BY: DISK}),
+            spec=PersistentVolumeSpec(
+                capacity={"storage": options.claim.spec.resources.requests["storage"]},
+                access_modes=options.claim.spec.access_modes,
+                persistent_volume_reclaim_policy=options.reclaim_policy,
+                storage_class_name=options.claim.spec.storage_class_name or "",
+                flex_volume=FlexVolumeSource(driver=DISK, options={"disk": options.pv_name}),
+            ),
+        )
+
+
+class _Deleter(Deleter):
+    def __init__(self, array: Array, disk: str) -> None:
+        self._array, self._disk = array, disk
+
+    def get_path(self) -> str:
+        raise NotImplementedError
+
+    async def delete(self) -> None:
+        self._array.delete(self._disk)
+
+
+class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin):
+    """The plugin of the array, for controllers and nodes."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def init(self, host: VolumeHost) -> None:
+        self.host = host
+
+    def get_plugin_name(self) -> str:
+        return DISK
+
+    def can_support(self, spec: VolumeSpec) -> bool:
+        source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
+        return source is not None and source.flex_volume is not None and source.flex_volume.driver == DISK
+
+    def get_volume_name(self, spec: VolumeSpec) -> str:
+        source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
+        if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
+            raise InvalidSpec(f"volume {spec.name} does not name its disk")
+        return source.flex_volume.options["disk"]
+
+    def volume_limit(self) -> int | None:
+        return self.array.limit
+
+    def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
+        kind = self.array.kind
+        return AttachCapabilities(
+            refuses=kind.refuses,
+            revokes=kind.revokes,
+            multi_attach=False,
+            request_validity_s=self.array.validity_s,
+        )
+
+    def get_access_modes(self) -> Sequence[str]:
+        return ("ReadWriteOnce", "ReadWriteOncePod")
+
+    def new_attacher(self) -> _Attacher:
+        return _Attacher(self)
+
+    def new_detacher(self) -> _Attacher:
+        return _Attacher(self)
+
+    def new_provisioner(self, options: VolumeOptions) -> Provisioner:
+        return _Provisioner(self.array, options)
+
+    def new_deleter(self, spec: VolumeSpec) -> Deleter:
+        return _Deleter(self.array, self.get_volume_name(spec))
+
+    async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
+        return []
+
+    def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
+        return _DiskDirectory(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name), self.array)
+
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
+        return _DiskDirectory(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name), self.array)
+
+    async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
+        return VolumeSpec(volume_name)

@@ -1,0 +1,174 @@
+"""The played storage behind a CSI driver: the production CSI plugin, client and driver base, without sockets.
+
+Each process of the cluster has its own instance of the driver, as each node has, and the controllers have one beside
+them: it lives and dies with them. What it asked of the storage goes on there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from mooring.csi.client import Channel
+from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
+from mooring.csi.driver.services import (
+    ControllerCapability,
+    ControllerService,
+    Driver,
+    NodeCapability,
+    NodeService,
+    PluginService,
+)
+from mooring.csi.errors import Code, CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
+from mooring.simulation.parts.storage import Array, Unanswered
+from mooring.volumes.errors import (
+    DeletedVolumeInUse,
+    DeviceStillInUse,
+    StorageRefused,
+    VolumeInUse,
+    VolumeNotFound,
+)
+from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost, VolumeHost
+from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.plugins.csi.plugin import CSIPlugin
+from mooring.volumes.plugins.csi.vol_data import load
+
+DRIVER = "csi.example.com"
+DEVICE_PATH = "devicePath"
+CODES: dict[type[Exception], Code] = {
+    VolumeNotFound: Code.NOT_FOUND,
+    VolumeInUse: Code.FAILED_PRECONDITION,
+    DeviceStillInUse: Code.FAILED_PRECONDITION,
+    DeletedVolumeInUse: Code.FAILED_PRECONDITION,
+    StorageRefused: Code.RESOURCE_EXHAUSTED,
+    Unanswered: Code.UNAVAILABLE,
+}
+C, N = ControllerCapability, NodeCapability
+
+
+class _Controller(ControllerService):
+    capabilities = (
+        C.CREATE_DELETE_VOLUME,
+        C.PUBLISH_UNPUBLISH_VOLUME,
+        C.LIST_VOLUMES,
+        C.LIST_VOLUMES_PUBLISHED_NODES,
+        C.SINGLE_NODE_MULTI_WRITER,
+    )
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
+        if self._array.failure is not None:
+            raise self._array.failure
+        self._array.create(request.name)
+        if self._array.unanswered():
+            raise Unanswered(f"creating {request.name}: no answer")
+        size = request.capacity_range.required_bytes
+        return csi.CreateVolumeResponse(volume=csi.Volume(volume_id=request.name, capacity_bytes=size))
+
+    async def delete_volume(self, request: csi.DeleteVolumeRequest) -> csi.DeleteVolumeResponse:
+        self._array.delete(request.volume_id)
+        return csi.DeleteVolumeResponse()
+
+    async def controller_publish_volume(
+        self, request: csi.ControllerPublishVolumeRequest
+    ) -> csi.ControllerPublishVolumeResponse:
+        await self._array.attach(request.volume_id, request.node_id)
+        path = self._array.path(request.volume_id, request.node_id)
+        return csi.ControllerPublishVolumeResponse(publish_context={DEVICE_PATH: path})
+
+    async def controller_unpublish_volume(
+        self, request: csi.ControllerUnpublishVolumeRequest
+    ) -> csi.ControllerUnpublishVolumeResponse:
+        await self._array.detach(request.volume_id, request.node_id)
+        return csi.ControllerUnpublishVolumeResponse()
+
+    async def validate_volume_capabilities(
+        self, request: csi.ValidateVolumeCapabilitiesRequest
+    ) -> csi.ValidateVolumeCapabilitiesResponse:
+        return csi.ValidateVolumeCapabilitiesResponse()
+
+    async def list_volumes(self, request: csi.ListVolumesRequest) -> csi.ListVolumesResponse:
+        reply = csi.ListVolumesResponse()
+        for disk in sorted(self._array.disks):
+            nodes = [self._array.attached[disk]] if disk in self._array.attached else []
+            nodes += [node for each, node in sorted(self._array.also) if each == disk]
+            entry = reply.entries.add()
+            entry.volume.volume_id = disk
+            entry.status.published_node_ids.extend(node for node in nodes if self._array.says_attached(disk, node))
+        return reply
+
+
+class PlayedNode(NodeService):
+    """A node service whose mounts are played. How a device is found, and what is told of the node, is the driver's."""
+
+    def __init__(self, array: Array, node: str) -> None:
+        self._array, self._node = array, node
+
+    def disk(self, volume_id: str) -> str:
+        """The name under which the played machine knows the volume."""
+        return volume_id
+
+    def mount(self, found: str, path: str, wanted: str) -> csi.NodeStageVolumeResponse:
+        """Mounts the disk that is at the path."""
+        self._array.mount(found, self._node, path=path, wanted=wanted)
+        if (failure := self._array.mount_failure.get(self._node)) is not None:
+            raise failure
+        return csi.NodeStageVolumeResponse()
+
+    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+        await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
+        self._array.unmount(self.disk(request.volume_id), self._node)
+        return csi.NodeUnstageVolumeResponse()
+
+    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+        Path(request.target_path).mkdir(exist_ok=True)
+        return csi.NodePublishVolumeResponse()
+
+    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+        if Path(request.target_path).exists():
+            Path(request.target_path).rmdir()
+        return csi.NodeUnpublishVolumeResponse()
+
+
+class _Node(PlayedNode):
+    capabilities = (N.STAGE_UNSTAGE_VOLUME, N.SINGLE_NODE_MULTI_WRITER)
+
+    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
+        path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
+        found = self._array.at_path(path, self._node, wanted)
+        if found != wanted:
+            raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
+        return self.mount(found, path, wanted)
+
+    async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
+        return csi.NodeGetInfoResponse(node_id=self._node, max_volumes_per_node=self._array.limit or 0)
+
+
+def csi_plugins(array: Array, host: VolumeHost) -> PluginManager:
+    """The plugins of a process whose storage is this array, behind the driver."""
+    node = _Node(array, host.node_name) if host.node_name else None
+    driver = Driver(DRIVER, "1", _Controller(array), node, [PluginService.CONTROLLER_SERVICE], codes=CODES)
+
+    def connect(address: str) -> Channel:
+        return LocalChannel(Dispatcher(driver, [Path("/")]))
+
+    assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
+    host = replace(host, plugin_settings={CSI_PLUGIN: {DRIVER: "here"}})
+    return PluginManager([CSIPlugin(connect), ScratchPlugin()], host)
+
+
+def staged_at(root: Path, disk: str) -> str | None:
+    """Where a node with this root directory mounts the disk, as what it has written down there says. A disk has the
+    name of its PersistentVolume."""
+    of_plugin = root / "plugins" / escape_plugin_name(CSI_PLUGIN)
+    for directory in sorted(of_plugin.glob("*/*")):
+        data = load(str(directory))
+        if data is not None and data.spec_vol_id == disk:
+            return str(directory / "globalmount")
+    return None

@@ -1,0 +1,279 @@
+"""EC2 for a simulated cluster: the production cloud (`mooring.cloud`) in virtual time, and a wire that leads to it.
+
+Nodes are instances; what EC2 attaches appears as a device of the played machine, and EC2 cannot take away what is
+mounted there ("busy"). Truth are the cloud's own records: each change of a volume is told to the trace under the name
+that the driver has given it, which is also its PersistentVolume's. What the driver asks for is told as for any storage.
+
+EC2 carries out a request within `LATEST_S` of its being sent, or never; whoever sent it may know nothing of either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+
+from mooring.cloud.cloud import Cloud
+from mooring.cloud.device_names import same
+from mooring.cloud.errors import Ec2Error as Refused
+from mooring.cloud.errors import VolumeBusy
+from mooring.cloud.interface import Devices, Journal
+from mooring.cloud.records import Volume
+from mooring.cloud.settings import Settings
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.ec2.records import NAME_TAG
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable
+from mooring.kube.transport import Request
+from mooring.mounts.blocking import finish
+from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.parts.network import PATIENCE_S, Link
+from mooring.simulation.parts.storage import Array
+
+WIRE_S = 0.01
+LATEST_S = 4.0
+"""Less than the driver's `settling.SETTLE_S`: no driver could live with an EC2 that is later than it says."""
+ACTS = {"AttachVolume": "attach", "DetachVolume": "detach"}
+"""What changes where a volume is."""
+
+
+@dataclass
+class _Known:
+    """A volume as it was last told. `devices`: by instance, device and state."""
+
+    disk: str
+    deleted: bool = False
+    devices: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+
+
+class Ec2:
+    """The cloud, its instances, and the truth of its volumes. The cloud's work is done as `host`."""
+
+    def __init__(
+        self,
+        array: Array,
+        nodes: Sequence[str],
+        settings: Settings,
+        *,
+        clock: Callable[[], float],
+        random: Random,
+        host: Actor,
+    ) -> None:
+        self.array, self.host, self.settings = array, host, settings
+        self._known: dict[str, _Known] = {}
+        self.cloud = Cloud(settings=settings, clock=clock, rng=random, devices=_Guests(self), journal=_Records(self))
+        launched = self.cloud.launch(len(nodes), zone=",".join(settings.zones))
+        self.instances = dict(zip(nodes, launched, strict=True))
+        self._nodes = {instance: node for node, instance in self.instances.items()}
+
+    def start(self) -> None:
+        """From now on what is due happens."""
+        self.host.start(self.cloud.run(), "ec2")
+
+    def zone(self, node: str) -> str:
+        """Where the node's instance is."""
+        return self.cloud.region.instance(self.instances[node]).zone
+
+    def node(self, instance: str) -> str:
+        """The node of an instance; itself if it is none's."""
+        return self._nodes.get(instance, instance)
+
+    def disk(self, volume: str) -> str:
+        """The name of a volume's disk: the driver's name for the volume. A second volume of one name has another."""
+        known = self._known.get(volume)
+        return known.disk if known is not None else volume
+
+    def volumes(self) -> dict[str, str]:
+        """All volumes of the driver that are not deleted: their disks."""
+        return {id: known.disk for id, known in self._known.items() if not known.deleted}
+
+    # --- requests
+
+    async def carry_out(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One request, as EC2 does it and answers it. Raises the cloud's Ec2Error."""
+        if action == "DeleteVolume":
+            self.array.journal("ec2", "truth.deleting", volume=self.disk(request["VolumeId"]))
+        return await self.cloud.call(action, request)
+
+    @contextmanager
+    def under_way(self, action: str, request: Mapping[str, Any], by: str) -> Generator[None]:
+        """While entered, somebody waits for the answer to such a request. Tells of those that attach or detach."""
+        if action not in ACTS:
+            yield
+            return
+        where = {"volume": self.disk(request["VolumeId"]), "node": self.node(request["InstanceId"])}
+        self.array.journal("ec2", "truth.begin", act=ACTS[action], **where, by=by)
+        try:
+            yield
+        finally:
+            self.array.journal("ec2", "truth.end", act=ACTS[action], **where, by=by)
+
+    # --- truth
+
+    def record(self, volume: Volume) -> None:
+        """A volume's record has changed."""
+        if NAME_TAG not in volume.tags:
+            return
+        known = self._known.get(volume.id) or self._created(volume)
+        now = {one.instance: (one.device, one.state) for one in volume.attachments}
+        for instance in sorted(known.devices.keys() | now.keys()):
+            device, state = now.get(instance, (known.devices.get(instance, ("", ""))[0], ""))
+            if known.devices.get(instance) != (device, state):
+                where = {"volume": known.disk, "node": self.node(instance)}
+                self.array.journal("ec2", "truth.device", **where, device=device, state=state)
+        known.devices = now
+        if volume.state == "deleting":
+            self.removed(volume.id)
+
+    def _created(self, volume: Volume) -> _Known:
+        name = volume.tags[NAME_TAG]
+        known = self._known[volume.id] = _Known(f"{name} {volume.id}" if name in self.array.disks else name)
+        self.array.disks.add(known.disk)
+        self.array.journal("ec2", "truth.created", volume=known.disk, name=name, id=volume.id)
+        return known
+
+    def removed(self, volume_id: str) -> None:
+        """A volume is, or is being, deleted."""
+        known = self._known.get(volume_id)
+        if known is not None and not known.deleted:
+            known.deleted = True
+            self.array.disks.discard(known.disk)
+            self.array.content.pop(known.disk, None)
+            self.array.journal("ec2", "truth.deleted", volume=known.disk, id=volume_id)
+
+
+class _Guests(Devices):
+    """The devices of the played machines."""
+
+    def __init__(self, ec2: Ec2) -> None:
+        self._ec2 = ec2
+
+    async def create(self, volume_id: str, size: int, source: str = "") -> None:
+        return
+
+    async def delete(self, volume_id: str) -> None:
+        return
+
+    async def resize(self, volume_id: str, size: int) -> None:
+        return
+
+    async def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        array, disk, node = self._ec2.array, self._ec2.disk(volume_id), self._ec2.node(instance_id)
+        if not array.is_attached(disk, node):
+            array.appear(disk, node, path=device_path(device))
+
+    async def detach(self, volume_id: str, instance_id: str, force: bool = False) -> None:
+        array, disk, node = self._ec2.array, self._ec2.disk(volume_id), self._ec2.node(instance_id)
+        if (disk, node) in array.mounted and not force:
+            raise VolumeBusy(volume_id, ["a mount"])
+        if array.is_attached(disk, node):
+            array.vanish(disk, node)
+
+    async def snapshot(self, volume_id: str, snapshot_id: str) -> None:
+        return
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        return
+
+
+class _Records(Journal):
+    """Reads what the cloud makes durable."""
+
+    def __init__(self, ec2: Ec2) -> None:
+        self._ec2 = ec2
+
+    def load(self) -> Iterable[tuple[str, str, bytes]]:
+        return ()
+
+    def save(self, changes: Iterable[tuple[str, str, bytes | None]]) -> None:
+        for kind, id, content in changes:
+            if kind == "volume" and content is not None:
+                self._ec2.record(msgspec.json.decode(content, type=Volume))
+            elif kind == "volume":
+                self._ec2.removed(id)
+
+
+def device_path(device: str) -> str:
+    """Where a guest finds a device name, however it is spelt."""
+    return f"/dev/{same(device)}"
+
+
+class Ec2Wire(Ec2Api):
+    """EC2 as one life of the driver's process reaches it: by the weather on the process's link. `asked_by` names who
+    asks."""
+
+    def __init__(self, ec2: Ec2, link: Link, random: Random, asked_by: Callable[[], str]) -> None:
+        self._ec2, self._link, self._random, self._asked_by = ec2, link, random, asked_by
+        self._loop = asyncio.get_running_loop()
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await finish(asyncio.ensure_future(self._call(action, request)))
+
+    async def _call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        reply: asyncio.Future[Mapping[str, Any]] = self._loop.create_future()
+        told = Request("POST", f"/ec2/{action}")
+        self._link.on_request(told)
+        struck = self._link.tap.request(told) if self._link.tap is not None else ""
+        if struck == "crash-before":
+            return await reply
+        with self._ec2.under_way(action, request, self._asked_by()):
+            arrives_in = self._way(action, struck, reply)
+            if arrives_in >= 0:
+                self._later(arrives_in, self._arrive, action, request, reply)
+            try:
+                return await reply
+            except Refused as error:
+                raise Ec2Error(error.code, error.message, action) from error
+
+    def _way(self, action: str, struck: str, reply: asyncio.Future[Mapping[str, Any]]) -> float:
+        """After how many seconds the request arrives; negative: never. Sees to it that a lost one ends."""
+        weather, chance = self._link.weather, self._random
+        quick = WIRE_S * (0.5 + chance.random())
+        if struck in ("request-lost", "reply-lost"):
+            self._later(PATIENCE_S, _fail, reply, action)
+            return quick if struck == "reply-lost" else -1.0
+        if weather.requests_cut:
+            self._later(chance.choice((0.0, 1.0, 10.0)), _fail, reply, action)
+            return -1.0
+        if not weather.rough:
+            return quick
+        drawn, patience = chance.random(), chance.random() * 10
+        if drawn < weather.lost + weather.unanswered:
+            self._later(patience + quick, _fail, reply, action)
+            return -1.0 if drawn < weather.lost else quick
+        arrives_in = chance.random() * LATEST_S
+        if drawn < weather.lost + weather.unanswered + weather.late:
+            self._later(chance.random() * arrives_in, _fail, reply, action)
+        return arrives_in
+
+    def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
+        self._loop.call_later(seconds, act, *args, context=self._ec2.host.context)
+
+    def _arrive(self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]) -> None:
+        self._ec2.host.start(self._serve(action, request, reply))
+
+    async def _serve(self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]) -> None:
+        answer: Mapping[str, Any] = {}
+        refused: Refused | None = None
+        try:
+            answer = await self._ec2.carry_out(action, request)
+        except Refused as error:
+            refused = error
+        await asyncio.sleep(WIRE_S)
+        if reply.done():
+            return
+        if self._link.weather.replies_cut:
+            self._later(1.0, _fail, reply, action)
+        elif refused is not None:
+            reply.set_exception(refused)
+        else:
+            reply.set_result(answer)
+
+
+def _fail(reply: asyncio.Future[Mapping[str, Any]], action: str) -> None:
+    if not reply.done():
+        reply.set_exception(Ec2Unreachable(f"{action}: no answer"))

@@ -1,0 +1,424 @@
+"""What lies between the parts and the API server: requests and replies that are late, lost, repeated, or cut off.
+
+The server's code runs as the server's own work, never as its caller's: so a caller that dies leaves a request under
+way, and a server that dies leaves callers without an answer. A watch is carried piece by piece and can lag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+
+from mooring.apiserver import message
+from mooring.kube.errors import Unreachable
+from mooring.kube.transport import Request, Response
+from mooring.simulation.engine.event_loop import Actor
+
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+_EVENTS = "/events"
+LATEST_S = 90.0
+"""How late a late request may be."""
+VERSIONS = 1000
+"""Of so many versions it is known when they came."""
+PATIENCE_S = 2.0
+"""How long a request is waited for that is lost at a point."""
+REPLICA_LAG_S = 20.0
+"""By how much the replica lags that a stale list comes from, and a late event."""
+
+
+class Serves(Protocol):
+    """What the network needs of an API server."""
+
+    async def handle(self, request: message.Request) -> message.Response: ...
+
+
+class Tap(Protocol):
+    """Decides what happens at single points of a link (`points`): each answer is a kind of fault, or nothing."""
+
+    def request(self, request: Request) -> str:
+        """At each request."""
+        ...
+
+    def event(self, piece: bytes) -> str:
+        """At each piece of a watch."""
+        ...
+
+    def list(self, path: str) -> str:
+        """At each watch that begins with a list."""
+        ...
+
+
+@dataclass
+class Weather:
+    """What a link does to what it carries. Chances are for each request; times in seconds."""
+
+    requests_cut: bool = False
+    replies_cut: bool = False
+    lost: float = 0.0
+    unanswered: float = 0.0
+    late: float = 0.0
+    repeated: float = 0.0
+    watch_lag: float = 0.0
+    replica_lag: float = 0.0  # of what answers those who are content with any version
+
+    @property
+    def rough(self) -> bool:
+        return bool(self.lost or self.unanswered or self.late or self.repeated)
+
+
+class Network:
+    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of.
+
+    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them. `on_late`
+    is told of what is to be created for a sender that has given it up.
+    """
+
+    def __init__(self) -> None:
+        self.server: Serves | None = None
+        self.host = Actor("apiserver")
+        self.reachable = asyncio.Event()
+        self.acknowledged = 0
+        self.requests = 0
+        self.on_event: Callable[[str, Request], None] = lambda name, request: None
+        self.on_late: Callable[[str, Request], None] = lambda name, request: None
+        self.context: Context = copy_context()
+        self.loop = asyncio.get_running_loop()
+        self._open: dict[asyncio.Future[Response], None] = {}
+        self._versions: deque[tuple[float, int]] = deque(maxlen=VERSIONS)
+        self._feeds: dict[Feed, Link] = {}
+
+    def serve(self, server: Serves, host: Actor) -> None:
+        """From now on requests reach this server."""
+        self.server, self.host = server, host
+        self.reachable.set()
+
+    def lose_server(self) -> None:
+        """Nobody answers any more, also nobody who was asked already."""
+        self.server = None
+        self.reachable.clear()
+        for reply in list(self._open):
+            _fail(reply, "the connection broke")
+        for feed in list(self._feeds):
+            feed.end("the stream broke")
+
+    def committed(self, version: int) -> None:
+        """The store has a new version."""
+        self._versions.append((self.loop.time(), version))
+
+    def version_before(self, seconds: float) -> int:
+        """The store's version so many seconds ago, as far as is known."""
+        moment = self.loop.time() - seconds
+        return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
+
+    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], struck: str = "") -> None:
+        """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
+        self.requests += 1
+        self._open[reply] = None
+        if struck in ("request-lost", "reply-lost"):
+            self._later(PATIENCE_S, _fail, reply, "no answer")
+            if struck == "reply-lost":
+                self._later(0.001, self._arrive, link, request, None)
+            return
+        weather, chance = link.weather, link.random
+        delay = chance.random() * 0.002
+        if weather.requests_cut:
+            self._later(delay + chance.choice((0.0, 1.0, 10.0)), _fail, reply, "no route")
+            return
+        if weather.rough:
+            delay += self._rough(link, request, reply)
+        if delay >= 0:
+            self._later(delay, self._arrive, link, request, reply)
+
+    def _rough(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
+        """How much later the request arrives; negative: it does not, or somebody else sees to it."""
+        weather, chance = link.weather, link.random
+        drawn, patience = chance.random(), chance.random() * 10
+        if drawn < weather.lost:
+            self._later(patience, _fail, reply, "no answer")
+            return -1.0
+        drawn -= weather.lost
+        if drawn < weather.unanswered:
+            self._later(0.001, self._arrive, link, request, None)
+            self._later(patience, _fail, reply, "no answer")
+            return -1.0
+        drawn -= weather.unanswered
+        if request.method == "GET":
+            return chance.random()
+        if drawn < weather.late:
+            self._later(patience, _fail, reply, "no answer")
+            self._later(patience + chance.random() * LATEST_S, self._arrive, link, request, None)
+            return -1.0
+        drawn -= weather.late
+        if drawn < weather.repeated:
+            self._later(0.5 + chance.random() * 5, self._arrive, link, request, None)
+        return chance.random()
+
+    def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
+        self.loop.call_later(seconds, act, *args, context=self.context)
+
+    def answered(self, reply: asyncio.Future[Response]) -> None:
+        """Whoever asked has the answer, or does not wait any more."""
+        self._open.pop(reply, None)
+
+    def _arrive(self, link: Link, request: Request, reply: asyncio.Future[Response] | None) -> None:
+        if self.server is None:
+            if reply is not None:
+                _fail(reply, "connection refused")
+        elif _is_event(request):
+            self.on_event(link.name, request)
+            if reply is not None and not reply.done() and self._way_back(link, reply):
+                reply.set_result(Response(201, {}, request.body))
+        else:
+            if reply is None and request.method == "POST":
+                self.on_late(link.name, request)
+            self._work(self._serve(self.server, link, request, reply), waits=request.method != "GET")
+
+    def _work(self, work: Coroutine[Any, Any, None], *, waits: bool) -> None:
+        """As the server's own; what waits for nothing, at once: half of all tasks would be reads."""
+        if waits or self.host.halted:
+            self.host.start(work)
+            return
+        try:
+            self.host.context.run(work.send, None)
+        except StopIteration:
+            return
+        raise AssertionError("a read waits for something")
+
+    def _way_back(self, link: Link, reply: asyncio.Future[Response]) -> bool:
+        """Whether an answer comes through."""
+        if link.weather.replies_cut:
+            self._later(1.0, _fail, reply, "no answer")
+        return not link.weather.replies_cut
+
+    async def _serve(
+        self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
+    ) -> None:
+        headers = {"authorization": link.credentials} | {k.lower(): v for k, v in request.headers.items()}
+        feed = Feed(self, link) if request.stream and reply is not None else None
+        sink = feed.take if feed is not None else None
+        asked = message.Request(request.method, request.path, request.query, headers, request.body, sink=sink)
+        if feed is not None and (lag := link.lag_of(request)):
+            asked = await self._of_replica(server, asked, feed, lag)
+        answer = await server.handle(asked)
+        if reply is None or reply.done() or not self._way_back(link, reply):
+            stream: Any = answer.stream
+            if stream is not None:
+                await stream.aclose()
+            return
+        if request.method != "GET" and answer.status < 300:
+            found = _VERSION.search(answer.body or b"")
+            self.acknowledged = max(self.acknowledged, int(found[1]) if found else 0)
+        if answer.stream is None:
+            reply.set_result(Response(answer.status, answer.headers, answer.body))
+            return
+        assert feed is not None, "a stream that was not asked for"
+        feed.begin(answer.stream)
+        reply.set_result(Response(answer.status, answer.headers, b"", feed))
+
+    async def _of_replica(self, server: Serves, asked: message.Request, feed: Feed, lag: float) -> message.Request:
+        """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list is as
+        of some time ago, and what came after it is told so much later."""
+        version = self.version_before(lag)
+        about = [pair for pair in asked.query if pair[0].endswith("Selector")]
+        exact = [("resourceVersion", str(version)), ("resourceVersionMatch", "Exact")]
+        answer = await server.handle(msgspec.structs.replace(asked, query=[*about, *exact], sink=None))
+        if answer.status != 200:
+            return asked
+        feed.lag = lag
+        for line in _initial_events(answer.body, version):
+            feed.take(line)
+        replaced = ("sendInitialEvents", "resourceVersionMatch", "resourceVersion")
+        rest = [pair for pair in asked.query if pair[0] not in replaced]
+        return msgspec.structs.replace(asked, query=[*rest, ("resourceVersion", str(version))])
+
+    def cut(self, link: Link) -> None:
+        """Breaks the streams of a link."""
+        for feed in [feed for feed, its in self._feeds.items() if its is link]:
+            feed.end("the stream broke")
+
+    def opened(self, feed: Feed, link: Link) -> None:
+        self._feeds[feed] = link
+
+    def closed(self, feed: Feed) -> None:
+        self._feeds.pop(feed, None)
+
+
+def _is_event(request: Request) -> bool:
+    """Whether it tells people something, by a new event or one that is counted up."""
+    collection = request.path if request.method == "POST" else request.path.rpartition("/")[0]
+    return request.method in ("POST", "PATCH") and collection.endswith(_EVENTS)
+
+
+def _fail(reply: asyncio.Future[Response], why: str) -> None:
+    if not reply.done():
+        reply.set_exception(Unreachable(why))
+
+
+def _initial_events(body: bytes, version: int) -> Iterator[bytes]:
+    """A list as the beginning of a watch."""
+    listed = msgspec.json.decode(body, type=_List)
+    yield from (b'{"type":"ADDED","object":%b}\n' % bytes(item) for item in listed.items)
+    meta = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    yield msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": meta}}) + b"\n"
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+class Link:
+    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part. `tap`
+    decides what happens at single points."""
+
+    def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
+        self.name, self.random = name, random
+        self.credentials = f"Bearer {token}"
+        self.weather = Weather()
+        self.on_request: Callable[[Request], None] = lambda request: None
+        self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
+        self.tap: Tap | None = None
+        self._network = network
+
+    def lag_of(self, request: Request) -> float:
+        """By how much the cache lags from which a list is answered that begins a watch."""
+        if ("sendInitialEvents", "true") not in request.query:
+            return 0.0
+        if self.tap is not None and self.tap.list(request.path) == "list-stale":
+            return REPLICA_LAG_S
+        return self.weather.replica_lag if ("resourceVersion", "0") in request.query else 0.0
+
+    async def send(self, request: Request) -> Response:
+        reply: asyncio.Future[Response] = self._network.loop.create_future()
+        self.on_request(request)
+        struck = self.tap.request(request) if self.tap is not None and not request.stream else ""
+        if struck != "crash-before":
+            self._network.carry(self, request, reply, struck)
+        try:
+            answer = await reply
+            self.on_answer(request, answer)
+            return answer
+        except Unreachable as error:
+            raise Unreachable(f"{request.method} {request.path}: {error}") from None
+        finally:
+            self._network.answered(reply)
+
+    def cut(self, *, requests: bool = True, replies: bool = True) -> None:
+        """A partition; also of one direction only."""
+        self.weather.requests_cut, self.weather.replies_cut = requests, replies
+        self._network.cut(self)
+
+    def clear(self) -> None:
+        """Fair weather again."""
+        self.weather = Weather()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Feed:
+    """A stream on its way: the server's side puts pieces in, the client's side takes them out.
+
+    The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its stream.
+    A lagging link delivers late, and in order.
+    """
+
+    def __init__(self, network: Network, link: Link) -> None:
+        self._network, self._link = network, link
+        self._pieces: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._why: str | None = None
+        self._over = False
+        self.lag = 0.0
+        self._way: deque[tuple[float, bytes | None]] = deque()  # when it arrives, and what; None: the end
+        self._pump: asyncio.Task[None] | None = None
+
+    def begin(self, source: AsyncIterator[bytes]) -> None:
+        """From now on what comes is carried."""
+        self._network.opened(self, self._link)
+        self._pump = self._network.host.start(self._fill(source))
+
+    async def _fill(self, source: Any) -> None:
+        try:
+            async for piece in source:
+                self.take(piece)
+        except asyncio.CancelledError:
+            await source.aclose()
+            raise
+        self._send(None)
+
+    def take(self, piece: bytes) -> bool:
+        """Takes a piece along; not if the stream has ended."""
+        if self._over:
+            return False
+        if self._way or self.lag or self._link.weather.watch_lag or self._link.tap is not None:
+            self._send(piece)
+        else:
+            self._pieces.append(piece)
+            self._wake()
+        return True
+
+    def _send(self, piece: bytes | None) -> None:
+        now, lag = self._network.loop.time(), self._link.weather.watch_lag
+        struck = self._link.tap.event(piece) if self._link.tap is not None and piece else ""
+        if struck == "event-dropped":
+            self.end("the stream broke")
+            return
+        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if struck == "event-late" else self._lag()
+        due = max(now + late, self._way[-1][0] if self._way else now)
+        self._way.append((due, piece))
+        if due > now:
+            self._network.loop.call_at(due, self._arrive, context=self._network.context)
+        else:
+            self._arrive()
+
+    def _lag(self) -> float:
+        """Of the replica that this comes from; the list itself does not wait."""
+        return self.lag if self._pump is not None else 0.0
+
+    def _arrive(self) -> None:
+        now = self._network.loop.time()
+        while self._way and self._way[0][0] <= now and not self._over:
+            _, piece = self._way.popleft()
+            if piece is None:
+                self.end(None)
+            else:
+                self._pieces.append(piece)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, why: str | None) -> None:
+        """Nothing more comes; broken, if there is a reason."""
+        self._over, self._why = True, why
+        self._network.closed(self)
+        self._wake()
+
+    def __aiter__(self) -> Feed:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._pieces:
+            if self._over:
+                if self._why is None:
+                    raise StopAsyncIteration
+                raise Unreachable(self._why)
+            self._waiter = self._network.loop.create_future()
+            await self._waiter
+        return self._pieces.popleft()
+
+    async def aclose(self) -> None:
+        """The reader has gone."""
+        self._over = True
+        self._network.closed(self)
+        if self._pump is not None:
+            self._pump.cancel()

@@ -1,0 +1,29 @@
+"""The volume plugins of a process in a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.simulation.parts.array_plugin import DISK, Array, ArrayPlugin
+from mooring.simulation.parts.csi_driver import DRIVER as CSI_DRIVER
+from mooring.simulation.parts.csi_driver import csi_plugins
+from mooring.simulation.parts.ebs_driver import DRIVER as EBS_DRIVER
+from mooring.simulation.parts.ebs_driver import EbsProcess, ebs_plugins
+from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+
+DRIVERS = {"plugin": DISK, "csi": CSI_DRIVER, "ebs": EBS_DRIVER}
+"""How a cluster reaches its storage, and the provisioner that its StorageClass names."""
+MakePlugins = Callable[[VolumeHost], PluginManager]
+"""Makes the plugins of one process."""
+
+
+def array_plugins(array: Array, driver: str = "plugin", ebs: EbsProcess | None = None) -> MakePlugins:
+    """The plugins of a process in whose world this array is the only storage that is attached: by a plugin of its own,
+    or by a CSI driver (`csi`); or in whose world the volumes are a cloud's, with that driver's process."""
+    if ebs is not None:
+        return lambda host: ebs_plugins(ebs, host)
+    if driver == "csi":
+        return lambda host: csi_plugins(array, host)
+    return lambda host: PluginManager([ArrayPlugin(array), ScratchPlugin()], host)

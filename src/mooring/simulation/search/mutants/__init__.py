@@ -1,0 +1,49 @@
+"""Known bugs, put back in by name: a run must find each. They live here alone; production code knows nothing of them.
+
+The names are those of the bugs in Kubernetes' history that have the same fault (B01…), of hazards in its present code
+(H1…), and of counterexamples against earlier wordings of our own protocol (C1…); `docs/safety.md` lists them.
+"""
+
+from __future__ import annotations
+
+from mooring.simulation.search.mutants import (
+    agents,
+    attacher,
+    attaching,
+    binding,
+    csi,
+    ebs,
+    forced,
+    node,
+    pods,
+    registering,
+    remembered,
+)
+from mooring.simulation.search.mutants.mutant import Mutant, PatchGone
+
+MUTANTS: dict[str, Mutant] = dict(
+    sorted(
+        {
+            **agents.MUTANTS,
+            **attaching.MUTANTS,
+            **attacher.MUTANTS,
+            **binding.MUTANTS,
+            **csi.MUTANTS,
+            **ebs.MUTANTS,
+            **forced.MUTANTS,
+            **node.MUTANTS,
+            **pods.MUTANTS,
+            **registering.MUTANTS,
+            **remembered.MUTANTS,
+        }.items()
+    )
+)
+
+__all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
+
+WAITING: dict[str, str] = {
+    "B35": "no rule of ours: with grace period 0 the API server itself removes a pod at once, as Kubernetes' does",
+    "B40": "a limit on evictions when many nodes fall silent at once: there is none that could be left out",
+    "B44": "who deletes Nodes because a cloud says that their machines are gone; operators who do so: H3a",
+}
+"""Bugs that are not put back in, and what is missing for it."""

@@ -1,0 +1,58 @@
+"""Every single fault, one after the other: a small cluster, a short story, first come first served; and at each point
+of that run each thing that may happen there.
+
+A point is a request of a part (lost; done and unanswered; the part killed before it is sent, or when it has been), a
+piece of a watch (late; lost with its stream), a list (of a replica that lags). Renewals of Leases are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from mooring.simulation.cluster.fault_points import Point, single_faults
+from mooring.simulation.cluster.plan import Plan, Step
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.run import play
+from mooring.simulation.search.campaign import Job
+
+SMALL = Scenario(nodes=2, sets={"db": 1}, minutes=8, faults=0, actions=0)
+"""Two nodes, one volume, and (one after the other) two pods that want it."""
+
+
+SMALL_CLOUD = msgspec.structs.replace(SMALL, driver="ebs", zones=1)
+"""The same on a cloud; calls of EC2 are points, too."""
+
+
+class Unfit(Exception):
+    """The run without any fault violates something already."""
+
+
+def story(scenario: Scenario) -> Plan:
+    """The pods of each node move away from it and may come back, node after node."""
+    steps: list[Step] = []
+    for number, node in enumerate(scenario.node_names):
+        steps += [Step(30.0 + 60 * number, "drain", node), Step(60.0 + 60 * number, "uncordon", node)]
+    return tuple(steps)
+
+
+def points(scenario: Scenario, plan: Plan) -> list[Point]:
+    """The points of the run without faults, as long as there may be any. Raises `Unfit`."""
+    outcome = play(0, scenario, plan=plan, choices={}, noted=True)
+    if not outcome.ok:
+        raise Unfit(f"without any fault: {outcome.violations[0]}")
+    return [point for point in outcome.points if point.at < scenario.heal_s]
+
+
+def jobs(passed: Sequence[Point], plan: Plan) -> list[Job]:
+    """A run for each single fault, always in the same order."""
+    return [Job(0, plan=(step, *plan), choices={}) for step in single_faults(passed)]
+
+
+def told(passed: Sequence[Point]) -> str:
+    """How many points there are, of which groups, and how many runs they make."""
+    groups = Counter(point.group for point in passed)
+    counted = ", ".join(f"{number} {group}s" for group, number in sorted(groups.items()))
+    return f"{len(passed)} points ({counted}), {len(single_faults(passed))} single faults"

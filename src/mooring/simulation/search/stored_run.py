@@ -1,0 +1,62 @@
+"""A violation on disk: enough to play the very same run again, and to check that it is the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from mooring.simulation.cluster.plan import Plan
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.run import Outcome, play
+
+_TIME = re.compile(r"(\S+) at ([\d.]+) s ")
+
+
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run: its seed, world, plan and the scheduler's choices (None: those of the seed); and what was violated in it.
+
+    With `mutant` it was violated with that bug put back in, and only then.
+    """
+
+    seed: int
+    scenario: Scenario
+    plan: Plan
+    choices: dict[int, int] | None
+    digest: str = ""
+    violations: list[str] = []
+    mutant: str = ""
+
+    def play(self, *, lines: bool = False) -> Outcome:
+        """The run again."""
+        return play(self.seed, self.scenario, plan=self.plan, choices=self.choices, lines=lines)
+
+    @property
+    def events(self) -> int:
+        """Of how many things the run is made that could have been otherwise: steps of the plan, and choices."""
+        return len(self.plan) + len(self.choices or {})
+
+    @property
+    def violated(self) -> list[tuple[str, float]]:
+        """Which invariants, and when (seconds)."""
+        matches = (_TIME.match(each) for each in self.violations)
+        return [(match[1], float(match[2])) for match in matches if match]
+
+
+def stored(scenario: Scenario, outcome: Outcome) -> Stored:
+    """A run as it was."""
+    return Stored(outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations))
+
+
+def write(directory: Path, run: Stored) -> Path:
+    """Writes `<seed>.json` (with the mutant's name before it, if there is one) and returns its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{run.mutant}{'-' if run.mutant else ''}{run.seed}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+    return path
+
+
+def read(path: Path) -> Stored:
+    """What `write` wrote. Raises `msgspec.ValidationError`."""
+    return msgspec.json.decode(path.read_bytes(), type=Stored)
