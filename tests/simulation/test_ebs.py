@@ -18,7 +18,7 @@ from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenari
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.parts.ec2 import LATEST_S
 from mooring.simulation.run import Outcome, play
-from mooring.simulation.search import searches, single_faults, stored_run
+from mooring.simulation.search import searches, stored_run, systematic
 from mooring.simulation.search.mutants import MUTANTS
 from mooring.simulation.search.mutants.hunt import hunt
 
@@ -87,21 +87,21 @@ def test_a_process_that_is_gone_refuses_calls_and_its_successor_goes_on():
 
 
 def test_the_driver_s_calls_of_ec2_are_points_of_a_run():
-    scenario = single_faults.SMALL_CLOUD
-    plan = single_faults.story(scenario)
-    of_driver = [point for point in single_faults.points(scenario, plan) if point.part == "ebs"]
+    scenario = systematic.SMALL_CLOUD
+    plan = systematic.story(scenario)
+    of_driver = [point for point in systematic.points(scenario, plan) if point.part == "ebs"]
     assert {"POST /ec2/CreateVolume", "POST /ec2/AttachVolume", "POST /ec2/DetachVolume"} <= {
         point.what for point in of_driver
     }
     changes = [point for point in of_driver if "Describe" not in point.what]
-    for job in single_faults.jobs(changes[:: 1 if SOAK else 3], plan):
+    for job in systematic.jobs(changes[:: 1 if SOAK else 3], plan):
         outcome = play(0, scenario, plan=job.plan, choices={})
         assert outcome.violations == [], job.plan
 
 
 def test_a_systematic_search_on_a_cloud_has_more_points_than_one_on_an_array():
     found = searches.systematic("ebs")
-    assert found.scenario == single_faults.SMALL_CLOUD
+    assert found.scenario == systematic.SMALL_CLOUD
     assert found.size > searches.systematic().size
 
 

@@ -11,17 +11,17 @@ from mooring.simulation.cluster.fault_points import KINDS
 from mooring.simulation.cluster.plan import Step
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
-from mooring.simulation.search import bounded, searches, single_faults
+from mooring.simulation.search import exhaustive, searches, systematic
 from mooring.simulation.search.campaign import campaign, in_batches, play_batch
 from mooring.simulation.search.progress import Ledger, LedgerError
 from mooring.simulation.search.summary import Summary
 
-SMALL, STORY = single_faults.SMALL, single_faults.story(single_faults.SMALL)
+SMALL, STORY = systematic.SMALL, systematic.story(systematic.SMALL)
 TINY = Scenario(nodes=1, sets={"db": 1}, minutes=6, faults=2, actions=2)
 
 
 def test_the_points_of_a_run_are_the_same_each_time():
-    assert single_faults.points(SMALL, STORY) == single_faults.points(SMALL, STORY)
+    assert systematic.points(SMALL, STORY) == systematic.points(SMALL, STORY)
 
 
 def test_a_fault_at_a_point_strikes_there_and_leaves_what_was_before_as_it_was():
@@ -51,8 +51,8 @@ def test_a_list_of_a_lagging_replica_is_as_of_before_and_what_it_lacked_follows(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_single_faults_of_the_attaching_side_violate_nothing():
-    passed = [point for point in single_faults.points(SMALL, STORY) if point.part == "attaching" and point.at > 29]
-    jobs = single_faults.jobs(passed, STORY)
+    passed = [point for point in systematic.points(SMALL, STORY) if point.part == "attaching" and point.at > 29]
+    jobs = systematic.jobs(passed, STORY)
     some = jobs if os.environ.get("MOORING_SOAK") else jobs[::20]
     summary = campaign(in_batches(some), SMALL, work=play_batch, workers=1)
     assert summary.runs == len(some) > 10
@@ -60,9 +60,9 @@ def test_single_faults_of_the_attaching_side_violate_nothing():
 
 
 def test_branches_that_come_out_the_same_are_not_followed_and_all_others_are_told_of():
-    nodes = bounded.roots(2)
+    nodes = exhaustive.roots(2)
     assert all(node.depth == 2 for node in nodes)
-    summary = bounded.search(nodes[-1:], SMALL)
+    summary = exhaustive.search(nodes[-1:], SMALL)
     assert summary.runs >= 1
     assert summary.failed == []
 

@@ -69,8 +69,8 @@ def simulate(
     from mooring.simulation.search import searches
     from mooring.simulation.search.progress import Ledger, LedgerError
     from mooring.simulation.search.shrink import keep
-    from mooring.simulation.search.single_faults import Unfit
     from mooring.simulation.search.stored_run import read
+    from mooring.simulation.search.systematic import Unfit
 
     try:
         scenario = read_scenario(file) if file is not None else DEFAULT

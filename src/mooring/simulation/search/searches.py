@@ -10,8 +10,8 @@ from hashlib import blake2b
 import msgspec
 
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.search import bounded
-from mooring.simulation.search import single_faults as single
+from mooring.simulation.search import exhaustive as bounded
+from mooring.simulation.search import systematic as single
 from mooring.simulation.search.campaign import campaign, in_batches, play_batch, seeds_in_batches
 from mooring.simulation.search.summary import Summary
 

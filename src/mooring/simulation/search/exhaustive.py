@@ -19,8 +19,8 @@ from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.event_loop import SimulationLoop
 from mooring.simulation.engine.randomness import Replayed
 from mooring.simulation.run import Outcome, play
-from mooring.simulation.search.single_faults import SMALL, Unfit, story
 from mooring.simulation.search.summary import Summary
+from mooring.simulation.search.systematic import SMALL, Unfit, story
 
 WINDOW = (30.0, 45.0)
 """Seconds: from the drain of the first node until the volume is mounted on the second."""
