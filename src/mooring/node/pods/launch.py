@@ -44,7 +44,7 @@ class PodProblem(Exception):
 
 
 class PodLauncher:
-    """The start of pods. `problems` says, by pod UID and container, why a container cannot be made."""
+    """The start of pods. `problems` is the pod's: it says, by container, why that cannot be made."""
 
     def __init__(
         self,
@@ -64,7 +64,6 @@ class PodLauncher:
         self._images = ImageStore(options.images_dir, options.root_dir)
         self._promised: deque[str] = deque(maxlen=64)
         self._next: PodNetwork | None = None
-        self.problems: dict[str, dict[str, Reason]] = {}
 
     async def want_volumes(self, pod: Pod) -> None:
         """A pod without volumes wants none, and has all of them."""
@@ -88,9 +87,9 @@ class PodLauncher:
         refuse_wrong_use(pod, volume, spec)
         return spec
 
-    async def start_sandbox(self, pod: Pod, facts: Facts) -> None:
-        """With the volumes that `facts` shows as mounted."""
-        await self._prepare(pod, (*pod.spec.init_containers, *pod.spec.containers))
+    async def start_sandbox(self, pod: Pod, facts: Facts, problems: dict[str, Reason]) -> None:
+        """Starts it with the volumes that `facts` shows as mounted."""
+        await self._prepare(pod, (*pod.spec.init_containers, *pod.spec.containers), problems)
         masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
         spec = sandbox_spec(pod, facts.volumes.mounted, self._images.find, masks)
         try:
@@ -151,11 +150,10 @@ class PodLauncher:
         if fields and not sandbox.number:
             self._warn(pod, "NotHonoured", f"node {self._options.name} does nothing about {', '.join(fields)}")
 
-    async def start_container(self, pod: Pod, facts: Facts, name: str) -> None:
+    async def start_container(self, pod: Pod, facts: Facts, name: str, problems: dict[str, Reason]) -> None:
         """Asks the runtime for the container's next attempt."""
         container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
-        problems = self.problems.setdefault(pod.uid, {})
-        await self._prepare(pod, (container,))
+        await self._prepare(pod, (container,), problems)
         try:
             spec = await self._container_spec(pod, container, attempt)
             await self._runtime.start_container(pod.uid, spec)
@@ -189,14 +187,13 @@ class PodLauncher:
                 found[kind, name] = {k: base64.b64decode(v).decode(errors="replace") for k, v in secret.data.items()}
         return found
 
-    async def _prepare(self, pod: Pod, containers: Sequence[Container]) -> None:
+    async def _prepare(self, pod: Pod, containers: Sequence[Container], problems: dict[str, Reason]) -> None:
         """Makes the containers' images ready to be used."""
         for container in containers:
             try:
                 await self._images.prepare(container.image)
             except ImageProblem as error:
-                problem = Reason(error.reason, str(error))
-                self.problems.setdefault(pod.uid, {})[container.name] = problem
+                problems[container.name] = Reason(error.reason, str(error))
                 self._warn(pod, "Failed", f"image {container.image!r}: {error}")
                 raise PodProblem(f"pod {pod.key}: {error}") from error
 

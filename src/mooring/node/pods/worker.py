@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections import defaultdict
 from random import Random
-from typing import Any
 
 import structlog
 
@@ -29,6 +29,7 @@ from mooring.node.pods.ending import ends_with_the_first, grace_period
 from mooring.node.pods.facts import Do, Facts, Memory
 from mooring.node.pods.launch import PodLauncher
 from mooring.node.pods.probing import Probing
+from mooring.node.pods.record import PodRecord
 from mooring.node.pods.source import PodSource
 from mooring.node.pods.status import Surroundings, pod_status, shows
 from mooring.node.pods.stopping import Stopping
@@ -69,17 +70,14 @@ class PodWorker:
         self._probing = Probing(runtime, recorder, self.changed)
         self._stopping = Stopping(runtime, recorder)
         self._queue: WorkQueue[str] = WorkQueue()
-        self._memory: dict[str, Memory] = {}
-        self._written: dict[str, dict[str, Any]] = {}
-        self._written_at: dict[str, float] = {}
-        self._just_started: set[str] = set()
+        self._records: defaultdict[str, PodRecord] = defaultdict(PodRecord)
         self._shutting_down = False
         self._at_work = 0
         self._idle = asyncio.Event()
         pods.add_handler(self.changed)
 
     def changed(self, uid: str) -> None:
-        """Something about this pod has changed."""
+        """Queues the pod: something about it has changed."""
         self._queue.add(uid)
 
     def shut_down(self) -> None:
@@ -92,7 +90,7 @@ class PodWorker:
         await self._idle.wait()
 
     def mark_all(self) -> None:
-        """Looks at every pod that anybody knows."""
+        """Looks at every pod that the API, the runtime, the volume manager or the disk knows."""
         known = {pod.uid for pod in self._pods.items()} | set(self._runtime.sandboxes()) | set(self._volumes.pods())
         for uid in sorted(known | self._directories()):
             self._queue.add(uid)
@@ -121,8 +119,8 @@ class PodWorker:
 
     async def _next(self, uid: str) -> None:
         """Decides once, does it, tells it."""
-        before = self._memory.get(uid, Memory())
-        self._just_started.discard(uid)
+        record = self._records[uid]
+        before, record.just_started = record.memory, False
         self._attend(uid, before)
         facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
@@ -131,17 +129,17 @@ class PodWorker:
         try:
             for action, argument in decision.actions:
                 await self._do(uid, facts, action, argument)
-            self._memory[uid] = decision.memory
+            record.memory = decision.memory
         except (Unreachable, ServerError, Conflict) as error:  # about the API server, not about the pod
             log.warning("pod waits for the API server", pod_uid=uid, error=str(error))
             self._look_again(uid)
         finally:
-            if uid not in self._just_started:  # its containers come first; then both are told at once
+            if not record.just_started:
                 await self._tell(uid, decision.memory)
         if decision.wake_at is not None:
             self._queue.add_after(uid, decision.wake_at - now)
         if (Do.FORGET, "") in decision.actions:
-            self._forget(uid)
+            del self._records[uid]
 
     def _look_again(self, uid: str) -> None:
         self._queue.add_after(uid, LOOK_AGAIN_S * (1 + self._random.random()))
@@ -177,8 +175,8 @@ class PodWorker:
             return
 
         def fresh(container: str, attempt: int) -> bool:
-            asked = memory.requested.get(container)
-            return asked is not None and asked.attempt == attempt
+            request = memory.requested.get(container)
+            return request is not None and request.attempt == attempt
 
         self._probing.attend(facts, self._address(facts), fresh=fresh)
 
@@ -191,11 +189,11 @@ class PodWorker:
             await self._launcher.want_volumes(pod)
             self._queue.add(uid)
         elif action is Do.START_SANDBOX and pod is not None:
-            await self._launcher.start_sandbox(pod, facts)
-            self._just_started.add(uid)
+            await self._launcher.start_sandbox(pod, facts, self._records[uid].problems)
+            self._records[uid].just_started = True
             self._queue.add(uid)
         elif action is Do.START_CONTAINER and pod is not None:
-            await self._launcher.start_container(pod, facts, argument)
+            await self._launcher.start_container(pod, facts, argument, self._records[uid].problems)
         elif action is Do.TERMINATE:
             await self._terminate(uid, facts)
         elif action is Do.STOP_CONTAINER:
@@ -214,10 +212,6 @@ class PodWorker:
         elif action is Do.FORGET:
             await self._runtime.remove_sandbox(uid)
             remove_pod_directory(self._options.root_dir, uid)
-
-    def _forget(self, uid: str) -> None:
-        for known in (self._memory, self._launcher.problems, self._written, self._written_at):
-            known.pop(uid, None)
 
     def _tell_idle(self) -> None:
         running = any(sandbox.running for sandbox in self._runtime.sandboxes().values())
@@ -246,11 +240,11 @@ class PodWorker:
         await self._stopping.stop(uid, facts.pod if facts.runs(name) else None, name, self._address(facts), grace_s)
 
     async def _delete(self, pod: Pod, facts: Facts) -> None:
-        await self._write_status(pod, facts, self._memory.get(pod.uid, Memory()))
+        await self._write_status(pod, facts, self._records[pod.uid].memory)
         if self._pods.is_static(pod):
             self._pods.removed(pod)  # its mirror follows
         else:
-            with contextlib.suppress(NotFound):  # somebody removed it by force
+            with contextlib.suppress(NotFound):  # a user has removed it by force
                 await self._client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
         log.info("pod removed", pod=pod.key, pod_uid=pod.uid)
 
@@ -285,19 +279,21 @@ class PodWorker:
             self._look_again(uid)
 
     def _overruled(self, pod: Pod) -> bool:
-        """Somebody has just changed what we wrote: a node whose agent is silent gets its pods' Ready taken away, and
-        who does that may not have heard yet that we are back. We insist, but not as fast as both can write."""
-        target, written = self._pods.in_api(pod), self._written.get(pod.uid)
-        if target is None or written is None or shows(target, written):
+        """Another controller has just changed what this agent wrote: the node life cycle controller takes Ready from
+        the pods of a silent node, and may not have seen yet that the agent is back. The agent insists, once a
+        second."""
+        target, record = self._pods.in_api(pod), self._records[pod.uid]
+        if target is None or record.status is None or shows(target, record.status):
             return False
-        return asyncio.get_running_loop().time() < self._written_at[pod.uid] + LOOK_AGAIN_S
+        return asyncio.get_running_loop().time() < record.status_written_at + LOOK_AGAIN_S
 
     async def _write_status(self, pod: Pod, facts: Facts, memory: Memory) -> None:
-        """Writes the status if it is another than what was written last, or somebody else has changed it since."""
-        around = Surroundings(self._options.address, format_time(self._now()), self._launcher.problems.get(pod.uid, {}))
+        """Writes the status if it differs from what was written last, or another writer has changed it since."""
+        record = self._records[pod.uid]
+        around = Surroundings(self._options.address, format_time(self._now()), record.problems)
         status = pod_status(facts, memory, around)
         target = self._pods.in_api(pod)
-        if target is not None and self._written.get(pod.uid) == status and shows(target, status):
+        if target is not None and record.status == status and shows(target, status):
             return
         self._pods.note_status(pod, status)
         if target is None:
@@ -308,6 +304,5 @@ class PodWorker:
             answer = await self._client.revise(target, body, subresource="status", strategy="strategic")
         except NotFound:
             return
-        self._written[pod.uid] = status
-        self._written_at[pod.uid] = asyncio.get_running_loop().time()
+        record.status, record.status_written_at = status, asyncio.get_running_loop().time()
         self._pods.accept(answer)
