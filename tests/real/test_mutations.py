@@ -43,4 +43,6 @@ def test_recorded_outcomes_are_true_and_new_mutations_agree(programs: Path, tmp_
     compared = compare(drawn, found[len(known) :], asyncio.run(ours()))
     print(f"seed {seed}, {len(hostile())} hostile ones beside: {compared.summary()}")
     assert compared.agreement >= LEAST, compared.listed()
-    assert not unlisted(compared.disagreements)
+    new = unlisted(compared.disagreements)
+    print("of no class in docs/api-differences.md:", *new, sep="\n")
+    assert SOAK or not new  # a new seed finds new ones: to be listed, or mended
