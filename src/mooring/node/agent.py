@@ -1,13 +1,14 @@
 """The node agent as a whole: puts its parts together and runs them in the order that the handshake needs.
 
 1. Reconstruct: which pods run, what is mounted. No API server is needed, and nothing is changed.
-2. Hold the Lease of the node's name. Another agent that works under it ends this one and what runs here (`node_lease`).
+2. Hold the Lease of the node's name. Another agent that works under it ends this one and what runs here
+   (`node_lease`).
 3. Register the Node, with `volumesInUse` as reconstructed. No status was written before.
 4. List the pods. Only now is it known what is not wanted, so only now may anything be stopped or unmounted.
 5. Work until cancelled. Cancelling stops the agent alone: its pods go on, and the next agent finds them.
 
-`shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is unmounted, and
-the last status says so: volumesInUse is empty and Ready is False.
+`shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is
+unmounted, and the last status says so: volumesInUse is empty and Ready is False.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Agent:
 
     def _pod_changed(self, uid: str) -> None:
         self._worker.changed(uid)
-        self._changes.tell(uid)
+        self._changes.notify(uid)
 
     def _find_pod(self, namespace: str, name: str) -> Pod | None:
         return self._source.named(namespace, name)
@@ -173,9 +174,9 @@ class Agent:
         return await summary(self._options.name, self._volumes.mounted(), self._now)
 
     async def _vouch_for_pods(self) -> None:
-        """Writes each pod that runs here before the Node, which is absent, is made. Whoever has decided for its absence
-        that they are lost (the pod garbage collector) has not read them since: its writes are refused from now on, and
-        it looks again."""
+        """Writes each pod that runs here before the Node, which is absent, is made. Whoever has decided for
+        its absence that they are lost (the pod garbage collector) has not read them since: its writes are
+        refused from now on, and it looks again."""
         running = {uid for uid, sandbox in self._runtime.sandboxes().items() if sandbox.running}
         if not running:
             return
@@ -205,18 +206,18 @@ class Agent:
             await self._leave_to(_first_of(held))
 
     async def _leave_to(self, held: HeldByAnother) -> None:
-        """Another agent has this node's name: what runs here is ended, for its pods are the other one's. Nothing is
-        written but an event. Raises `held`."""
+        """Another agent has this node's name: what runs here is ended, for its pods are the other one's.
+        Nothing is written but an event. Raises `held`."""
         log.error("this node's name is another agent's", node=self._options.name, error=str(held))
         for uid, sandbox in self._runtime.sandboxes().items():
             if sandbox.running:
                 await self._runtime.kill_sandbox(uid)
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(ANNOUNCE_S):
-                await self._tell_of(held)
+                await self._record_holder(held)
         raise held
 
-    async def _tell_of(self, held: HeldByAnother) -> None:
+    async def _record_holder(self, held: HeldByAnother) -> None:
         """One event for each boot of a second agent, however often that is started again."""
         node = await self._client.find(Node, self._options.name)
         if node is None:
@@ -261,7 +262,7 @@ class Agent:
             self._content.run(),
             self._work(lambda: self._volumes.run(self._registration)),
             self._work(self._worker.run),
-            self._work(self._tell_network),
+            self._work(self._warn_of_network),
         ]
 
     def _parts_with_api(self) -> list[Coroutine[None, None, None]]:
@@ -276,7 +277,7 @@ class Agent:
             *([self._csi.run()] if self._csi is not None else []),
         ]
 
-    async def _tell_network(self) -> None:
+    async def _warn_of_network(self) -> None:
         """Once, if pods have no networks of their own."""
         if not self._network_problem:
             return

@@ -37,7 +37,7 @@ def machine_id() -> str:
 
 @cache
 def this_machine() -> Hardware:
-    """The one that this process runs on, as of the first time that it was asked."""
+    """The one that this process runs on, as of the first call."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
     architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
     return Hardware(os.cpu_count() or 1, memory, architecture, platform.release())

@@ -1,4 +1,4 @@
-"""Tells when something in directories has changed, by the kernel's inotify: nothing is asked again and again."""
+"""Reports changes in directories by the kernel's inotify, without polling."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Inotify:
-    """Calls `changed()` after changes in the directories, several at once perhaps, until it is closed. `OSError` if a
-    directory cannot be watched."""
+    """Calls `changed()` after changes in the directories, several at once perhaps, until it is closed.
+    `OSError` if a directory cannot be watched."""
 
     def __init__(self, directories: Iterable[Path], mask: int, changed: Callable[[], None]) -> None:
         self._changed = changed

@@ -1,7 +1,8 @@
 """Processes that each start one pod's supervisor (`supervisor.main`); one is kept that waits for its pod.
 
-It has its imports behind it and, if the next pod is to have a network, that too: most of a sandbox's start-up time.
-A launcher that is not used ends with its standard input, also when this agent is killed, and its network with it.
+It has its imports behind it and, if the next pod is to have a network, that too: most of a sandbox's start-up
+time. A launcher that is not used ends with its standard input, also when this agent is killed, and its
+network with it.
 """
 
 from __future__ import annotations
@@ -71,6 +72,6 @@ async def _launcher(network: PodNetwork | None) -> Process:
         env={"PATH": os.environ.get("PATH", os.defpath)},
     )
     assert process.stdin is not None
-    with contextlib.suppress(ConnectionError):  # it ended at once; whoever uses it is told why
+    with contextlib.suppress(ConnectionError):  # it ended at once; its first use raises why
         process.stdin.write(msgspec.json.encode(network) + b"\n")
     return process

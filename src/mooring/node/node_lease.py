@@ -1,18 +1,22 @@
 """The Lease of a Node's name: one agent for one name, and the heartbeat of that agent.
 
-A cloned machine, a second root directory or a copied kubeconfig gives two agents the same name. Both would run the
-node's pods and mount its volumes, and the boot ID of the second would look like a reboot of the first, which releases
-volumes. So an agent holds its name's Lease before it writes anything else, mounts or unmounts anything.
+A cloned machine, a second root directory or a copied kubeconfig gives two agents the same name. Both would
+run the node's pods and mount its volumes, and the boot ID of the second would look like a reboot of the
+first, which releases volumes. So an agent holds its name's Lease before it writes anything else, mounts or
+unmounts anything.
 
-- Who holds it is written in an annotation: boot ID, machine ID, and a random ID that an agent's root directory keeps,
-  so that an agent that is restarted knows itself. The spec is as upstream's kubelets have it.
-- The Lease is taken at once by the same agent in the same boot, after a shutdown that gave it back, or if whatever
-  switches the machine on and off (a supervisor, a BMC) says that the holder's boot is over.
-- Else it is taken only if its holder misses a whole renewal: it is looked at for one and a half renewal intervals, on
-  this machine's own monotonic clock. A renewal in that time is another agent's: `HeldByAnother`.
-- Every renewal carries the resourceVersion of the Lease as this agent knows it. A holder whose Lease is another's by
-  now, or is renewed by an agent that knows no such annotation, learns it by its next renewal and looks on likewise: one
-  that is silent does not work (a restored backup of the API server says so of every node), one that renews does.
+- Who holds it is written in an annotation: boot ID, machine ID, and a random ID that an agent's root
+  directory keeps, so that an agent that is restarted knows itself. The spec is as upstream's kubelets have
+  it.
+- The Lease is taken at once by the same agent in the same boot, after a shutdown that gave it back, or if the
+  supervisor or BMC that switches the machine on and off says that the holder's boot is over.
+- Else it is taken only if its holder misses a whole renewal: it is looked at for one and a half renewal
+  intervals, on this machine's own monotonic clock. A renewal in that time is another agent's:
+  `HeldByAnother`.
+- Every renewal carries the resourceVersion of the Lease as this agent knows it. A holder whose Lease is
+  another's by now, or is renewed by an agent that knows no such annotation, learns it by its next renewal and
+  looks on likewise: one that is silent does not work (a restored backup of the API server says so of every
+  node), one that renews does.
 
 It must not know what the agent does with its name. Upstream's kubelets have no such rule.
 """
@@ -61,7 +65,8 @@ class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class HeldByAnother(Exception):
-    """Another agent works under this node's name; this one must stop. The message says which and what to do."""
+    """Another agent works under this node's name; this one must stop. The message says which and what to
+    do."""
 
     def __init__(self, node: str, holder: Holder | None) -> None:
         self.node, self.holder = node, holder
@@ -102,7 +107,8 @@ class NodeLease:
         """The times of our renewals of which the last may not have been acknowledged."""
 
     async def acquire(self) -> None:
-        """Returns when this agent holds the name. Raises HeldByAnother. Repeats what the API server does not answer."""
+        """Returns when this agent holds the name. Raises HeldByAnother. Repeats what the API server does not
+        answer."""
         while self._held is None:
             try:
                 self._held = await self._take()
@@ -124,12 +130,13 @@ class NodeLease:
                 await asyncio.sleep(min(RETRY_S, period))
 
     async def confirm(self) -> None:
-        """A live look, before anything is written over what another agent may have written. Raises HeldByAnother,
-        KubeError."""
+        """A live look, before anything is written over what another agent may have written. Raises
+        HeldByAnother, KubeError."""
         await self._look()
 
     async def give_back(self) -> None:
-        """The machine goes, and nothing is mounted any more: the next boot need not wait. Raises KubeError."""
+        """The machine goes, and nothing is mounted any more: the next boot need not wait. Raises
+        KubeError."""
         if self._held is not None:
             over = msgspec.structs.replace(self.own, over=True)
             await self._client.revise(self._held, {"metadata": {"annotations": _annotation(over)}})

@@ -20,7 +20,7 @@ class AgentOptions:
     boot_id: str
     """Names this boot of the machine; another after each start of the (possibly simulated) machine."""
     ended_boot_id: str = ""
-    """A boot of this machine that is certainly over: whatever switched the machine off says so. "": nothing does."""
+    """A boot of this machine that is certainly over, as the switch of the machine says. "": not known."""
     agent_id: str = ""
     """Chosen once by chance and kept in `root_dir`: an agent that is restarted is the same one."""
     machine_id: str = ""
@@ -28,7 +28,8 @@ class AgentOptions:
     manifests_dir: Path | None = None
     """Where the manifests of static pods are."""
     enable_controller_attach_detach: bool = True
-    """The attach/detach controller attaches this node's volumes; else the agent does, as kubelets once did."""
+    """The attach/detach controller attaches this node's volumes; else the agent does, as kubelets once
+    did."""
     standalone: bool = False
     """There is no API server: only static pods run, with volumes of this machine."""
     images_dir: Path | None = None
@@ -39,7 +40,7 @@ class AgentOptions:
     pod_network: str = ""
     """The addresses of all pods of this host (a CIDR); "" and pods share the host's network."""
     endpoint_token: str = field(default="", repr=False)
-    """What the API server shows when it asks for logs or runs commands; "" and nobody is answered."""
+    """What the API server shows when it asks for logs or runs commands; with "" no request is answered."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels of the Node besides the well-known ones."""
     lease_duration_s: float = 40.0

@@ -1,8 +1,8 @@
 """The runtime that runs pods as processes of this machine, each pod under its supervisor.
 
-Guarantees: it holds nothing that it could lose. Who runs is told by the pod directories and the kernel: a supervisor is
-the process whose pid, start time and boot ID its directory records. A restarted agent finds the same pods; a process
-that took over an old pid is never signalled.
+Guarantees: it holds nothing that it could lose. Which pods run is known from the pod directories and the
+kernel: a supervisor is the process whose pid, start time and boot ID its directory records. A restarted agent
+finds the same pods; a process that took over an old pid is never signalled.
 
     <root>/pods/<uid>/supervisor.json   who the supervisor is
     <root>/pods/<uid>/state.json        its containers, kept by the supervisor
@@ -199,7 +199,8 @@ class ProcessRuntime:
         pod.task = asyncio.create_task(self._follow(uid, pod), name=f"sandbox {uid}")
 
     def _open_supervisor(self, directory: Path) -> int | None:
-        """A pidfd of the supervisor, or None if it is gone. Opened first, checked then: so it names this process."""
+        """A pidfd of the supervisor, or None if it is gone. Opened first, checked then: so it names this
+        process."""
         identity = _read(directory / "supervisor.json", _Identity)
         if identity is None or identity.boot_id != self._boot_id:
             return None
@@ -270,7 +271,7 @@ class ProcessRuntime:
             problem = f"the pod's supervisor does not answer: see {pod.directory}/supervisor.log"
             raise SupervisorSilent(problem) from None
         if pod.writer is not None:
-            with contextlib.suppress(ConnectionError):  # it died: `_died` tells
+            with contextlib.suppress(ConnectionError):  # it died: `_died` reports that
                 pod.writer.write(msgspec.json.encode(request) + b"\n")
                 await pod.writer.drain()
 
@@ -297,8 +298,8 @@ async def _connect(directory: Path) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 def _start_time(pid: int) -> int | None:
-    """See `supervisor.main`: clock ticks from boot to the start; None if the process is gone or only waits to be
-    reaped."""
+    """See `supervisor.main`: clock ticks from boot to the start; None if the process is gone or only waits to
+    be reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -2,12 +2,13 @@
 
 Guarantees, each a rule of the handshake (docs/protocol.md C5, C6, C11, C13):
 - A registration carries `volumesInUse` as reconstructed, in the create.
-- Every status write carries the uid and resourceVersion of the Node that it was computed from and always changes it
-  (a token; heartbeat times have whole seconds only), so that a write that arrives late is refused. It carries Ready,
-  boot ID, and the out-of-service taint that it saw: a taint under which the node has reported is spent.
+- Every status write carries the uid and resourceVersion of the Node that it was computed from and always
+  changes it (a token; heartbeat times have whole seconds only), so that a write that arrives late is refused.
+  It carries Ready, boot ID, and the out-of-service taint that it saw: a taint under which the node has
+  reported is spent.
 - A volume counts as published only after the write was acknowledged, and only for the Node's present uid.
-- Writes are made one after the other. `publish` returns after a write that began after it was called, or that carried
-  the same volumes.
+- Writes are made one after the other. `publish` returns after a write that began after it was called, or that
+  carried the same volumes.
 
 It must not know why a volume is in use, nor what pods are.
 """
@@ -102,9 +103,9 @@ async def _nothing() -> None:
 
 
 class Registration:
-    """The Node of this agent. `volumes_in_use` is asked at the moment of each write, `before_create` is done before a
-    Node is made, `confirm_name` before anything is written over what was written meanwhile: it raises if another agent
-    has this node's name."""
+    """The Node of this agent. `volumes_in_use` is called at the moment of each write, `before_create` is done
+    before a Node is made, `confirm_name` before anything is written over what was written meanwhile: it
+    raises if another agent has this node's name."""
 
     def __init__(
         self,
@@ -151,11 +152,13 @@ class Registration:
         return self._options.boot_id
 
     def published(self, volume: str) -> bool:
-        """Whether the API server has acknowledged that `volume` is in our volumesInUse, under our present uid."""
+        """Whether the API server has acknowledged that `volume` is in our volumesInUse, under our present
+        uid."""
         return self._acknowledged is not None and volume in self._acknowledged
 
     async def register(self) -> None:
-        """Creates the Node, or takes over the one that exists. Only after reconstruction. Repeats until it is done."""
+        """Creates the Node, or takes over the one that exists. Only after reconstruction. Repeats until it is
+        done."""
         while True:
             try:
                 async with self._lock:
@@ -210,10 +213,10 @@ class Registration:
                 volumes, awaited = self._volumes_in_use(), self._volumes_awaited()
                 answer = await self._send(base, volumes, awaited)
                 break
-            except Conflict:  # AlreadyExists too: somebody wrote first; compute again from what is there now
+            except Conflict:  # AlreadyExists too: another writer was first; compute again from what is there now
                 await self._confirm_name()
                 base = await self._client.find(Node, self._options.name)
-                if base is None:  # somebody's create is under way: it can be neither read nor repeated yet
+                if base is None:  # another create is in flight: it can be neither read nor repeated yet
                     await asyncio.sleep(CREATE_AGAIN_S)
             except NotFound:
                 base = None
@@ -240,8 +243,8 @@ class Registration:
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
     def _refuse_change(self, node: Node, volumes: tuple[str, ...]) -> None:
-        """Who attaches this node's volumes must not change while it has any: a Node that an agent of this machine has
-        written shows how that one did it. Raises AttachingKindChanged."""
+        """Who attaches this node's volumes must not change while it has any: a Node that an agent of this
+        machine has written shows how that one did it. Raises AttachingKindChanged."""
         if self.uid or RECONSTRUCTED not in node.metadata.annotations:
             return
         by_controller = CONTROLLER_MANAGED in node.metadata.annotations

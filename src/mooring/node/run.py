@@ -48,8 +48,8 @@ def agent_id(root: Path) -> str:
 async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: Random) -> None:
     """Runs the agent of this machine, with real processes and mounts, until SIGTERM or SIGINT; pods go on.
 
-    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises `AgentAlreadyRuns`,
-    `HeldByAnother`.
+    SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises
+    `AgentAlreadyRuns`, `HeldByAnother`.
     """
     options.root_dir.mkdir(parents=True, exist_ok=True)
     options = replace(options, agent_id=options.agent_id or agent_id(options.root_dir))
@@ -99,7 +99,7 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 
 @contextlib.contextmanager
 def _signals(events: dict[signal.Signals, asyncio.Event]) -> Generator[None, None, None]:
-    """Sets an event for each signal; signals that were blocked until somebody listens are let through."""
+    """Sets an event for each signal; signals that were blocked until there is a handler are let through."""
     loop = asyncio.get_running_loop()
     for number, event in events.items():
         loop.add_signal_handler(number, event.set)

@@ -1,8 +1,8 @@
-"""The seam between the agent and whatever runs processes: a few words of the container runtime interface.
+"""The seam between the agent and the runtime of processes: a few words of the container runtime interface.
 
-A pod is a *sandbox* (its namespaces and its supervisor) with containers in it. Every call returns quickly; what comes
-of it is seen in `sandboxes()`, and `on_change` says for which pod to look again. So the agent is driven by what is,
-never by what it asked for. `process_runtime` is the real one; a simulator brings its own.
+A pod is a *sandbox* (its namespaces and its supervisor) with containers in it. Every call returns quickly;
+its effect is seen in `sandboxes()`, and `on_change` names the pod to look at again. So the agent is driven by
+the actual state, never by its own requests. `process_runtime` is the real one; a simulator brings its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_ERROR = 128
 
 
 class RuntimeFailure(Exception):
-    """The runtime could not do what was asked. The message is fit for a pod's event. Base of this tree:
+    """The runtime could not carry out a request. The message is fit for a pod's event. Base of this tree:
 
     RuntimeFailure
     ├── SandboxStartFailure   the pod's sandbox could not be prepared
@@ -56,9 +56,9 @@ class ContainerMount(Struct, frozen=True):
 
 
 class ContainerSpec(Struct, frozen=True):
-    """One attempt to run a container. `image` is a key of the sandbox's images; None is the machine's own root. `user`
-    is "", "USER" or "USER:GROUP" by number or name. `message_path` is where the program may leave its last words;
-    with `message_from_logs` the end of the log of a failed attempt stands for them."""
+    """One attempt to run a container. `image` is a key of the sandbox's images; None is the machine's own
+    root. `user` is "", "USER" or "USER:GROUP" by number or name. `message_path` is where the program may
+    leave its last words; with `message_from_logs` the end of the log of a failed attempt stands for them."""
 
     name: str
     attempt: int
@@ -76,7 +76,8 @@ class ContainerSpec(Struct, frozen=True):
 
 
 class PodNetwork(Struct, frozen=True):
-    """An interface of its own for a pod: its address with the length of the prefix, on a bridge of the machine."""
+    """An interface of its own for a pod: its address with the length of the prefix, on a bridge of the
+    machine."""
 
     bridge: str
     host_interface: str
@@ -86,9 +87,9 @@ class PodNetwork(Struct, frozen=True):
 
 
 class SandboxSpec(Struct, frozen=True):
-    """What all containers of a pod share. `volumes` and `images` map names to directories of this machine; `masks` are
-    directories of the machine's root that its containers see empty; `etc` are files of their /etc. Without a `network`
-    it has the machine's."""
+    """What all containers of a pod share. `volumes` and `images` map names to directories of this machine;
+    `masks` are directories of the machine's root that its containers see empty; `etc` are files of their
+    /etc. Without a `network` it has the machine's."""
 
     uid: str
     hostname: str
@@ -100,9 +101,9 @@ class SandboxSpec(Struct, frozen=True):
 
 
 class ContainerRecord(Struct, frozen=True):
-    """An attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs. `sandbox` is the
-    number of the sandbox that it was made in; `message` is what it left as its last words; `last` is the attempt
-    before."""
+    """An attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs.
+    `sandbox` is the number of the sandbox that it was made in; `message` is what it left as its last words;
+    `last` is the attempt before."""
 
     attempt: int
     started_at: float
@@ -116,10 +117,10 @@ class ContainerRecord(Struct, frozen=True):
 
 
 class Sandbox(Struct, frozen=True):
-    """A pod that was started: `running` while any of its processes may live. `number` counts its sandboxes from 0.
-    `containers` has the newest attempt of each container, also of earlier sandboxes. `rootfs` says how the machine's
-    root is given to it: "overlay" (writes stay in the container) or "bind" (read-only, in a user namespace).
-    `address` is the pod's own; "" if it has the machine's network."""
+    """A pod that was started: `running` while any of its processes may live. `number` counts its sandboxes
+    from 0. `containers` has the newest attempt of each container, also of earlier sandboxes. `rootfs` says
+    how the machine's root is given to it: "overlay" (writes stay in the container) or "bind" (read-only, in a
+    user namespace). `address` is the pod's own; "" if it has the machine's network."""
 
     running: bool
     number: int = 0
@@ -139,7 +140,8 @@ class Runtime(Protocol):
     """Runs pods. `uid` is the pod's UID everywhere."""
 
     async def recover(self, on_change: Callable[[str], None]) -> None:
-        """Finds what runs, also what an earlier agent started; from then on calls `on_change(uid)` after changes."""
+        """Finds what runs, also what an earlier agent started; from then on calls `on_change(uid)` after
+        changes."""
         ...
 
     def sandboxes(self) -> Mapping[str, Sandbox]:
@@ -163,7 +165,8 @@ class Runtime(Protocol):
         ...
 
     async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
-        """Runs a command in the container and returns its exit code. Cancelling kills it. Raises `ExecFailure`."""
+        """Runs a command in the container and returns its exit code. Cancelling kills it. Raises
+        `ExecFailure`."""
         ...
 
     def open_terminal(self, uid: str) -> tuple[int, int]:
@@ -175,7 +178,8 @@ class Runtime(Protocol):
         ...
 
     def log_files(self, uid: str, container: str, attempt: int) -> list[Path]:
-        """Where the output of an attempt is kept: older parts first, the one that grows last. They may not exist."""
+        """Where the output of an attempt is kept: older parts first, the one that grows last. They may not
+        exist."""
         ...
 
     async def kill_sandbox(self, uid: str) -> None:

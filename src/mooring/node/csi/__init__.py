@@ -1,1 +1,2 @@
-"""CSI drivers of this node: who has registered (`folder`), and what the API server is told of them (`csinode`)."""
+"""CSI drivers of this node: those that have registered (`folder`), and what the API shows of them
+(`csinode`)."""

@@ -1,8 +1,9 @@
-"""What the API server is told of this node's CSI drivers: its CSINode, and the topology among its Node's labels.
+"""What the API shows of this node's CSI drivers: its CSINode, and the topology among its Node's labels.
 
-Pure functions say what is to be written; `CSINodeWriter` writes, each time upon what it has just read. The rules are
-the kubelet's: an entry of a CSINode cannot change, so that a driver with another node id is taken out first; a label
-that somebody else has set to another value is an error, since volumes would go to the wrong place.
+Pure functions say what is to be written; `CSINodeWriter` writes, each time upon what it has just read. The
+rules are the kubelet's: an entry of a CSINode cannot change, so that a driver with another node id is taken
+out first; a label that another writer has set to another value is an error, since volumes would go to the
+wrong place.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def with_entry(node: CSINode, entry: CSINodeDriver) -> tuple[tuple[CSINodeDriver
 
 
 def missing_labels(node: Node, segments: Mapping[str, str], driver: str) -> dict[str, str]:
-    """The topology that is not among the Node's labels yet. Raises VolumeError if it says something else there."""
+    """The topology that is not among the Node's labels yet. Raises VolumeError if it says something else
+    there."""
     labels = node.metadata.labels
     for key, value in sorted(segments.items()):
         if labels.get(key, value) != value:
@@ -57,7 +59,8 @@ class CSINodeWriter:
         self._client = client
         self._node_name = node_name
         self.written: Callable[[Node], None] = lambda _: None
-        """Told of the Node when it was written, so that nobody else on the node goes on with an older one."""
+        """Called with the Node when it was written, so that no other part of the agent goes on with an older
+        one."""
         self._writing = asyncio.Lock()
 
     async def add(self, driver: str, info: csi.NodeGetInfoResponse) -> None:
@@ -77,7 +80,7 @@ class CSINodeWriter:
             await self._repeated(lambda: self._take_out(driver))
 
     async def _repeated(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Until nobody else writes first."""
+        """Tries again until no other writer was first."""
         while True:
             try:
                 return await write()
@@ -107,8 +110,8 @@ class CSINodeWriter:
         await self._client.create(CSINode, {"metadata": metadata, "spec": {"drivers": [_body(entry)]}})
 
     async def _take_over(self, found: CSINode, node: Node) -> CSINode:
-        """From a Node of that name that was deleted: whoever collects garbage would take it away with that one, also
-        when all drivers have told of themselves again (kubernetes/kubernetes#120063)."""
+        """Takes over the CSINode of a deleted Node of that name: the garbage collector would delete it with
+        that Node, also when all drivers have registered again (kubernetes/kubernetes#120063)."""
         return await self._client.revise(found, {"metadata": {"ownerReferences": [_owner(node)]}})
 
     async def _write(self, found: CSINode, drivers: tuple[CSINodeDriver, ...]) -> CSINode:

@@ -1,7 +1,7 @@
-"""The CSI drivers of this node: registers them, keeps them known, tells the plugin what the API server says of them.
+"""The CSI drivers of this node: registers them, keeps them known, gives the plugin what the API says of them.
 
-A driver comes from the registration folder, or from the agent's settings (an address; nobody registers it). Both are
-asked for the node's info, which goes to the CSINode; after the Node was registered anew, once more.
+A driver comes from the registration folder, or from the agent's settings (an address, without registration).
+Both are asked for the node's info, which goes to the CSINode; after the Node was registered anew, once more.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class NodeDrivers:
         """`folder` is where drivers register; None: nowhere."""
         self._recorder = recorder
         self._node: objects.Node | None = None
-        self._troubles: dict[str, str] = {}  # by driver: what was told last
+        self._troubles: dict[str, str] = {}  # by driver: the trouble that was logged last
         self._drivers = plugin.drivers_here
         self._writer = CSINodeWriter(client, node_name)
         self._folder = RegistrationFolder(folder, self._register, self._unregister) if folder else None
         self._known = Informer(client, CSIDriver, random=random)
         plugin.known_drivers = self._known.get
-        self._told: set[str] = set()  # drivers that the CSINode has
+        self._published: set[str] = set()  # drivers that the CSINode has
         self._again = asyncio.Event()
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A Node that is registered anew has lost its CSINode and its labels."""
         self._node = new
         if new is not None and (old is None or old.uid != new.uid):
-            self._told.clear()
+            self._published.clear()
             self._again.set()
 
     def tell_of_writes(self, written: Callable[[objects.Node], None]) -> None:
@@ -69,7 +69,8 @@ class NodeDrivers:
         self._writer.written = written
 
     async def synced(self) -> None:
-        """Returns when it is known what the API server says of drivers: whether their volumes are attached."""
+        """Returns when it is known what the API server says of drivers: whether their volumes are
+        attached."""
         await self._known.synced()
 
     async def run(self) -> None:
@@ -78,54 +79,54 @@ class NodeDrivers:
             group.create_task(self._known.run())
             if self._folder is not None:
                 group.create_task(self._folder.run())
-            group.create_task(self._tell_all())
+            group.create_task(self._publish_all())
 
     async def _register(self, name: str, address: str) -> None:
         driver = self._drivers.add(name, address)
         try:
-            await self._tell(driver)
+            await self._publish(driver)
         except (VolumeError, KubeError) as error:
-            self._tell_trouble(name, str(error))
+            self._log_trouble(name, str(error))
             self._drivers.remove(name)
             raise
 
     async def _unregister(self, name: str) -> None:
         """Its volumes stay mounted, and wait for it."""
         self._drivers.remove(name)
-        self._told.discard(name)
+        self._published.discard(name)
         try:
             await self._writer.remove(name)
         except KubeError as error:
             log.warning("CSINode not updated", driver=name, error=str(error))
 
-    async def _tell_all(self) -> None:
+    async def _publish_all(self) -> None:
         """Drivers of the settings, and all of them again after the Node has changed."""
         while True:
             self._again.clear()
-            missing = [driver for driver in self._drivers if driver.name not in self._told]
+            missing = [driver for driver in self._drivers if driver.name not in self._published]
             for driver in missing:
                 try:
-                    await self._tell(driver)
+                    await self._publish(driver)
                 except (VolumeError, KubeError) as error:
-                    self._tell_trouble(driver.name, str(error))
-            left = any(driver.name not in self._told for driver in missing)
+                    self._log_trouble(driver.name, str(error))
+            left = any(driver.name not in self._published for driver in missing)
             try:
                 async with asyncio.timeout(RETRY_S if left else None):
                     await self._again.wait()
             except TimeoutError:
                 continue
 
-    def _tell_trouble(self, driver: str, error: str) -> None:
+    def _log_trouble(self, driver: str, error: str) -> None:
         """In the log, and in an event of the Node when it is something new."""
         log.warning("CSI driver not ready", driver=driver, error=error)
         if self._node is not None and self._troubles.get(driver) != error:
             self._troubles[driver] = error
             self._recorder.event(self._node, "Warning", "CSIDriverNotReady", error)
 
-    async def _tell(self, driver: Driver) -> None:
+    async def _publish(self, driver: Driver) -> None:
         info = await driver.call(Identity.get_plugin_info, csi.GetPluginInfoRequest())
         if info.name != driver.name:
             raise VolumeError(f"the driver registered as {driver.name} calls itself {info.name}: use its own name")
         await self._writer.add(driver.name, await driver.call(Node.node_get_info, csi.NodeGetInfoRequest()))
-        self._told.add(driver.name)
+        self._published.add(driver.name)
         self._troubles.pop(driver.name, None)

@@ -1,8 +1,8 @@
 """The folder in which drivers register: the kubelet's plugin registration, seen from the node's side.
 
-A driver (or the registrar beside it) listens on a socket in `<root>/plugins_registry` and serves `Registration`.
-Whoever appears there is asked who it is; when its socket is gone, so is the driver. Guarantee: a socket that is
-replaced, even under its name, is asked anew.
+A driver (or the registrar beside it) listens on a socket in `<root>/plugins_registry` and serves
+`Registration`. A socket that appears there is asked for its driver; when the socket is gone, so is the
+driver. Guarantee: a socket that is replaced, even under its name, is asked anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ log = structlog.get_logger("node-agent")
 Identity = tuple[int, int]
 """Of a socket: its inode and when it was made, in nanoseconds."""
 Register = Callable[[str, str], Awaitable[None]]
-"""Takes a driver's name and address. Raises what keeps it from being registered; the driver is told."""
+"""Takes a driver's name and address. Raises what keeps it from being registered; the driver gets that as an
+answer."""
 Unregister = Callable[[str], Awaitable[None]]
 
 
@@ -62,7 +63,7 @@ class RegistrationFolder:
             inotify.close()
 
     async def _look(self) -> bool:
-        """Whether a socket is to be asked again."""
+        """Whether to ask a socket again."""
         there = sockets(self._folder)
         for path in [path for path in sorted(self._known.keys() | self._names) if self._is_gone(path, there)]:
             await self._gone(path)
@@ -72,7 +73,8 @@ class RegistrationFolder:
         return there.keys() != self._known.keys()
 
     def _is_gone(self, path: Path, there: Mapping[Path, Identity]) -> bool:
-        """A driver may be registered, and its socket not be dealt with: it could not be told yet."""
+        """Whether a driver is registered, and its socket is not done with: the driver has not heard of it
+        yet."""
         return there.get(path) != self._known[path] if path in self._known else path not in there
 
     async def _gone(self, path: Path) -> None:
@@ -103,7 +105,7 @@ class RegistrationFolder:
             return f"driver {info.name} supports CSI {', '.join(info.supported_versions) or '(no version)'}: not 1.x"
         try:
             await self._register(info.name, info.endpoint or str(path))
-        except Exception as error:  # whatever it is: the driver is told, and it is tried again
+        except Exception as error:  # any error: the driver hears of it, and it is tried again
             log.warning("CSI driver not registered", driver=info.name, error=str(error))
             return str(error)
         self._names[path] = info.name

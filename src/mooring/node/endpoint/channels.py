@@ -1,7 +1,8 @@
-"""A command in a container over a web socket, in the protocol `v5.channel.k8s.io` (and v4, which cannot close stdin).
+"""A command in a container over a web socket, in the protocol `v5.channel.k8s.io` (and v4, which cannot close
+stdin).
 
-Each message begins with the number of its channel: 0 standard input, 1 output, 2 error, 3 the result as a Status,
-4 the size of the terminal; 255 says that the channel whose number follows is closed.
+Each message begins with the number of its channel: 0 standard input, 1 output, 2 error, 3 the result as a
+Status, 4 the size of the terminal; 255 says that the channel whose number follows is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from mooring.node.runtime import RuntimeFailure, Stdio
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DRAIN_S = 1.0
-"""How long output is waited for after the command has ended: a process that it left behind may hold it open."""
+"""How long output is waited for after the command has ended: a process that it left behind may hold it
+open."""
 PIECE = 32 * 1024
 
 Run = Callable[[Stdio], Coroutine[Any, Any, int]]
@@ -150,7 +152,7 @@ async def _read(descriptor: int) -> bytes:
 
 
 async def _write(descriptor: int, data: bytes) -> None:
-    """All of it; what nobody reads any more is dropped."""
+    """Sends all of it; what the client does not read any more is dropped."""
     loop = asyncio.get_running_loop()
     while data:
         try:

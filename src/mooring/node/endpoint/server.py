@@ -1,7 +1,8 @@
-"""What the agent answers to the API server: a container's log, a command in a container, a summary of its volumes.
+"""What the agent answers to the API server: a container's log, a command in a container, a summary of its
+volumes.
 
-Guarantees: it answers nobody without the endpoint's token; it listens at the node's address only. Paths are those of
-upstream's kubelet. The port is in the Node's `status.daemonEndpoints`.
+Guarantees: it answers no request without the endpoint's token; it listens at the node's address only. Paths
+are those of upstream's kubelet. The port is in the Node's `status.daemonEndpoints`.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ Summary = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class Changes:
-    """Wakes those who wait for something about a pod."""
+    """Wakes the requests that wait for a change of a pod."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
-    def tell(self, uid: str) -> None:
+    def notify(self, uid: str) -> None:
         """Something about the pod has changed."""
         for event in self._waiting.get(uid, ()):
             event.set()

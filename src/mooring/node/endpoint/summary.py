@@ -15,7 +15,7 @@ Mounted = Iterable[tuple[Pod, str, Volume]]
 
 
 async def summary(node_name: str, mounted: Mounted, now: Now) -> dict[str, Any]:
-    """Asks every volume; those that cannot tell are left out."""
+    """Asks every volume; those that have no figures are left out."""
     pods: dict[str, dict[str, Any]] = {}
     for pod, name, volume in mounted:
         try:

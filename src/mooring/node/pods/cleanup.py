@@ -1,5 +1,5 @@
-"""Removes what is left of a pod's directory. Never recurses: what is not empty, or is a mount point, stays, and is told
-(data-loss reports against upstream: kubernetes/kubernetes#45464, #134075)."""
+"""Removes what is left of a pod's directory. Never recurses: what is not empty, or is a mount point, stays,
+and is logged (data-loss reports against upstream: kubernetes/kubernetes#45464, #134075)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a pod's spec to what the runtime is asked to run. Pure.
+"""From a pod's spec to the runtime's request. Pure.
 
 A container that cannot be made is a `ContainerConfigProblem`, whose reason and message go into its status.
 """
@@ -70,7 +70,7 @@ def image_key(pod: Pod, image: str) -> str:
 
 
 def images_on_host_root(pod: Pod, find_image: FindImage) -> list[str]:
-    """The images of the pod that nobody provides: their containers run on the machine's own root."""
+    """The images of the pod that are not below --images: their containers run on the machine's own root."""
     return [image for image in images(pod) if find_image(image) is None]
 
 
@@ -147,7 +147,8 @@ def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, 
 
 
 def _user(pod: Pod, container: Container, image: Image | None) -> str:
-    """The container's word before the pod's before the image's; a group is set together with the user or alone."""
+    """The container's word before the pod's before the image's; a group is set together with the user or
+    alone."""
     own, of_pod = container.security_context or SecurityContext(), pod.spec.security_context or PodSecurityContext()
     uid = _first(own.run_as_user, of_pod.run_as_user)
     gid = _first(own.run_as_group, of_pod.run_as_group)

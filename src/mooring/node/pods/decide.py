@@ -1,7 +1,7 @@
 """What to do next about one pod on this node. Pure.
 
-Rules: upstream's kubelet. A pod is removed from the API only when its processes are gone and its volumes are unmounted;
-how it ends is `ending`'s word. Times are the event loop's, in seconds.
+Rules: upstream's kubelet. A pod is removed from the API only when its processes are gone and its volumes are
+unmounted; how it ends is `ending`'s word. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ FIRST_BACKOFF_S = 10.0
 LAST_BACKOFF_S = 300.0
 BACKOFF_RESET_S = 600.0
 ASK_AGAIN_S = 5.0
-"""A request that has not shown by then was lost with its connection; the runtime ignores one that comes twice."""
+"""A request that has not shown by then was lost with its connection; the runtime ignores one that comes
+twice."""
 
 
 def goal(facts: Facts) -> Goal:
@@ -102,11 +103,11 @@ def _start(facts: Facts, memory: Memory, now: float) -> Decision:
     wake = [ending.wake_at]
     for container, attempt in startable(facts):
         restart = memory.restarts.get(container.name)
-        asked = requested.get(container.name)
+        request = requested.get(container.name)
         if restart is not None and now < restart.due:
             wake.append(restart.due)
             continue
-        if asked is None or asked.attempt < attempt or now >= asked.at + ASK_AGAIN_S:
+        if request is None or request.attempt < attempt or now >= request.at + ASK_AGAIN_S:
             actions.append((Do.START_CONTAINER, container.name))
             requested[container.name] = Request(attempt, now)
         wake.append(requested[container.name].at + ASK_AGAIN_S)
@@ -140,7 +141,8 @@ def startable(facts: Facts) -> Iterator[tuple[Container, int]]:
 
 
 def may_pass(facts: Facts, container: Container) -> bool:
-    """What comes after this init container may start: it has ended well in this sandbox; a sidecar has started."""
+    """What comes after this init container may start: it has ended well in this sandbox; a sidecar has
+    started."""
     if container.is_sidecar:
         return facts.started(container.name)
     record = facts.record(container.name)
@@ -149,13 +151,15 @@ def may_pass(facts: Facts, container: Container) -> bool:
 
 
 def _past_init(facts: Facts, pod: Pod, sandbox: Sandbox) -> bool:
-    """The pod's containers have begun in this sandbox: a sidecar that starts again holds nobody up."""
+    """The pod's containers have begun in this sandbox: a sidecar that starts again delays no other
+    container."""
     records = [facts.record(container.name) for container in pod.spec.containers]
     return any(record is not None and record.sandbox == sandbox.number for record in records)
 
 
 def next_attempt(pod: Pod, container: Container, record: ContainerRecord | None) -> int:
-    """Attempts count from 0 for the life of the pod; if this node has lost its records, on from the pod's status."""
+    """Attempts count from 0 for the life of the pod; if this node has lost its records, on from the pod's
+    status."""
     if record is not None:
         return record.attempt + 1
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
@@ -165,7 +169,8 @@ def next_attempt(pod: Pod, container: Container, record: ContainerRecord | None)
 
 
 def _restarts(facts: Facts, memory: Memory, now: float) -> dict[str, Restart]:
-    """What is remembered of containers that have ended, kept while they run again: the backoff grows from it."""
+    """What is remembered of containers that have ended, kept while they run again: the backoff grows from
+    it."""
     records = facts.sandbox.containers if facts.sandbox else {}
     ended = {name: record for name, record in records.items() if record.exit_code is not None}
     return {**memory.restarts, **{name: _restart(memory.restarts.get(name), ended[name], now) for name in ended}}

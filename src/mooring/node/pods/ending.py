@@ -1,8 +1,9 @@
 """How a pod, or one container of it, is brought to its end. Pure.
 
-Rules: the pod-safety document (grace periods only shrink, an agent that was restarted starts the period anew, at least
-2 s lie between SIGTERM and SIGKILL), and Kubernetes' for hooks and sidecars: a preStop hook runs within the grace
-period and comes before SIGTERM; sidecars are ended after the other containers, the last one first.
+Rules: the pod-safety document (grace periods only shrink, an agent that was restarted starts the period anew,
+at least 2 s lie between SIGTERM and SIGKILL), and Kubernetes' for hooks and sidecars: a preStop hook runs
+within the grace period and comes before SIGTERM; sidecars are ended after the other containers, the last one
+first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def terminate(facts: Facts, memory: Memory, now: float) -> Decision:
 
 
 def ends_with_the_first(facts: Facts) -> list[str]:
-    """The containers that are asked to end when the pod is: all but sidecars, unless nothing else runs."""
+    """The containers that get SIGTERM when the pod ends: all but sidecars, unless nothing else runs."""
     assert facts.sandbox is not None
     names = [container.name for container in facts.pod.spec.containers] if facts.pod else []
     names = list(dict.fromkeys([*names, *facts.sandbox.containers]))
@@ -69,7 +70,7 @@ def grace_period(facts: Facts) -> float:
 
 
 def shrink(begun: Termination | None, now: float, grace: float, extra: float = 0.0) -> Termination:
-    """The termination under a grace period that is asked for now: it may come earlier than planned, never later.
+    """The termination under the grace period of now: it may come earlier than planned, never later.
     `extra` is for SIGTERM when hooks have used up the period."""
     if begun is None:
         return Termination(now, now + max(MINIMUM_GRACE_S, grace) + extra)
@@ -88,12 +89,14 @@ def _has_hooks(facts: Facts) -> bool:
 
 
 def _alive(facts: Facts, memory: Memory) -> bool:
-    """A container runs, or may: the runtime was asked for an attempt that it does not show yet."""
+    """Whether a container runs, or may: the runtime was asked for an attempt that it does not show yet."""
     assert facts.sandbox is not None
     records = facts.sandbox.containers
     if any(record.exit_code is None for record in records.values()):
         return True
-    return any(name not in records or records[name].attempt < asked.attempt for name, asked in memory.requested.items())
+    return any(
+        name not in records or records[name].attempt < request.attempt for name, request in memory.requested.items()
+    )
 
 
 # --- one container -------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """A container's environment variables. Pure.
 
-Rules: Kubernetes' API reference of `Container` (`envFrom` first, then `env`, later ones win; `$(VAR)` in a value is
-replaced where VAR was declared before, `$$` is one dollar, anything else stays as it is). What the image and the node
-give (PATH, HOSTNAME) is weaker than what is declared. A variable that cannot be had is a `ContainerConfigProblem`.
+Rules: Kubernetes' API reference of `Container` (`envFrom` first, then `env`, later ones win; `$(VAR)` in a
+value is replaced where VAR was declared before, `$$` is one dollar, anything else stays as it is). What the
+image and the node give (PATH, HOSTNAME) is weaker than what is declared. A variable that cannot be had is a
+`ContainerConfigProblem`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _NAME = re.compile(r"[ -<>-~]+")
 _MAP_KEY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 Lookup = Callable[[str, str], Mapping[str, str] | None]
-"""The data of the ConfigMap or Secret (kind, name) in the pod's namespace, decoded; None if it does not exist."""
+"""The data of the ConfigMap or Secret (kind, name) in the pod's namespace, decoded; None if it does not
+exist."""
 
 
 class ContainerConfigProblem(Exception):
@@ -42,7 +44,7 @@ def config_problem(message: str) -> ContainerConfigProblem:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a pod's containers may be told of. `allocatable` is the node's, by resource."""
+    """What a pod's containers may refer to. `allocatable` is the node's, by resource."""
 
     node_address: str
     pod_address: str
@@ -67,7 +69,8 @@ def unresolved(text: str, variables: Mapping[str, str]) -> list[str]:
 
 
 def hostname(pod: Pod) -> str:
-    """`spec.hostname`, else the pod's name, cut to what a host name may have; the node's with the host's network."""
+    """`spec.hostname`, else the pod's name, cut to what a host name may have; the node's with the host's
+    network."""
     if pod.spec.host_network:
         return pod.spec.node_name[:HOSTNAME_LENGTH]
     return (pod.spec.hostname or pod.name)[:HOSTNAME_LENGTH].rstrip("-.")
@@ -159,7 +162,8 @@ def _field(pod: Pod, variable: EnvVar, path: str, around: Surroundings) -> str:
 def _resource(
     pod: Pod, container: Container, variable: EnvVar, reference: Mapping[str, Any], around: Surroundings
 ) -> str:
-    """A request or limit in units of the divisor, rounded up; a limit that is not set is what the node has."""
+    """A request or limit in units of the divisor, rounded up; a limit that is not set is what the node
+    has."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     name = reference.get("containerName") or container.name
     of = next((each for each in containers if each.name == name), None)

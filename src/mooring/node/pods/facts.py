@@ -1,4 +1,5 @@
-"""What is known of a pod on this node, and what may be done about it: the words of `decide`, `ending`, `status`.
+"""What is known of a pod on this node, and what may be done about it: the words of `decide`, `ending`,
+`status`.
 
 Values only.
 """
@@ -19,7 +20,8 @@ class Goal(Enum):
 
     RUN = "run"
     STOP = "stop"
-    """It has finished, or the node shuts down: its processes end, its volumes are unmounted, it stays in the API."""
+    """It has finished, or the node shuts down: its processes end, its volumes are unmounted, it stays in the
+    API."""
     REMOVE = "remove"
     """It was deleted: as STOP, then it leaves the API."""
 
@@ -43,7 +45,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class Restart:
-    """The backoff of one container: `attempt` was seen to end at `ended_at`; the next may start `delay` later."""
+    """The backoff of one container: `attempt` was seen to end at `ended_at`; the next may start `delay`
+    later."""
 
     attempt: int
     ended_at: float
@@ -64,7 +67,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the worker remembers of a pod from one decision to the next. Nothing of it must survive a restart."""
+    """What the worker remembers of a pod from one decision to the next. Nothing of it must survive a
+    restart."""
 
     termination: Termination | None = None
     restarts: Mapping[str, Restart] = field(default_factory=dict[str, Restart])
@@ -77,8 +81,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What hooks and probes say of one attempt of a container. `end` is why it must be ended, or ""; `grace_s` is the
-    grace period that the probe gives it, if it is not the pod's."""
+    """What hooks and probes say of one attempt of a container. `end` is why it must be ended, or "";
+    `grace_s` is the grace period that the probe gives it, if it is not the pod's."""
 
     attempt: int
     started: bool = True
@@ -131,7 +135,7 @@ class Do(Enum):
     START_SANDBOX = "start sandbox"
     START_CONTAINER = "start container"
     TERMINATE = "terminate"
-    """The pod's containers are asked to end, all but sidecars that others still need."""
+    """The pod's containers get SIGTERM, all but sidecars that others still need."""
     STOP_CONTAINER = "stop container"
     KILL_CONTAINER = "kill container"
     HURRY = "hurry"
@@ -144,7 +148,8 @@ class Do(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now (the first that fails ends the round), and when to look again if nothing happens before."""
+    """What to do now (the first that fails ends the round), and when to look again if nothing happens
+    before."""
 
     actions: tuple[tuple[Do, str], ...] = ()
     memory: Memory = Memory()

@@ -1,7 +1,8 @@
 """What hooks and probes do: a command in the container, an HTTP request, a TCP connection, or waiting.
 
-Rules: Kubernetes' API reference of `Probe` and `LifecycleHandler`: a command succeeds with exit code 0, a request with
-a status from 200 to 399, its certificate is not verified. Requests are made by the node, to the pod's address.
+Rules: Kubernetes' API reference of `Probe` and `LifecycleHandler`: a command succeeds with exit code 0, a
+request with a status from 200 to 399, its certificate is not verified. Requests are made by the node, to the
+pod's address.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ OUTPUT_LIMIT = 1024
 
 
 class Outcome(NamedTuple):
-    """Whether it succeeded, and what there is to tell."""
+    """Whether it succeeded, and a message."""
 
     success: bool
     output: str
@@ -75,7 +76,8 @@ async def _http_get(target: Target, request: Mapping[str, Any]) -> Outcome:
 
 
 def port_of(container: Container, handler: Mapping[str, Any]) -> int:
-    """The port that a handler names, by number or by the name that the container gave it. Raises `ValueError`."""
+    """The port that a handler names, by number or by the name that the container gave it. Raises
+    `ValueError`."""
     port = handler.get("port", 0)
     if isinstance(port, int) or str(port).isdigit():
         return int(port)

@@ -1,7 +1,7 @@
 """Starts what a pod needs: its volumes are asked for, its sandbox and its containers are started.
 
-What cannot be done now is told on the pod as an event and raised as `PodProblem`; the caller tries again later. It must
-not know when to do which: that is `decide`'s word.
+What cannot be done now becomes an event of the pod and is raised as `PodProblem`; the caller tries again
+later. It must not know when to do which: `decide` says that.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class PodLauncher:
             raise PodProblem(f"pod {pod.key}: {error}") from error
         self.prepare()
         log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
-        self._tell_host_root(pod, self._runtime.sandboxes()[pod.uid])
-        self._tell_not_honoured(pod, self._runtime.sandboxes()[pod.uid])
+        self._warn_of_host_root(pod, self._runtime.sandboxes()[pod.uid])
+        self._warn_of_not_honoured(pod, self._runtime.sandboxes()[pod.uid])
 
     def prepare(self) -> None:
         """What the next pod's start takes is done ahead: a network for it is made, and its process waits."""
@@ -128,7 +128,7 @@ class PodLauncher:
         paths = [Path("/etc", name) for name in ("hosts", "resolv.conf")]
         return {path.name: path.read_text(errors="replace") for path in paths if path.is_file()}
 
-    def _tell_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
+    def _warn_of_host_root(self, pod: Pod, sandbox: Sandbox) -> None:
         """Once for a pod."""
         images = images_on_host_root(pod, self._images.find)
         if sandbox.number or not images:
@@ -144,7 +144,7 @@ class PodLauncher:
             "storage, not a security boundary",
         )
 
-    def _tell_not_honoured(self, pod: Pod, sandbox: Sandbox) -> None:
+    def _warn_of_not_honoured(self, pod: Pod, sandbox: Sandbox) -> None:
         """Once for a pod."""
         fields = not_honoured(pod)
         if fields and not sandbox.number:

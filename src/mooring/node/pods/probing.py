@@ -1,8 +1,8 @@
-"""Runs the postStart hooks and the probes of this node's containers, and says what they tell (`verdicts`).
+"""Runs the postStart hooks and the probes of this node's containers, and keeps what they found (`verdicts`).
 
-For each attempt of a container: its hook; then its startup probe until that has succeeded; then liveness and readiness
-side by side. What must end a container is only said; `ending` brings it about. Probes are the one thing here that asks
-again and again, because their users ask for that.
+For each attempt of a container: its hook; then its startup probe until that has succeeded; then liveness and
+readiness side by side. What must end a container is only said; `ending` brings it about. Probes are the one
+thing here that asks again and again, because their users ask for that.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Probing:
         return {name: attendance.verdict for name, attendance in self._attended.get(uid, {}).items()}
 
     def attend(self, facts: Facts, address: str, *, fresh: Callable[[str, int], bool]) -> None:
-        """Begins with the attempts that run now, and lets go of those that have ended. `fresh(container, attempt)`:
-        this agent started it, so its hook has not run."""
+        """Begins with the attempts that run now, and lets go of those that have ended. `fresh(container,
+        attempt)`: this agent started it, so its hook has not run."""
         pod = facts.pod
         if pod is None or facts.sandbox is None:
             return
@@ -80,7 +80,7 @@ class Probing:
                 attended[container.name] = self._begin(pod, container, record, address, is_fresh=is_fresh)
 
     def pause(self, uid: str) -> None:
-        """The pod is being ended: nothing is asked any more, and what was said last holds."""
+        """The pod is being ended: no probe runs any more, and the last verdict holds."""
         for attendance in self._attended.get(uid, {}).values():
             _end(attendance)
 
@@ -151,7 +151,7 @@ class Probing:
         while True:
             outcome = await handle(self._runtime, target, probe, probe.timeout_seconds)
             if not outcome.success:
-                self._tell(pod, target.container, kind, outcome)
+                self._report(pod, target.container, kind, outcome)
             tally = tally.count(outcome.success)
             reached = tally.verdict(probe)
             if reached is not None:
@@ -160,7 +160,7 @@ class Probing:
 
     # --- telling
 
-    def _tell(self, pod: Pod, container: Container, kind: str, outcome: Outcome) -> None:
+    def _report(self, pod: Pod, container: Container, kind: str, outcome: Outcome) -> None:
         self._recorder.event(
             pod, "Warning", "Unhealthy", f"{kind} probe failed: container {container.name}: {outcome.output}"
         )

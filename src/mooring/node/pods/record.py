@@ -1,4 +1,5 @@
-"""What the worker knows of one pod from one look to the next. Values only; nothing of it has to survive a restart."""
+"""What the worker knows of one pod from one look to the next. Values only; nothing of it has to survive a
+restart."""
 
 from __future__ import annotations
 
@@ -21,4 +22,4 @@ class PodRecord:
     status_written_at: float = 0.0
     """When (the loop's time)."""
     just_started: bool = False
-    """The sandbox was started in this look: its containers come next, and both are told of in one status."""
+    """The sandbox was started in this look: its containers come next, and one status shows both."""

@@ -60,7 +60,7 @@ class PodSource:
         return self._static.by_uid(pod.uid) is not None
 
     def note_status(self, pod: Pod, status: Mapping[str, Any]) -> None:
-        """Of a static pod: there is nobody else who keeps it."""
+        """Keeps the status of a static pod: no other part does."""
         self._static.note_status(pod.uid, status)
 
     def accept(self, written: Pod) -> None:

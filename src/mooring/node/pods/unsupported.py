@@ -1,7 +1,7 @@
 """What a pod asks for and this node does not do. Pure.
 
-Such a pod runs all the same, as a pod on a node without that feature does; an event names the fields. What would make
-a pod do something else than its user expects is refused instead (`containers`).
+Such a pod runs all the same, as a pod on a node without that feature does; an event names the fields. What
+would make a pod do something else than its user expects is refused instead (`containers`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ def _containers(pod: Pod) -> tuple[Container, ...]:
 
 def _of_pod(pod: Pod) -> Iterator[str]:
     context = pod.spec.security_context or PodSecurityContext()
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "hostPID": pod.spec.host_pid,
         "hostIPC": pod.spec.host_ipc,
         "securityContext.sysctls": context.sysctls,
         "securityContext.seccompProfile": _confines(context.seccomp_profile),
     }
-    yield from (field for field, value in asked.items() if value)
+    yield from (field for field, value in fields.items() if value)
 
 
 def _of_container(container: Container) -> Iterator[str]:
     context = container.security_context or SecurityContext()
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "resources.limits": container.resources.get("limits"),
         "securityContext.privileged": context.privileged,
         "securityContext.capabilities": context.capabilities,
@@ -49,7 +49,7 @@ def _of_container(container: Container) -> Iterator[str]:
         "stdin": container.stdin,
         "tty": container.tty,
     }
-    yield from (field for field, value in asked.items() if value)
+    yield from (field for field, value in fields.items() if value)
 
 
 def _confines(profile: dict[str, Any] | None) -> bool:

@@ -1,8 +1,8 @@
 """Makes the pods of this node true: takes the next pod that changed, decides, acts, writes its status.
 
-Guarantees: one worker for a pod at a time; driven by changes (API, runtime, volumes) and by the times that `decide`
-names, no polling; a pod leaves the API only after `decide` found its processes gone and its volumes unmounted, with a
-uid precondition, and after its last status.
+Guarantees: one worker for a pod at a time; driven by changes (API, runtime, volumes) and by the times that
+`decide` names, no polling; a pod leaves the API only after `decide` found its processes gone and its volumes
+unmounted, with a uid precondition, and after its last status.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class PodWorker:
         known = {pod.uid for pod in self._pods.items()} | set(self._runtime.sandboxes()) | set(self._volumes.pods())
         for uid in sorted(known | self._directories()):
             self._queue.add(uid)
-        self._tell_idle()
+        self._check_idle()
 
     async def run(self) -> None:
         """Works until cancelled. Only after reconstruction and the first list of pods."""
@@ -115,17 +115,17 @@ class PodWorker:
             await self._next(uid)
         finally:
             self._at_work -= 1
-            self._tell_idle()
+            self._check_idle()
 
     async def _next(self, uid: str) -> None:
-        """Decides once, does it, tells it."""
+        """Decides once, carries it out, writes the status."""
         record = self._records[uid]
         before, record.just_started = record.memory, False
         self._attend(uid, before)
         facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
         decision = decide(facts, before, now)
-        self._tell_ends(facts, before, decision.memory)
+        self._report_ends(facts, before, decision.memory)
         try:
             for action, argument in decision.actions:
                 await self._do(uid, facts, action, argument)
@@ -135,7 +135,7 @@ class PodWorker:
             self._look_again(uid)
         finally:
             if not record.just_started:
-                await self._tell(uid, decision.memory)
+                await self._report(uid, decision.memory)
         if decision.wake_at is not None:
             self._queue.add_after(uid, decision.wake_at - now)
         if (Do.FORGET, "") in decision.actions:
@@ -213,7 +213,7 @@ class PodWorker:
             await self._runtime.remove_sandbox(uid)
             remove_pod_directory(self._options.root_dir, uid)
 
-    def _tell_idle(self) -> None:
+    def _check_idle(self) -> None:
         running = any(sandbox.running for sandbox in self._runtime.sandboxes().values())
         if self._shutting_down and not (self._at_work or running or self._volumes.pods()):
             self._idle.set()
@@ -248,12 +248,12 @@ class PodWorker:
                 await self._client.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
         log.info("pod removed", pod=pod.key, pod_uid=pod.uid)
 
-    # --- telling
+    # --- what the API shows
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(pod, "Warning", reason, message)
 
-    def _tell_ends(self, facts: Facts, before: Memory, after: Memory) -> None:
+    def _report_ends(self, facts: Facts, before: Memory, after: Memory) -> None:
         """Containers that ended badly since the last look."""
         for name, restart in after.restarts.items():
             record = facts.record(name)
@@ -265,7 +265,7 @@ class PodWorker:
                 text = f"Back-off {restart.delay:.0f}s restarting failed container {name}, exit code {record.exit_code}"
                 self._warn(facts.pod, "BackOff", text)
 
-    async def _tell(self, uid: str, memory: Memory) -> None:
+    async def _report(self, uid: str, memory: Memory) -> None:
         facts = self._facts(uid)
         if facts.pod is None or memory.deleted:
             return
@@ -279,16 +279,17 @@ class PodWorker:
             self._look_again(uid)
 
     def _overruled(self, pod: Pod) -> bool:
-        """Another controller has just changed what this agent wrote: the node life cycle controller takes Ready from
-        the pods of a silent node, and may not have seen yet that the agent is back. The agent insists, once a
-        second."""
+        """Another controller has just changed what this agent wrote: the node life cycle controller takes
+        Ready from the pods of a silent node, and may not have seen yet that the agent is back. The agent
+        insists, once a second."""
         target, record = self._pods.in_api(pod), self._records[pod.uid]
         if target is None or record.status is None or shows(target, record.status):
             return False
         return asyncio.get_running_loop().time() < record.status_written_at + LOOK_AGAIN_S
 
     async def _write_status(self, pod: Pod, facts: Facts, memory: Memory) -> None:
-        """Writes the status if it differs from what was written last, or another writer has changed it since."""
+        """Writes the status if it differs from what was written last, or another writer has changed it
+        since."""
         record = self._records[pod.uid]
         around = Surroundings(self._options.address, format_time(self._now()), record.problems)
         status = pod_status(facts, memory, around)
@@ -300,7 +301,8 @@ class PodWorker:
             return  # its mirror is not there yet: what it is to show is written when it is
         body = {"status": status}
         try:
-            # With its version: a write that arrives late must not take a phase back. A Conflict is tried again.
+            # With its version: a write that arrives late must not take a phase back. A Conflict is tried
+            # again.
             answer = await self._client.revise(target, body, subresource="status", strategy="strategic")
         except NotFound:
             return

@@ -1,6 +1,6 @@
-"""Shows static pods in the API: for each a mirror pod, which says how it is. What is done to a mirror changes nothing:
-one that is deleted is made anew, and the pod runs on. A mirror belongs to the Node: the API server takes no other from
-a node.
+"""Shows static pods in the API: for each a mirror pod, which says how it is. What is done to a mirror changes
+nothing: one that is deleted is made anew, and the pod runs on. A mirror belongs to the Node: the API server
+takes no other from a node.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def step(static: StaticPod | None, mirror: Pod | None) -> Step:
 
 
 class Mirrors:
-    """The mirrors of this node. `pods` are the API's pods of this node, `node` is the Node as it is known now."""
+    """The mirrors of this node. `pods` are the API's pods of this node, `node` is the Node as it is known
+    now."""
 
     def __init__(
         self, client: Client, static: StaticPods, pods: Informer[Pod], node: Callable[[], Node | None]
@@ -101,9 +102,9 @@ class Mirrors:
         try:
             self._pods.accept(await self._client.create(Pod, owned(static.body, node), static.pod.namespace))
         except AlreadyExists:
-            await self._tell_of_another(static)
+            await self._warn_of_another(static)
 
-    async def _tell_of_another(self, static: StaticPod) -> None:
+    async def _warn_of_another(self, static: StaticPod) -> None:
         """Another pod has the name, unless it is a mirror that this cache has not seen yet."""
         try:
             found = await self._client.get(Pod, static.pod.name, static.pod.namespace)

@@ -1,7 +1,7 @@
-"""The static pods of this node: kept as the folder says, told of by the kernel when it changes.
+"""The static pods of this node: kept as the folder says; the kernel reports its changes.
 
-A pod whose manifest is gone or has changed is deleted with its grace period; only when it is gone does another one take
-its name.
+A pod whose manifest is gone or has changed is deleted with its grace period; another one takes its name
+only when it is gone.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StaticPods:
         held = self.by_uid(uid)
         if held is not None:
             del self._pods[held.pod.key]
-            self._tell(held)
+            self._notify(held)
             self.reload()
 
     def reload(self) -> None:
@@ -79,7 +79,7 @@ class StaticPods:
             if key not in self._pods:
                 self._pods[key] = new
                 log.info("static pod", pod=key, pod_uid=new.pod.uid)
-                self._tell(new)
+                self._notify(new)
 
     async def run(self) -> None:
         """Follows the folder until cancelled."""
@@ -99,13 +99,13 @@ class StaticPods:
         metadata = msgspec.structs.replace(
             held.pod.metadata, deletion_timestamp=format_time(self._now()), deletion_grace_period_seconds=grace
         )
-        self._tell(self._put(held, metadata=metadata))
+        self._notify(self._put(held, metadata=metadata))
 
     def _put(self, held: StaticPod, **changes: Any) -> StaticPod:
         new = self._pods[held.pod.key] = StaticPod(_replace(held.pod, changes), held.body)
         return new
 
-    def _tell(self, changed: StaticPod) -> None:
+    def _notify(self, changed: StaticPod) -> None:
         for handler in self._handlers:
             handler(changed)
 

@@ -1,8 +1,8 @@
-"""As whom a program of a container runs. Standard library only.
+"""The user and groups as which a program of a container runs. Standard library only.
 
-A user is "", "USER" or "USER:GROUP", each a number or a name of the container's own /etc/passwd and /etc/group, as in
-an image's config. Without a group it is the user's own one of /etc/passwd, else 0. Must be asked inside the
-container's root.
+A user is "", "USER" or "USER:GROUP", each a number or a name of the container's own /etc/passwd and
+/etc/group, as in an image's config. Without a group it is the user's own one of /etc/passwd, else 0. Has to
+be called inside the container's root.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from mooring.node.supervisor import syscalls
 
 
 def take_on(user: str, groups: list[int], env: dict[str, str], *, no_new_privileges: bool) -> None:
-    """Gives this process the user, its groups and its HOME. Raises `ValueError` for a name that nobody has."""
+    """Gives this process the user, its groups and its HOME. Raises `ValueError` for a name that no user
+    has."""
     name, _, group = user.partition(":")
     entry = _entry("/etc/passwd", name or "0")
     uid = int(entry[2]) if entry else _number(name or "0", user)

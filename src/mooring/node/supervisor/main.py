@@ -1,13 +1,15 @@
 """Launch and event loop of a pod's supervisor. Standard library only.
 
-Launch (`main`): reads from standard input, as one line of JSON, the network that the pod is to have, and makes it;
-then, as the rest, the pod. It takes the pod's lock, forks the supervisor as the first process of new namespaces, writes
-`supervisor.json` (pid, start time, boot ID: enough to tell it from a later process of the same number), and only then
-lets it go on. Exits 0 when the pod can take containers, else 1 with the reason on standard error. The supervisor holds
-the lock as long as it lives: there is never a second one.
+Launch (`main`): reads from standard input, as one line of JSON, the network that the pod is to have, and
+makes it; then, as the rest, the pod. It takes the pod's lock, forks the supervisor as the first process of
+new namespaces, writes `supervisor.json` (pid, start time, boot ID: enough to distinguish it from a later
+process of the same number), and only then lets it go on. Exits 0 when the pod can take containers, else 1
+with the reason on standard error. The supervisor holds the lock as long as it lives: there is never a second
+one.
 
 Then it serves `control.sock` in the pod's directory: requests are JSON lines, {"start": ContainerRequest} or
-{"signal": {"container", "signal"}}; whoever connects is sent the whole state at once and after each change.
+{"signal": {"container", "signal"}}; each client that connects gets the whole state at once, and after each
+change.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ def _start_time(pid: int) -> int:
 
 
 def _supervise(pod: PodRequest, go: int, ready: int) -> NoReturn:
-    """The first process of the pod. Without the launcher's word it ends at once: nobody would know of it."""
+    """The first process of the pod. If the launcher does not send the pod it ends at once: no agent would
+    know of it."""
     code = 1
     try:
         os.setsid()
@@ -131,7 +134,8 @@ def _replace(path: str, text: str) -> None:
 
 
 def _earlier_sandboxes() -> tuple[int, dict[str, ContainerRecord]]:
-    """This sandbox's number, and what is known of the pod's containers from earlier ones: all of them have ended."""
+    """This sandbox's number, and what is known of the pod's containers from earlier ones: all of them have
+    ended."""
     try:
         with open("/pod/state.json", encoding="utf-8") as file:
             state: dict[str, Any] = json.load(file)

@@ -1,4 +1,4 @@
-"""What a supervisor is asked: lines of JSON, taken apart and looked at before anything acts on them. Pure.
+"""The requests to a supervisor: lines of JSON, parsed and checked before anything acts on them. Pure.
 
 Standard library only.
 """
@@ -18,7 +18,7 @@ _SIGNAL = {"container": str, "signal": int}
 
 
 class BadRequest(ValueError):
-    """Something that is no request: who sent it is no agent, or one of another version."""
+    """The line is no request: its sender is no agent, or one of another version."""
 
 
 def requests_of(received: bytearray) -> list[dict[str, Any]]:
@@ -43,6 +43,6 @@ def _request(line: bytes) -> dict[str, Any]:
     return request  # pyright: ignore[reportUnknownVariableType]
 
 
-def _check(verb: str, asked: Any, fields: dict[str, type]) -> None:
-    if not isinstance(asked, dict) or not all(type(asked.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
+def _check(verb: str, body: Any, fields: dict[str, type]) -> None:
+    if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
         raise BadRequest(f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}")

@@ -1,8 +1,9 @@
-"""Follows the ConfigMaps and Secrets that mounted volumes show, and the claims of volumes that can grow: each by its
-name, only while a pod uses it.
+"""Follows the ConfigMaps and Secrets that mounted volumes show, and the claims of volumes that can grow: each
+by its name, only while a pod uses it.
 
-A node may read the objects of its own pods only, so there is no watch over all of them; and it may get claims, but not
-watch them (upstream's Node authorizer), so these are looked at from time to time, as kubelets do.
+A node may read the objects of its own pods only, so there is no watch over all of them; and it may get
+claims, but not watch them (upstream's Node authorizer), so these are looked at from time to time, as kubelets
+do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mooring.volumes.matching import is_asked_to_grow
 from mooring.volumes.spec import VolumeSpec
 
 CLAIM_PERIOD_S = 30.0
-"""How often, at most, a claim is asked whether its file system is to grow."""
+"""The shortest time between two looks at a claim, whether its file system is to grow."""
 
 log = structlog.get_logger("node-agent")
 
@@ -52,7 +53,8 @@ def sources(pod: Pod, spec: VolumeSpec, grows: bool = False) -> list[_Source]:
 
 
 class ContentWatches:
-    """Who shows what. `changed(pod_uid, unique_name)` is called after each change, also when an object appears."""
+    """Who shows what. `changed(pod_uid, unique_name)` is called after each change, also when an object
+    appears."""
 
     def __init__(self, client: Client, changed: Callable[[str, str], None], *, random: Random) -> None:
         self._client = client
@@ -101,7 +103,7 @@ class ContentWatches:
             namespace=namespace,
             field_selector=field_equals("metadata.name", name),
         )
-        informer.add_handler(lambda old, new: self._tell(source))
+        informer.add_handler(lambda old, new: self._notify(source))
         await informer.run()
 
     async def _look_at_claim(self, source: _Source) -> None:
@@ -114,8 +116,8 @@ class ContentWatches:
                 log.debug("claim not read", claim=f"{source[1]}/{source[2]}", error=str(error))
                 continue
             if claim is not None and is_asked_to_grow(claim):
-                self._tell(source)
+                self._notify(source)
 
-    def _tell(self, source: _Source) -> None:
+    def _notify(self, source: _Source) -> None:
         for user in list(self._users.get(source, ())):
             self._changed(*user)

@@ -1,9 +1,9 @@
 """What to do next about one volume on this node. Pure.
 
-The order of events is the handshake's (docs/protocol.md, "Mount"): publish `volumesInUse`, see the volume reported in
-`volumesAttached`, look live, mount the device, set the pods up; and back: tear down, unmount the device, only then let
-the volume leave `volumesInUse`. Uncertain counts as mounted for every step that lets go, and as not mounted for every
-step that hands out.
+The order of events is the handshake's (docs/protocol.md, "Mount"): publish `volumesInUse`, see the volume
+reported in `volumesAttached`, look live, mount the device, set the pods up; and back: tear down, unmount the
+device, only then let the volume leave `volumesInUse`. Uncertain counts as mounted for every step that lets
+go, and as not mounted for every step that hands out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from mooring.kube.reason import Reason
 
 @dataclass(frozen=True)
 class PodVolumes:
-    """What a pod is told of its volumes. `mounted`: volume name to path. `waiting`: volume name to why."""
+    """What a pod needs to know of its volumes. `mounted`: volume name to path. `waiting`: volume name to
+    why."""
 
     wanted: bool = False
     mounted: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,6 +1,6 @@
-"""Looks now and then at what pods have put into their volumes, and names those that must end for it.
+"""Looks at regular times at what pods have put into their volumes, and names those that have to end for it.
 
-That they end is the pod worker's matter; a pod once named stays so, whatever it removes meanwhile.
+The pod worker ends them. A pod that was named once stays named, even if it removes files meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ log = structlog.get_logger("node-agent")
 
 
 class Evictions:
-    """`tell(pod, why)` is called once for each pod that must end."""
+    """`evict(pod, why)` is called once for each pod that must end."""
 
     def __init__(
-        self, operations: Operations, volumes: Mapping[str, WantedVolume], tell: Callable[[Pod, Reason], None]
+        self, operations: Operations, volumes: Mapping[str, WantedVolume], evict: Callable[[Pod, Reason], None]
     ) -> None:
         self._operations = operations
         self._volumes = volumes
-        self._tell = tell
+        self._evict = evict
         self._reasons: dict[str, Reason] = {}
         self._any = asyncio.Event()  # maybe there is something to look at
 
@@ -69,4 +69,4 @@ class Evictions:
             return
         if why is not None:
             self._reasons[want.pod.uid] = Reason("Evicted", why)
-            self._tell(want.pod, self._reasons[want.pod.uid])
+            self._evict(want.pod, self._reasons[want.pod.uid])

@@ -1,12 +1,12 @@
 """The node's live look before a mount: docs/protocol.md R5, C13, C14, C16.
 
-First the Node: it must still be ours and of this boot, with the volume in both lists. Then the VolumeAttachment:
-attached, and no detach begun. Then the PersistentVolume: if it has a lock, the VolumeAttachment must be of its epoch.
-All are read live and in this order; a cache would not do.
+First the Node: it must still be ours and of this boot, with the volume in both lists. Then the
+VolumeAttachment: attached, and no detach begun. Then the PersistentVolume: if it has a lock, the
+VolumeAttachment must be of its epoch. All are read live and in this order; a cache would not do.
 
-A node may read only what belongs to it. Of a VolumeAttachment that is not there the API server's Node authorizer says
-that the node may not read it: it cannot know whose it would be. So a refusal here means that there is none, or that the
-server does not know the objects yet; it never permits anything.
+A node may read only what belongs to it. Of a VolumeAttachment that does not exist the API server's Node
+authorizer cannot know the node, so it answers Forbidden. Forbidden here therefore means: there is none, or
+the server has not seen the objects yet. It never permits a mount.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mooring.volumes.names import DETACHING, INLINE_VOLUME, split_volume_name, v
 
 
 class NotAttachedYet(Exception):
-    """The live look does not permit a mount now; the message says what was seen. Not a failure: look again later."""
+    """The live look does not permit a mount now; the message says what was seen. Not a failure: look again
+    later."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
 async def is_stale(client: Client, node_name: str, unique_name: str, attachment_uid: str) -> bool:
     """Whether a mount made under the VolumeAttachment of that uid has lost its ground.
 
-    Raises Forbidden if the VolumeAttachment cannot be read although the Node lists the volume: then nothing is known.
+    Raises Forbidden if the VolumeAttachment cannot be read although the Node lists the volume: then nothing
+    is known.
     """
     try:
         attachment = await client.find(VolumeAttachment, attachment_name(unique_name, node_name))

@@ -1,12 +1,13 @@
 """Makes the volumes of this node what its pods want: reconstructs, mounts, unmounts, says what is in use.
 
 `decide` says what to do next about one volume; here it is done. Guarantees:
-- Operations on one volume are serial; on several, concurrent. What fails is tried again after its backoff (500 ms,
-  doubling to 2 min 2 s) or as soon as something changes; the pods concerned get a FailedMount event.
+- Operations on one volume are serial; on several, concurrent. What fails is tried again after its backoff
+  (500 ms, doubling to 2 min 2 s) or as soon as something changes; the pods concerned get a FailedMount event.
 - What may be mounted is written down before it is mounted, and until it is unmounted (`records`).
-- A volume is in `volumes_in_use()` from the time a pod wants it until its device is unmounted and no pod wants it.
+- A volume is in `volumes_in_use()` from the time a pod wants it until its device is unmounted and no pod
+  wants it.
 
-It must not know containers: who wants a volume, and until when, is the pod worker's word.
+It must not know containers: the pod worker says which pods want a volume, and until when.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
 from mooring.node.volumes.eviction import Evictions
-from mooring.node.volumes.holdings import Holdings
+from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
-from mooring.node.volumes.telling import Report, Telling
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
@@ -59,8 +60,8 @@ class Publisher(Protocol):
 
 
 class VolumeManager:
-    """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed. `attaches`: this node
-    attaches and detaches its volumes itself, and waits for no controller."""
+    """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed. `attaches`:
+    this node attaches and detaches its volumes itself, and waits for no controller."""
 
     def __init__(
         self,
@@ -86,59 +87,61 @@ class VolumeManager:
         self._report = report
         self._pod_changed = pod_changed
         self._content = content
-        self._holdings = Holdings(node_name)
-        self._evictions = Evictions(self._operations, self._holdings.volumes, self._evict)
+        self._known = NodeVolumes(node_name)
+        self._evictions = Evictions(self._operations, self._known.volumes, self._evict)
         self._queue: WorkQueue[str] = WorkQueue()
-        self._telling = Telling(report, pod_changed, self._queue.add_after)
+        self._reports = PodReports(report, pod_changed, self._queue.add_after)
         self._publisher: Publisher
 
     # --- what others ask
 
     def volumes_in_use(self) -> tuple[str, ...]:
         """The unique names for the Node's `volumesInUse`."""
-        return self._holdings.in_use()
+        return self._known.in_use()
 
     def volumes_awaited(self) -> dict[str, int]:
-        """Of those the ones that were taken from this node by force and are not mounted any more, for the Node."""
-        return self._holdings.awaited()
+        """Of those the ones that were taken from this node by force and are not mounted any more, for the
+        Node."""
+        return self._known.awaited()
 
     async def drained(self) -> None:
         """Returns when nothing of any volume is left on this node."""
-        await self._holdings.drained()
+        await self._known.drained()
 
     def pods(self) -> list[str]:
         """The pods that want, or hold, any volume."""
-        return self._holdings.pods()
+        return self._known.pods()
 
     def mounted(self) -> list[tuple[Pod, str, Volume]]:
         """Each pod's volumes that are set up, with their names in the pod, as their plugins have them."""
         found: list[tuple[Pod, str, Volume]] = []
-        for volume, want in self._holdings.set_up():
+        for volume, want in self._known.set_up():
             plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
             found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
         return found
 
     def state(self, pod_uid: str) -> PodVolumes:
         """What the pod has, and what it waits for."""
-        return self._holdings.state(pod_uid, self._evictions.reason(pod_uid))
+        return self._known.state(pod_uid, self._evictions.reason(pod_uid))
 
     def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
-        """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has one."""
+        """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has
+        one."""
         names = {name: self._plugins.unique_volume_name(spec, pod.uid) for name, spec in specs.items()}
-        self._holdings.wanting(pod.uid)
+        self._known.wanting(pod.uid)
         for unique_name in dict.fromkeys(names.values()):
             own = tuple(name for name, other in names.items() if other == unique_name)
             spec = specs[own[0]]
-            known = self._holdings.volumes.get(unique_name)
+            known = self._known.volumes.get(unique_name)
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
-            self._holdings.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time()))
+            self._known.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time()))
             self._evictions.look_at(volume)
             self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)
 
     def terminating(self, pod_uid: str) -> None:
         """The pod keeps what it has and gets nothing new."""
-        for volume in self._holdings.of(pod_uid):
+        for volume in self._known.of(pod_uid):
             want = volume.wants.get(pod_uid)
             if want is not None and want.starting:
                 want.starting = False
@@ -146,7 +149,7 @@ class VolumeManager:
 
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
-        for volume in self._holdings.release(pod_uid):  # others are being torn down, at the pace of their backoff
+        for volume in self._known.release(pod_uid):  # others are being torn down, at the pace of their backoff
             unique_name = volume.record.unique_name
             self._content.unfollow(pod_uid, unique_name)
             if not volume.holds(pod_uid):
@@ -154,9 +157,9 @@ class VolumeManager:
             self._queue.add(unique_name)
 
     def content_changed(self, pod_uid: str, unique_name: str) -> None:
-        """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod. Or its claim
-        has: its file system may have to grow."""
-        volume = self._holdings.volumes.get(unique_name)
+        """What the volume shows (a ConfigMap, a Secret) has changed: it is set up once more for the pod. Or
+        its claim has: its file system may have to grow."""
+        volume = self._known.volumes.get(unique_name)
         if volume is None or pod_uid not in volume.wants:
             return
         if self._operations.requires_remount(volume):
@@ -169,7 +172,7 @@ class VolumeManager:
         if new is None:
             self._evictions.forget(old.uid if old else "")
             return
-        for volume in self._holdings.of(new.uid):
+        for volume in self._known.of(new.uid):
             want = volume.wants.get(new.uid)
             if want is not None:
                 before, want.pod = want.pod.metadata, new
@@ -180,7 +183,7 @@ class VolumeManager:
         """Our Node has changed: looks at the volumes that this concerns."""
         before, after = _reported(old), _reported(new)
         unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
-        for unique_name, volume in self._holdings.volumes.items():
+        for unique_name, volume in self._known.volumes.items():
             held = (volume.busy or volume.record.device is not None) and not self._attaches
             if held and (unreported or unique_name not in after):
                 volume.unverified = True
@@ -190,18 +193,19 @@ class VolumeManager:
     # --- running
 
     async def reconstruct(self) -> None:
-        """Finds what earlier agents left mounted. Needs no API server; nothing is mounted or unmounted by it."""
+        """Finds what earlier agents left mounted. Needs no API server; nothing is mounted or unmounted by
+        it."""
         table = await self._mounts.mount_table()
         points = {mount.mount_point for mount in table}
         found = await reconstruct(self._root, self._plugins, self._records.load(), table)
         for record in found.values():
-            self._holdings.found(record, points)
+            self._known.found(record, points)
         log.info("reconstructed", volumes=len(found), in_use=self.volumes_in_use())
 
     async def run(self, publisher: Publisher) -> None:
         """Works until cancelled. Only after the Node is registered and the first list of pods has arrived."""
         self._publisher = publisher
-        for unique_name in self._holdings.volumes:
+        for unique_name in self._known.volumes:
             self._queue.add(unique_name)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._evictions.run())
@@ -212,23 +216,23 @@ class VolumeManager:
         self._pod_changed(pod.uid)
 
     async def _reconcile(self, unique_name: str) -> None:
-        while (volume := self._holdings.volumes.get(unique_name)) is not None:
+        while (volume := self._known.volumes.get(unique_name)) is not None:
             await self._verify(volume)
             step = decide(volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume)))
             try:
                 if not await self._take(volume, step):
                     return
             except handshake.NotAttachedYet as error:
-                self._telling.waiting(volume, step, str(error))
+                self._reports.waiting(volume, step, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except (Unreachable, ServerError) as error:  # about the API server, not about the volume
-                self._telling.waiting(volume, step, str(error))
+                self._reports.waiting(volume, step, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except Exception as error:
                 log.warning("volume operation failed", volume=unique_name, action=step.action.value, error=str(error))
-                self._telling.failed(volume, step, error)
+                self._reports.failed(volume, step, error)
                 raise
 
     async def _take(self, volume: WantedVolume, step: Step) -> bool:
@@ -237,10 +241,10 @@ class VolumeManager:
             case Action.SETTLED:
                 return False
             case Action.END_PODS:
-                self._telling.lost(volume, step, self._node_name)
+                self._reports.lost(volume, step, self._node_name)
                 return False
             case Action.WAIT_FOR_ATTACH:
-                self._telling.waiting(volume, step, step.reason.message)
+                self._reports.waiting(volume, step, step.reason.message)
                 if volume.awaited_epoch(self._node_name) is not None:
                     await self._publisher.publish()
                 return False
@@ -281,7 +285,7 @@ class VolumeManager:
             volume.to_grow = True
             raise
         if size:
-            self._telling.grown(volume, step.pods, size)
+            self._reports.grown(volume, step.pods, size)
 
     async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
         async def tear_down(pod_uid: str) -> None:
@@ -292,7 +296,8 @@ class VolumeManager:
         await self._each(pods, tear_down)
 
     async def _each(self, pods: Iterable[str], operation: Callable[[str], Awaitable[None]]) -> None:
-        """One after the other; a pod that fails does not keep the next from its volume. Raises the last failure."""
+        """One after the other; a pod that fails does not keep the next from its volume. Raises the last
+        failure."""
         failure: Exception | None = None
         for pod_uid in sorted(pods):
             try:
@@ -306,7 +311,7 @@ class VolumeManager:
     async def _unpublish(self, volume: WantedVolume) -> None:
         if volume.record.attachable:
             await self._publisher.publish()
-        self._holdings.forget(volume)
+        self._known.forget(volume)
 
     # --- the handshake
 
@@ -336,7 +341,7 @@ class VolumeManager:
         return self._attaches or volume.record.unique_name in _reported(self._publisher.node)
 
     def _forget_pod(self, pod_uid: str, unique_name: str) -> None:
-        if self._holdings.forget_pod(pod_uid, unique_name):
+        if self._known.forget_pod(pod_uid, unique_name):
             self._pod_changed(pod_uid)
 
 
@@ -345,5 +350,6 @@ def _reported(node: Node | None) -> set[str]:
 
 
 def _write_token(node: Node | None) -> str | None:
-    """Differs after each un-report: a list that shows the volume again may hide that it was taken away meanwhile."""
+    """Differs after each un-report: a list that shows the volume again may hide that it was taken away
+    meanwhile."""
     return node.metadata.annotations.get(VOLUMES_ATTACHED_WRITE) if node else None

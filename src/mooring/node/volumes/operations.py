@@ -1,7 +1,8 @@
-"""The single operations on a volume, through its plugin: each writes down what it is about to do, then does it.
+"""The single operations on a volume, through its plugin: each writes down what it is about to do, then does
+it.
 
-Every operation may be repeated after a crash at any point. Raises what the plugin raises (`VolumeError`, `MountsError`
-or anything else); what is then known of the mount is in the `WantedVolume`.
+Every operation may be repeated after a crash at any point. Raises what the plugin raises (`VolumeError`,
+`MountsError` or anything else); what is then known of the mount is in the `WantedVolume`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Operations:
         )
 
     def requires_remount(self, volume: WantedVolume) -> bool:
-        """Whether what the volume shows follows something, so that it must be set up once more after a change."""
+        """Whether what the volume shows follows something, so that it must be set up once more after a
+        change."""
         return self._plugins.find_plugin_by_name(volume.record.plugin).requires_remount()
 
     def grows(self, spec: VolumeSpec) -> bool:
@@ -100,8 +102,8 @@ class Operations:
         log.info("device set up", volume=volume.record.unique_name, device=device)
 
     async def attach(self, volume: WantedVolume, node_name: str, node_uid: str) -> Permission:
-        """Attaches the volume to this node, where no controller does it. It is written down first. Raises InvalidSpec
-        where only the controller's lock would keep a second node from it."""
+        """Attaches the volume to this node, where no controller does it. It is written down first. Raises
+        InvalidSpec where only the controller's lock would keep a second node from it."""
         spec = next(want.spec for want in volume.wants.values())
         plugin = self._plugins.find_attachable_plugin_by_spec(spec)
         assert plugin is not None
@@ -118,8 +120,9 @@ class Operations:
         return Permission(attachment, "", node_uid)
 
     async def unmount_device(self, volume: WantedVolume, node_name: str) -> None:
-        """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached it. Unless
-        that succeeds nobody knows whether it is still mounted: a plugin that was given up on may go on."""
+        """Unmounts the device, when nothing else shows it any more; detaches it if this agent has attached
+        it. Unless that succeeds it is not known whether it is still mounted: a plugin whose call timed out
+        may go on."""
         device = volume.record.device
         if device is not None:
             self._save(volume, device=msgspec.structs.replace(device, leaving=True))

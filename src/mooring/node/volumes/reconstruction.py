@@ -1,8 +1,9 @@
-"""After a restart of the agent: what is recorded, and what is there without a record, as far as plugins know it.
+"""After a restart of the agent: what is recorded, and what is there without a record, as far as plugins know
+it.
 
-A plugin can often tell from disk which volume a directory shows (`construct_volume_spec`); then the pod's mount and the
-device's are found to be one volume, and are let go of in the right order. What no plugin knows stays by itself: it is
-taken down like anything that nobody wants.
+A plugin can often tell from disk which volume a directory shows (`construct_volume_spec`); then the pod's
+mount and the device's are found to be one volume, and are let go of in the right order. What no plugin knows
+is a volume of its own, and is taken down like any volume that no pod wants.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ async def reconstruct(
 
 
 def _volume_at(plugins: PluginManager, plugin_name: str, mount_point: str) -> str | None:
-    """What a plugin that is gone has mounted is told by where it is, as plugins do unless they say otherwise."""
+    """The name of a volume whose plugin is gone: taken from its path, as plugins do unless they say
+    otherwise."""
     try:
         plugin = plugins.find_device_mountable_plugin_by_name(plugin_name)
     except VolumeError:

@@ -1,11 +1,12 @@
-"""What the agent writes down about each volume before it mounts it, so that a restarted agent knows what is there.
+"""What the agent writes down about each volume before it mounts it, so that a restarted agent knows what is
+there.
 
-One small file for each volume, `<root>/volumes/<hash of its unique name>.json`: replaced atomically before a mount is
-made, and again after it is gone. A crash of the agent loses nothing. A crash of the machine may lose a file, but it
-ends the mounts, too; so nothing is synced to disk.
+One small file for each volume, `<root>/volumes/<hash of its unique name>.json`: replaced atomically before a
+mount is made, and again after it is gone. A crash of the agent loses nothing. A crash of the machine may lose
+a file, but it ends the mounts, too; so nothing is synced to disk.
 
-What is mounted without a record (the file was lost, or is damaged) is found by `scan`: it counts as in use and is taken
-down, because nobody knows under which attachment it was mounted.
+What is mounted without a record (the file was lost, or is damaged) is found by `scan`: it counts as in use
+and is taken down, because the attachment under which it was mounted is not known.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ log = structlog.get_logger("node-agent")
 
 
 class DeviceRecord(msgspec.Struct, frozen=True):
-    """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the device), or about
-    to be. The VolumeAttachment's and the Node's uid are "" if nobody knows. `leaving`: its unmount has begun."""
+    """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the
+    device), or about to be. The VolumeAttachment's and the Node's uid are "" if not known. `leaving`: its
+    unmount has begun."""
 
     mount_path: str
     attachment_uid: str = ""
@@ -92,14 +94,15 @@ def _read(path: Path) -> VolumeRecord | None:
 
 
 VolumeAt = Callable[[str, str], str | None]
-"""Takes a plugin's name and a mount point below its directory; gives the name of the volume that is mounted there."""
+"""Takes a plugin's name and a mount point below its directory; gives the name of the volume that is mounted
+there."""
 
 
 def scan(
     root: Path, records: Iterable[VolumeRecord], table: Iterable[Mount], volume_at: VolumeAt
 ) -> list[VolumeRecord]:
-    """Records for what is there without one: pods' volume directories, and devices mounted below `<root>/plugins`.
-    A device that belongs to a known record comes as that record, completed."""
+    """Records for what is there without one: pods' volume directories, and devices mounted below
+    `<root>/plugins`. A device that belongs to a known record comes as that record, completed."""
     known = list(records)
     by_name = {record.unique_name: record for record in known}
     paths = {record.device.mount_path for record in known if record.device}

@@ -1,8 +1,8 @@
-"""The node's part when a volume grows: its file system is grown to its device, while it is mounted; then the claim's
-status says so.
+"""The node's part when a volume grows: its file system is grown to its device, while it is mounted; then the
+claim's status says so.
 
-The resizer asks for it by the claim's condition FileSystemResizePending. Claim and volume are read live: what is grown
-to is what the storage has made, and what is told is what was grown to.
+The resizer asks for it by the claim's condition FileSystemResizePending. Claim and volume are read live: the
+file system grows to what the storage has made, and the claim's status says the size that was reached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger("node-agent")
 async def grow_file_system(
     client: Client, plugin: NodeExpandableVolumePlugin, spec: VolumeSpec, device_mount_path: str
 ) -> str | None:
-    """The new size if the file system was to grow and has; None if nobody asks for it."""
+    """The new size if the file system was to grow and has; None if no claim asks for it."""
     pv = await client.find(PersistentVolume, spec.name)
     reference = pv.spec.claim_ref if pv is not None else None
     if pv is None or reference is None:

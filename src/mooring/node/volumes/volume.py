@@ -1,4 +1,5 @@
-"""One volume of this node: its record, what is known beyond it, and who wants it. Values only, no I/O."""
+"""One volume of this node: its record, what is known beyond it, and the pods that want it. Values only, no
+I/O."""
 
 from __future__ import annotations
 
@@ -28,18 +29,19 @@ class Want:
 
 @dataclass
 class WantedVolume:
-    """A volume that somebody wants, or that is still there. `record` is always what is on disk."""
+    """A volume that a pod wants, or that is still there. `record` is always what is on disk."""
 
     record: VolumeRecord
     device: Presence = Presence.ABSENT
     pods: dict[str, Presence] = field(default_factory=dict[str, Presence])
     wants: dict[str, Want] = field(default_factory=dict[str, Want])
     adopted: set[str] = field(default_factory=set[str])
-    """Pods that had the volume before this agent started, and of which nobody has spoken yet: it stays theirs."""
+    """Pods that had the volume before this agent started, and that the API has not shown yet: it stays
+    theirs."""
     outdated: set[str] = field(default_factory=set[str])
     stale: bool = False
     busy: bool = False
-    """A mount is being made: it stays in use even if nobody wants it any more."""
+    """A mount is being made: the volume stays in use even if no pod wants it any more."""
     to_grow: bool = False
     """Its claim may ask for a larger file system."""
     unverified: bool = False
@@ -47,8 +49,8 @@ class WantedVolume:
 
     @classmethod
     def found(cls, record: VolumeRecord, mount_points: set[str]) -> WantedVolume:
-        """After a restart: what is recorded and a mount point is there; what is only recorded, or was being unmounted,
-        is uncertain."""
+        """After a restart: what is recorded and a mount point is there; what is only recorded, or was being
+        unmounted, is uncertain."""
 
         def presence(path: str, *, leaving: bool = False) -> Presence:
             return Presence.PRESENT if path in mount_points and not leaving else Presence.UNCERTAIN
@@ -69,8 +71,8 @@ class WantedVolume:
         return self.record.attachable and (self.busy or bool(self.wants) or not self.record.empty)
 
     def awaited_epoch(self, node_name: str) -> int | None:
-        """If it was taken from this node by force: the epoch of its lock that a waiting pod has seen, provided that
-        nothing of it is mounted here. None: there is nothing to say."""
+        """If it was taken from this node by force: the epoch of its lock that a waiting pod has seen,
+        provided that nothing of it is mounted here. None: there is nothing to say."""
         if self.busy or not self.record.empty:
             return None
         seen = (closed_at(want.spec.persistent_volume, node_name) for want in self.wants.values())
@@ -107,7 +109,7 @@ class WantedVolume:
             to_grow=self.to_grow,
         )
 
-    def tell(self, pod_uid: str, mounted: dict[str, str], waiting: dict[str, Reason]) -> None:
+    def set_pod_view(self, pod_uid: str, mounted: dict[str, str], waiting: dict[str, Reason]) -> None:
         """Adds what the pod has of this volume, or what it waits for."""
         want = self.wants.get(pod_uid)
         if want is None:

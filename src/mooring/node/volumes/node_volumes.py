@@ -12,8 +12,8 @@ from mooring.node.volumes.records import VolumeRecord
 from mooring.node.volumes.volume import Want, WantedVolume
 
 
-class Holdings:
-    """`volumes`: by unique name; each stays until nothing of it is left and nobody wants it."""
+class NodeVolumes:
+    """`volumes`: by unique name; each stays until nothing of it is left and no pod wants it."""
 
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
@@ -29,7 +29,8 @@ class Holdings:
         return tuple(sorted(name for name, volume in self.volumes.items() if volume.in_use))
 
     def awaited(self) -> dict[str, int]:
-        """Of those the ones that were taken from this node by force and are not mounted any more, for the Node."""
+        """Of those the ones that were taken from this node by force and are not mounted any more, for the
+        Node."""
         found = {name: volume.awaited_epoch(self._node_name) for name, volume in self.volumes.items()}
         return {name: epoch for name, epoch in found.items() if epoch is not None}
 
@@ -61,7 +62,7 @@ class Holdings:
         waiting: dict[str, Reason] = {}
         volumes = list(self.of(pod_uid))
         for volume in volumes:
-            volume.tell(pod_uid, mounted, waiting)
+            volume.set_pod_view(pod_uid, mounted, waiting)
         return PodVolumes(
             wanted=pod_uid in self._wanting,
             mounted=mounted,
@@ -106,7 +107,7 @@ class Holdings:
         return True
 
     def forget(self, volume: WantedVolume) -> None:
-        """Nothing of it is left, and nobody wants it: if that is so."""
+        """Drops the volume if nothing of it is left and no pod wants it."""
         name = volume.record.unique_name
         unused = not volume.in_use and not volume.wants and volume.record.empty
         if unused and self.volumes.get(name) is volume:

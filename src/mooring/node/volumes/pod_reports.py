@@ -1,4 +1,4 @@
-"""What pods are told of their volumes: in events, and as the reason for which a pod still waits."""
+"""What a pod shows about its volumes: events, and the reason for which it still waits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Report = Callable[[Pod, EventType, str, str], None]
 """Takes a pod, and the type, reason and message of an event."""
 
 
-class Telling:
-    """`pod_changed(uid)` is called for each pod that something was told of; `look_again(volume, seconds)` when one that
-    waits is to be told again."""
+class PodReports:
+    """`pod_changed(uid)` is called for each pod about which something new is known; `look_again(volume,
+    seconds)` when a pod still waits and its event is due again."""
 
     def __init__(
         self, report: Report, pod_changed: Callable[[str], None], look_again: Callable[[str, float], None]
