@@ -7,12 +7,12 @@ import base64
 import io
 import json
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from waiting import until
 
 from mooring.apiserver.data_directory import load_tokens
 from mooring.apiserver.entry import PortBusy, serve
@@ -39,11 +39,6 @@ class Client:
     async def send(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
         async with self.session.request(method, self.url + path, **options) as answer:
             return answer.status, json.loads(await answer.read())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0.001)
 
 
 async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.session import get_session
+from waiting import until_in_thread
 
 from mooring.cluster.processes import mooring
 from mooring.mounts import loop
@@ -69,12 +69,8 @@ class Cloud:
         return [device for medium in (self.data / "volumes").glob("*.img") for device in loop.devices_of(str(medium))]
 
 
-def until(holds: Any, log: Path) -> None:
-    for _ in range(400):
-        if holds():
-            return
-        time.sleep(0.05)
-    pytest.fail(log.read_text())
+def until(holds: Callable[[], Any], log: Path) -> None:
+    until_in_thread(holds, state=log.read_text)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import waiting
+
 from mooring.apiserver.entry import Running, serve, write_kubeconfig
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
@@ -72,17 +74,8 @@ class World:
         return node is not None and node.ready == "True"
 
     async def until(self, condition: Callable[[], Any]) -> Any:
-        try:
-            async with asyncio.timeout(30):
-                while True:
-                    found = condition()
-                    if asyncio.iscoroutine(found):
-                        found = await found
-                    if found:
-                        return found
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"never came true:\n{(self.root / 'agent.log').read_text()}") from None
+        """Waits; see `waiting.until`."""
+        return await waiting.until(condition, seconds=30, state=(self.root / "agent.log").read_text)
 
     async def create_pod(self, script: str = WRITER, name: str = "web-0", **spec: Any) -> Pod:
         disk = {"flexVolume": {"driver": PLUGIN_NAME, "fsType": "ext4", "options": {"disk": "d"}}}

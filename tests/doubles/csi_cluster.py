@@ -10,6 +10,8 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+import waiting
+
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
 from mooring.kube.client import Client
@@ -90,17 +92,14 @@ class CsiCluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def until(self, condition: Callable[[], Any], seconds: float = 120) -> Any:
-        for _ in range(int(seconds * 20)):
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
+        """Waits in virtual time; see `waiting.until`."""
+
+        def check() -> None:
             for task in self._tasks:
                 if task.done() and not task.cancelled():
                     task.result()
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"never came true; {[(r.name, r.status) for r in await self.records()]}")
+
+        return await waiting.until(condition, seconds=seconds, check=check, state=self.records)
 
     # --- objects
 

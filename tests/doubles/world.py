@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import waiting
 from machines import Machine
 
 from mooring.apiserver import Server
@@ -96,17 +97,13 @@ class World:
         await process.kill()
 
     async def until(self, condition: Callable[[], Any], seconds: float = 300) -> Any:
-        """Waits in virtual time until the condition (plain, or a coroutine) gives something true."""
-        for _ in range(int(seconds * 10)):
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
+        """Waits in virtual time; see `waiting.until`."""
+
+        def check() -> None:
             for part in (*self.processes, *self.machines.values()):
                 part.check()
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"never came true; {await self.summary()}")
+
+        return await waiting.until(condition, seconds=seconds, every_s=0.1, check=check, state=self.summary)
 
     async def summary(self) -> str:
         pods = [(p.name, p.spec.node_name, p.status.phase, p.deleting) for p in (await self.api.list(Pod)).items]

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from waiting import until_in_thread
 
 from mooring.apiserver.entry import Running, serve
 from mooring.cli.controllers import Settings, run_controllers
@@ -82,17 +83,8 @@ def asset(name: str) -> Path:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool], str], None]:
-    """Waits until something holds; fails, saying what was waited for, after half a minute."""
-    moment = threading.Event()
-
-    def wait(holds: Callable[[], bool], what: str) -> None:
-        for _ in range(600):
-            if holds():
-                return
-            moment.wait(0.05)
-        pytest.fail(f"never happened: {what}")
-
-    return wait
+    """`waiting.until_in_thread`."""
+    return until_in_thread
 
 
 @pytest.fixture

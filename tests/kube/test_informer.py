@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
+import waiting
 from hypothesis import HealthCheck, given, settings
 
 from mooring.kube.client import WatchEvent
@@ -53,11 +54,7 @@ class Watched:
         return {item.name: item.data["value"] for item in self.informer.items()}
 
     async def until(self, values: dict[str, str]) -> None:
-        for _ in range(10_000):
-            if self.values() == values:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"{self.values()} never became {values}")
+        await waiting.until(lambda: self.values() == values, f"{values}", seconds=100, every_s=0.01, state=self.values)
 
 
 def value_of(item: ConfigMap | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import waiting
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
@@ -362,17 +363,13 @@ class World:
         await self._agent
 
     async def until(self, condition: Callable[[], Any], seconds: float = 1000) -> Any:
-        """Waits in virtual time until the condition (plain, or a coroutine) gives something true."""
-        for _ in range(int(seconds * 20)):
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
+        """Waits in virtual time; see `waiting.until`."""
+
+        def check() -> None:
             if self._agent is not None and self._agent.done() and not self.shutdown.is_set():
                 self._agent.result()
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"never came true; journal: {self.machine.journal}")
+
+        return await waiting.until(condition, seconds=seconds, check=check, state=lambda: self.machine.journal)
 
     # --- objects
 

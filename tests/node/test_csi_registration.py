@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from waiting import until
 
 from mooring.apiserver import Server
 from mooring.csi.driver.registration import registering
@@ -21,14 +22,6 @@ from mooring.node.csi.folder import RegistrationFolder
 from mooring.volumes.errors import VolumeError
 
 ZONE = "topology.example.com/zone"
-
-
-async def until(true: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never became true")
 
 
 class Desk:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
+import waiting
 from tests.real.server import HOST, free_ports, process
 
 from mooring.apiserver import Server
@@ -75,13 +75,7 @@ class Api:
 
 async def until(what: str, holds: Callable[[], Awaitable[Any]]) -> Any:
     """Wait until something holds, and give it; fail with `what` if it takes too long."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not (found := await holds()):  # noqa: ASYNC110 - others, in processes of their own, make it true
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        pytest.fail(f"still not so: {what}")
-    return found
+    return await waiting.until(holds, what, seconds=PATIENCE_SECONDS, every_s=0.1)
 
 
 def node(name: str) -> Obj:

@@ -7,11 +7,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from waiting import until
 
 from mooring.node.network import release
 
@@ -34,12 +33,6 @@ POD = {
         ],
     },
 }
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(0.02)
 
 
 async def test_static_pods_run_and_end_without_an_api_server(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from waiting import until
 
 from mooring.apiserver import Server
 from mooring.controllers.cleanup.controller import CleanupController
@@ -33,14 +34,6 @@ def play(run: Callable[[Coroutine[Any, Any, Any]], Any], now: Callable[[], datet
             controller.cancel()
 
     return lambda story: run(with_controller(story))
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-    for _ in range(600):
-        if await condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("never came true")
 
 
 def gone(api: Client, kind: Any, name: str, namespace: str = "default") -> Callable[[], Awaitable[bool]]:

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+import waiting
 from tests.real.server import process
 
 from mooring.apiserver.data_directory import write_kubeconfig
@@ -111,13 +112,11 @@ class Ground:
         return made.volume_id
 
     async def until(self, what: str, holds: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not await holds():  # noqa: ASYNC110 - others, in processes of their own, make it true
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            logs = {path.name: path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log")}
-            pytest.fail(f"still not so: {what}; " + "\n".join(f"--- {name}\n{log}" for name, log in logs.items()))
+        def logs() -> str:
+            ends = {path.name: path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log")}
+            return "\n".join(f"--- {name}\n{log}" for name, log in ends.items())
+
+        await waiting.until(holds, what, seconds=PATIENCE_S, state=logs)
 
 
 @pytest_asyncio.fixture

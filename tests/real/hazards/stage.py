@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import waiting
 from tests.real.hazards.proxy import Proxy
 
 from mooring.kube.client import Client
@@ -69,13 +70,7 @@ class Stage:
 
     async def until(self, what: str, holds: Callable[[], Awaitable[Any]], patience: float = 60.0) -> Any:
         """Waits for something; AssertionError naming it after `patience` seconds."""
-        try:
-            async with asyncio.timeout(patience):
-                while not (found := await holds()):  # noqa: ASYNC110 - others, in processes of their own, make it true
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise AssertionError(f"after {patience:g} s still not so: {what}") from None
-        return found
+        return await waiting.until(holds, what, seconds=patience, every_s=0.1)
 
     async def stays(self, what: str, holds: Callable[[], Awaitable[Any]], seconds: float) -> None:
         """AssertionError as soon as it does not hold."""
