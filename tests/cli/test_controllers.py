@@ -10,7 +10,7 @@ from typing import Any
 from mooring.apiserver import Server
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.objects import Lease
-from mooring.simulation.parts.faulty_transport import wired
+from mooring.simulation.parts.faulty_transport import faulty_client
 
 
 def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_takes_over(
@@ -22,14 +22,14 @@ def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_take
 
         def start(seed: int) -> asyncio.Task[None]:
             settings = Settings(now=now, random=Random(seed))
-            client, _ = wired(server)
+            client, _ = faulty_client(server)
             return asyncio.create_task(run_controllers(["podgc", "binding"], client, settings, leader_elect=True))
 
         async def holders() -> set[str | None]:
             leases = [await admin.get(Lease, f"mooring-{name}", "kube-system") for name in ("podgc", "binding")]
             return {lease.spec.holder_identity for lease in leases}
 
-        admin, _ = wired(server)
+        admin, _ = faulty_client(server)
         first = start(1)
         await asyncio.sleep(5)
         before = await holders()

@@ -11,7 +11,7 @@ from mooring.apiserver import Server
 from mooring.cluster.observer import Observer
 from mooring.cluster.truth import Truth
 from mooring.kube.objects import Node
-from mooring.simulation.parts.faulty_transport import wired
+from mooring.simulation.parts.faulty_transport import faulty_client
 
 
 class Going(Truth):
@@ -31,7 +31,7 @@ def test_a_device_that_goes_while_it_is_looked_at_does_not_end_the_observation()
     async def scene() -> None:
         server = Server.in_memory(now=lambda: datetime.now(UTC), random=Random(1))
         await server.start()
-        api, _ = wired(server)
+        api, _ = faulty_client(server)
         await api.create(Node, {"metadata": {"name": "n"}})
         truth = Going()
         observer = Observer(api, truth, lambda: {"n": os.getpid()})

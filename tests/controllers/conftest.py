@@ -13,7 +13,7 @@ import pytest
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
-from mooring.simulation.parts.faulty_transport import wired
+from mooring.simulation.parts.faulty_transport import faulty_client
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -23,7 +23,7 @@ class Desk:
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
         self.now, self.server = now, server
-        self.api, self.wire = wired(server)
+        self.api, self.wire = faulty_client(server)
         self.array = Array()
 
     def make(self, kind: Callable[..., Any], **options: Any) -> Any:

@@ -25,7 +25,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
-from mooring.simulation.parts.faulty_transport import Wire, role
+from mooring.simulation.parts.faulty_transport import FaultyTransport, role
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
@@ -76,8 +76,8 @@ class Stage:
     def api(self) -> Client:
         return self.desk.api
 
-    def start(self) -> tuple[asyncio.Task[None], Wire]:
-        wire = Wire(role(self.desk.server, ROLES[self.kind]))
+    def start(self) -> tuple[asyncio.Task[None], FaultyTransport]:
+        wire = FaultyTransport(role(self.desk.server, ROLES[self.kind]))
         client = Client(wire)
         host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, client)
         plugins = PluginManager([plugin(self.storage)], host)

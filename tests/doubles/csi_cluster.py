@@ -26,7 +26,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
-from mooring.simulation.parts.faulty_transport import Wire, role, wired
+from mooring.simulation.parts.faulty_transport import FaultyTransport, faulty_client, role
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
@@ -51,7 +51,7 @@ class CsiCluster:
         self.now = now
         self.server = Server.in_memory(now=now, random=Random(1))
         self._own_server = api is None
-        self.api = api or wired(self.server)[0]
+        self.api = api or faulty_client(self.server)[0]
         self.attached: set[tuple[str, str]] = set()  # disk, node: the truth at the storage
         self.both: list[tuple[str, str]] = []  # what was attached while another node had it
         self.detach_fails = False
@@ -71,10 +71,10 @@ class CsiCluster:
         self._tasks.append(asyncio.create_task(work))
         return self._tasks[-1]
 
-    def controller(self, options: AttachDetachOptions | None = None) -> tuple[AttachDetachController, Wire]:
+    def controller(self, options: AttachDetachOptions | None = None) -> tuple[AttachDetachController, FaultyTransport]:
         """One that runs, on a wire of its own."""
         self._seed += 1
-        wire = Wire(role(self.server, "attach-detach"))
+        wire = FaultyTransport(role(self.server, "attach-detach"))
         controller = AttachDetachController(
             Client(wire),
             PluginManager([], ControllerVolumeHost(self.now)),

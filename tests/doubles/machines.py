@@ -13,7 +13,7 @@ from mooring.apiserver import Server
 from mooring.kube.transport import InProcess
 from mooring.simulation.parts import machine
 from mooring.simulation.parts.array_plugin import Array
-from mooring.simulation.parts.faulty_transport import Wire
+from mooring.simulation.parts.faulty_transport import FaultyTransport
 from mooring.simulation.parts.plugins import MakePlugins
 
 
@@ -30,7 +30,7 @@ class Machine(machine.Machine):
         make_plugins: MakePlugins,
     ) -> None:
         super().__init__(name, array, root, now=now, random=Random(name), make_plugins=make_plugins)
-        self.wire = Wire(InProcess(server.call, server.tokens.node(name)))
+        self.wire = FaultyTransport(InProcess(server.call, server.tokens.node(name)))
         self._agent: asyncio.Task[None] | None = None
 
     def start_agent(self) -> None:
@@ -38,7 +38,7 @@ class Machine(machine.Machine):
 
     def restart_agent(self) -> None:
         """On a new wire: the old one may have crashed."""
-        self.wire = Wire(self.wire.inner)
+        self.wire = FaultyTransport(self.wire.inner)
         self.start_agent()
 
     async def agent_dies(self) -> None:

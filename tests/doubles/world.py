@@ -18,7 +18,7 @@ from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, Statef
 from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING, make_controller
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.parts.array_plugin import DISK, Array
-from mooring.simulation.parts.faulty_transport import Wire, admin, wired
+from mooring.simulation.parts.faulty_transport import FaultyTransport, admin, faulty_client
 from mooring.simulation.parts.plugins import MakePlugins, array_plugins
 from mooring.volumes.out_of_service import TAINT
 
@@ -29,7 +29,7 @@ class Process:
     """Controllers that live and die together."""
 
     def __init__(self, world: World, names: Iterable[str], seed: int) -> None:
-        self.wire = Wire(admin(world.server))
+        self.wire = FaultyTransport(admin(world.server))
         self.controllers = [
             make_controller(
                 name,
@@ -68,7 +68,7 @@ class World:
         self.array = Array()
         self.make_plugins = make_plugins or array_plugins(self.array)
         self.server = Server.in_memory(now=now, random=Random(1))
-        self.api, _ = wired(self.server)
+        self.api, _ = faulty_client(self.server)
         self.machines = {f"n{i}": self._machine(f"n{i}", root) for i in range(3)}
         self.processes: list[Process] = []
         self._seeds = 0

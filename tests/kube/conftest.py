@@ -12,7 +12,7 @@ import pytest
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.simulation.parts.faulty_transport import Wire, wired
+from mooring.simulation.parts.faulty_transport import FaultyTransport, faulty_client
 
 
 class Api:
@@ -22,9 +22,9 @@ class Api:
         self.server = server
         self.now = now
         self.client: Client
-        self.wire: Wire
-        self.client, self.wire = wired(server)
-        self.admin, _ = wired(server)
+        self.wire: FaultyTransport
+        self.client, self.wire = faulty_client(server)
+        self.admin, _ = faulty_client(server)
 
 
 @pytest.fixture

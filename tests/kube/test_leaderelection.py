@@ -13,7 +13,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, NotLeading
 from mooring.kube.leaderelection import STOPS_AFTER, LeaderElector, Timing
 from mooring.kube.objects import ConfigMap, Lease
-from mooring.simulation.parts.faulty_transport import Wire, request, wired
+from mooring.simulation.parts.faulty_transport import FaultyTransport, faulty_client, request
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
@@ -29,8 +29,8 @@ class Candidate:
 
     def __init__(self, api: Any, identity: str) -> None:
         self.client: Client
-        self.wire: Wire
-        self.client, self.wire = wired(api.server)
+        self.wire: FaultyTransport
+        self.client, self.wire = faulty_client(api.server)
         self.elector = LeaderElector(
             self.client, NAME, identity=identity, now=api.now, random=Random(identity), timing=Timing()
         )
@@ -170,7 +170,7 @@ def test_after_the_deadline_no_request_of_the_work_is_sent_even_if_it_ignores_it
                     outcomes.append((clock(), "refused"))
                     assert NAME in str(error)
 
-        client, wire = wired(api.server)
+        client, wire = faulty_client(api.server)
         elector = LeaderElector(client, NAME, identity="a", now=api.now, random=Random(1))
         task = asyncio.create_task(elector.run(stubborn))
         await asyncio.sleep(5)
@@ -317,7 +317,7 @@ def test_a_candidate_follows_while_it_stands_by_and_writes_only_while_it_leads(p
         await asyncio.sleep(1)
         assert first.leads
         await api.admin.create(ConfigMap, {"metadata": {"name": "there"}}, "default")
-        client, wire = wired(api.server)
+        client, wire = faulty_client(api.server)
         standing: list[Follower] = []
 
         def make(guarded: Client) -> Follower:

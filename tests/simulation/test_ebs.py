@@ -12,7 +12,7 @@ import pytest
 import mooring
 from mooring.ebs.settling import SETTLE_S
 from mooring.simulation.cluster.cloud_faults import LAGS_S, cloud_settings
-from mooring.simulation.cluster.plan import EC2_FAULTS, OF_ARRAY, Step, make_plan
+from mooring.simulation.cluster.plan import EC2_FAULTS, OF_ARRAY, PlanStep, make_plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
 from mooring.simulation.engine.randomness import stream
@@ -30,9 +30,9 @@ OF_DRIVER = ("B61", "B63a", "B63b", "E1", "E2", "E3", "E4", "E5")
 QUICK = ("B61", "B63b", "E1")
 
 
-def played(*steps: Step, scenario: Scenario = CALM) -> Outcome:
+def played(*steps: PlanStep, scenario: Scenario = CALM) -> Outcome:
     """A calm cluster, in which the volume's pod moves once, and these steps."""
-    plan = sorted([Step(60.0, "drain", "n0"), Step(120.0, "uncordon", "n0"), *steps], key=lambda step: step.at)
+    plan = sorted([PlanStep(60.0, "drain", "n0"), PlanStep(120.0, "uncordon", "n0"), *steps], key=lambda step: step.at)
     return play(0, scenario, plan=tuple(plan), choices={}, lines=True)
 
 
@@ -70,17 +70,17 @@ def test_volumes_move_and_everything_that_checkers_look_at_comes_to_pass():
 @pytest.mark.parametrize("what", EC2_FAULTS)
 @pytest.mark.parametrize("how", [0, 1])
 def test_what_befalls_ec2_while_a_volume_moves_passes(what: str, how: int):
-    assert played(Step(58.0, what, "ec2", 40.0, how)).violations == []
+    assert played(PlanStep(58.0, what, "ec2", 40.0, how)).violations == []
 
 
 @pytest.mark.parametrize("at", [1.0, 61.5])
 @pytest.mark.parametrize("what", ["kill", "crash", "freeze", "two-leaders", "cut", "cut-replies", "storm"])
 def test_what_befalls_the_driver_s_process_passes(what: str, at: float):
-    assert played(Step(at, what, "ebs", 20.0, 1)).violations == []
+    assert played(PlanStep(at, what, "ebs", 20.0, 1)).violations == []
 
 
 def test_a_process_that_is_gone_refuses_calls_and_its_successor_goes_on():
-    outcome = played(Step(61.0, "kill", "ebs", 30.0))
+    outcome = played(PlanStep(61.0, "kill", "ebs", 30.0))
     assert outcome.violations == []
     moved = next(line for line in outcome.lines if "truth.mounted" in line and "n1" in line)
     assert float(moved.split()[1]) > 90.0
@@ -109,7 +109,7 @@ def test_a_volume_that_a_broken_driver_leaves_behind_is_found():
     lost = {"faults": [{"action": "DeleteVolume"}]}
     scenario = msgspec.structs.replace(CALM, cloud=lost)
     with MUTANTS["E4"].applied():
-        outcome = played(Step(150.0, "delete-claim", "db"), scenario=scenario)
+        outcome = played(PlanStep(150.0, "delete-claim", "db"), scenario=scenario)
     assert outcome.invariants == ["S9"]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from mooring.simulation.engine.event_loop import Actor, Deadlock, Escape, SimulationLoop, end
-from mooring.simulation.engine.isolation import sealed
-from mooring.simulation.engine.randomness import Choose, Replayed, Seeded, stream
+from mooring.simulation.engine.isolation import isolated
+from mooring.simulation.engine.randomness import Choose, ReplayedOrder, SeededOrder, stream
 
 
 def play(story: Coroutine[Any, Any, Any], choose: Choose | None = None, *actors: Actor) -> Any:
-    loop = SimulationLoop(choose or Replayed({}))
+    loop = SimulationLoop(choose or ReplayedOrder({}))
     try:
         return loop.run_until_complete(story)
     finally:
@@ -49,18 +49,18 @@ def test_time_jumps_to_the_next_timer_and_stands_otherwise():
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another():
-    assert order(Seeded(stream(1, "x"))) == order(Seeded(stream(1, "x")))
-    assert order(Seeded(stream(1, "x"))) != order(Seeded(stream(2, "x")))
+    assert order(SeededOrder(stream(1, "x"))) == order(SeededOrder(stream(1, "x")))
+    assert order(SeededOrder(stream(1, "x"))) != order(SeededOrder(stream(2, "x")))
 
 
 def test_without_choices_the_order_is_that_of_asyncio():
-    assert order(Replayed({})) == [0, 1, 2, 3, 4] * 3
+    assert order(ReplayedOrder({})) == [0, 1, 2, 3, 4] * 3
 
 
 def test_a_run_is_repeated_from_its_choices():
-    choose = Seeded(stream(7, "x"))
+    choose = SeededOrder(stream(7, "x"))
     seen = order(choose)
-    assert order(Replayed(choose.taken)) == seen
+    assert order(ReplayedOrder(choose.taken)) == seen
 
 
 def test_nothing_ready_and_no_timer_is_a_deadlock():
@@ -104,5 +104,5 @@ def test_threads_sockets_and_entropy_are_refused_where_they_are_asked_for():
         with pytest.raises(Escape):
             threading.Thread(target=print).start()
 
-    with sealed():
+    with isolated():
         play(story())

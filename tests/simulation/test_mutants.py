@@ -30,7 +30,7 @@ def test_a_mutant_of_something_that_is_gone_says_so():
     with (
         pytest.raises(PatchGone, match="has no nothing any more"),
         Mutant(
-            "f", "o", ("S1",), MUTANTS["B01"].ground, (Patch(Mutant, "nothing", lambda original: original),)
+            "f", "o", ("S1",), MUTANTS["B01"].scenario, (Patch(Mutant, "nothing", lambda original: original),)
         ).applied(),
     ):
         pass

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mooring.simulation.cluster.fault_points import KINDS
-from mooring.simulation.cluster.plan import Step
+from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
 from mooring.simulation.search import exhaustive, searches, systematic
 from mooring.simulation.search.campaign import campaign, in_batches, play_batch
-from mooring.simulation.search.progress import Ledger, LedgerError
+from mooring.simulation.search.progress import SavedProgress, SavedProgressError
 from mooring.simulation.search.summary import Summary
 
 SMALL, STORY = systematic.SMALL, systematic.story(systematic.SMALL)
@@ -28,24 +28,24 @@ def test_a_fault_at_a_point_strikes_there_and_leaves_what_was_before_as_it_was()
     plain = play(0, SMALL, plan=STORY, choices={}, noted=True)
     point = next(p for p in plain.points if p.part == "attaching" and p.what.startswith("POST /apis/storage"))
     for kind in KINDS["request"]:
-        struck = play(
-            0, SMALL, plan=(Step(0, kind, point.part, how=point.number), *STORY), choices={}, noted=True, lines=True
+        fault = play(
+            0, SMALL, plan=(PlanStep(0, kind, point.part, how=point.number), *STORY), choices={}, noted=True, lines=True
         )
         before = plain.points.index(point) + 1
-        assert struck.points[:before] == plain.points[:before]
-        assert struck.counts["plan.point"] == 1
-        assert struck.digest != plain.digest
-        assert struck.violations == []
+        assert fault.points[:before] == plain.points[:before]
+        assert fault.counts["plan.point"] == 1
+        assert fault.digest != plain.digest
+        assert fault.violations == []
 
 
 def test_a_list_of_a_lagging_replica_is_as_of_before_and_what_it_lacked_follows():
-    plan = (Step(25, "kill", "attaching", 20.0), *STORY)  # its second life lists what there is at 45 s
+    plan = (PlanStep(25, "kill", "attaching", 20.0), *STORY)  # its second life lists what there is at 45 s
     plain = play(0, SMALL, plan=plan, choices={}, noted=True)
     lists = [p for p in plain.points if p.part == "attaching" and p.group == "list" and p.at > 45]
     pods = next(p for p in lists if p.what.endswith("/pods"))
-    struck = play(0, SMALL, plan=(Step(0, "list-stale", "attaching", how=pods.number), *plan), choices={})
-    assert struck.digest != plain.digest
-    assert struck.violations == plain.violations == []
+    fault = play(0, SMALL, plan=(PlanStep(0, "list-stale", "attaching", how=pods.number), *plan), choices={})
+    assert fault.digest != plain.digest
+    assert fault.violations == plain.violations == []
 
 
 @pytest.mark.soak
@@ -75,17 +75,17 @@ def test_what_is_done_is_not_done_again(tmp_path: Path):
         return Summary(runs=len(batch), counts={"x": 1})
 
     for most in (4, 10):
-        ledger = Ledger(tmp_path, "numbers")
-        summary = campaign(in_batches(range(most), 2), TINY, work=work, workers=1, ledger=ledger)
+        saved = SavedProgress(tmp_path, "numbers")
+        summary = campaign(in_batches(range(most), 2), TINY, work=work, workers=1, saved=saved)
     assert done == [*range(10)]
     assert summary.runs == 10
     assert summary.counts == {"x": 5}
 
 
 def test_the_progress_of_another_search_is_refused(tmp_path: Path):
-    Ledger(tmp_path, "one").write()
-    with pytest.raises(LedgerError, match="another campaign"):
-        Ledger(tmp_path, "two")
+    SavedProgress(tmp_path, "one").write()
+    with pytest.raises(SavedProgressError, match="another campaign"):
+        SavedProgress(tmp_path, "two")
 
 
 def test_several_workers_play_what_one_plays():

@@ -12,13 +12,13 @@ from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.run import play
 from mooring.simulation.search.mutants import MUTANTS
 from mooring.simulation.search.shrink import keep, shrink
-from mooring.simulation.search.stored_run import Stored, read, stored
+from mooring.simulation.search.stored_run import StoredRun, read, stored
 
 NEIGHBOURS = 6
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
 
-def violation(monkeypatch: pytest.MonkeyPatch) -> Stored:
+def violation(monkeypatch: pytest.MonkeyPatch) -> StoredRun:
     """Of a run whose array forgets to detach."""
     monkeypatch.setattr(Array, "_do_detach", lambda self, disk, node: None)
     scenario = Scenario(nodes=2, sets={"db": 1}, minutes=8)
@@ -52,7 +52,7 @@ def test_what_was_violated_once_is_not_violated_any_more_but_by_its_mutant(path:
         assert found, f"it does not come to the bug any more: mooring simulate --mutant {run.mutant} --store ..."
 
 
-def violates(run: Stored, seed: int) -> bool:
+def violates(run: StoredRun, seed: int) -> bool:
     """The same plan with other small delays will do: those change with the code."""
     invariants = msgspec.structs.replace(run, seed=seed).play().invariants
     return bool({name for name, _ in run.violated} & set(invariants))

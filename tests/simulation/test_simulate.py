@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.main import cli
-from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
 from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.run import play
@@ -54,13 +54,13 @@ def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
 
 def test_what_the_storage_has_taken_away_is_attached_anew_when_that_is_verified():
     one = Scenario(nodes=1, sets={"db": 1}, minutes=12)
-    outcome = play(0, one, plan=(Step(60, "array-takes-away", "n0", 5),))
+    outcome = play(0, one, plan=(PlanStep(60, "array-takes-away", "n0", 5),))
     assert outcome.violations == []
     assert [outcome.counts[f"truth.{what}"] for what in ("attached", "detached", "mounted")] == [2, 1, 2]
 
 
 def test_what_was_said_of_a_machine_that_is_lost_for_good_is_not_taken_back():
-    plan = (Step(60, "power-off", "n2", 115, 1), Step(110, "lose-machine", "n2", 0, 0))
+    plan = (PlanStep(60, "power-off", "n2", 115, 1), PlanStep(110, "lose-machine", "n2", 0, 0))
     outcome = play(0, Scenario(minutes=12), plan=plan, lines=True)
     assert outcome.violations == []
     declared = [line for line in outcome.lines if "plan.declared" in line]

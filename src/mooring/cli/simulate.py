@@ -67,10 +67,10 @@ def simulate(
     from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
     from mooring.simulation.run import play
     from mooring.simulation.search import searches
-    from mooring.simulation.search.progress import Ledger, LedgerError
+    from mooring.simulation.search.progress import SavedProgress, SavedProgressError
     from mooring.simulation.search.shrink import keep
     from mooring.simulation.search.stored_run import read
-    from mooring.simulation.search.systematic import Unfit
+    from mooring.simulation.search.systematic import ViolatedWithoutFaults
 
     try:
         scenario = read_scenario(file) if file is not None else DEFAULT
@@ -90,14 +90,14 @@ def simulate(
             searches.exhaustive(depth) if exhaustive else searches.systematic(scenario.driver) if systematic else None
         )
         mode = mode or searches.random(range(seed, seed + seeds), scenario)
-        ledger = Ledger(resume, mode.what) if resume is not None else None
-    except (Unfit, LedgerError) as error:
+        saved = SavedProgress(resume, mode.what) if resume is not None else None
+    except (ViolatedWithoutFaults, SavedProgressError) as error:
         fail(str(error))
-    if mode.told and output == "text":
-        click.echo(mode.told)
+    if mode.description and output == "text":
+        click.echo(mode.description)
     hidden = output == "json" or not sys.stderr.isatty()
     with click.progressbar(length=mode.size, label=mode.unit, file=sys.stderr, hidden=hidden) as bar:
-        summary = mode.run(workers=workers, progress=bar.update, ledger=ledger)
+        summary = mode.run(workers=workers, progress=bar.update, saved=saved)
     scenario = mode.scenario
     if store is not None:
         for path, run in keep(store, scenario, summary.failed):
@@ -135,7 +135,7 @@ def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> 
     """One line for each mutant; whether all were killed."""
     import msgspec
 
-    from mooring.simulation.search.mutants import MUTANTS, table
+    from mooring.simulation.search.mutants import MUTANTS, hunt_report
     from mooring.simulation.search.mutants.hunt import Verdict, hunt
 
     names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
@@ -145,11 +145,15 @@ def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> 
     for name in names:
         verdicts.append(hunt(name, first=first, most=most, rounds=rounds))
         if output == "text":
-            click.echo(table.line(verdicts[-1]))
+            click.echo(hunt_report.line(verdicts[-1]))
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(verdicts)).decode())
     else:
-        for line in [*(table.waiting() if not only else ()), *table.guarded(verdicts), *table.summary(verdicts)]:
+        for line in [
+            *(hunt_report.waiting() if not only else ()),
+            *hunt_report.guarded(verdicts),
+            *hunt_report.summary(verdicts),
+        ]:
             click.echo(line)
     return all(verdict.killed for verdict in verdicts)
 
@@ -181,9 +185,9 @@ def _sum_up(summary: Summary, unit: str) -> None:
 
     for outcome in summary.failed:
         _violations(outcome)
-    told = [*rows(summary)]
-    width = max(len(name) for name, _ in told)
-    for name, figure in told:
+    description = [*rows(summary)]
+    width = max(len(name) for name, _ in description)
+    for name, figure in description:
         click.echo(f"{name:<{width}}  {figure}")
     click.echo(
         f"{summary.runs} runs, {summary.steps} callbacks, {summary.requests} requests in {summary.seconds:.1f} s: "

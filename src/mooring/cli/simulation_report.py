@@ -13,7 +13,7 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
 from mooring.simulation.search.report import Row, page
 from mooring.simulation.search.summary import Summary
-from mooring.simulation.search.timeline import Lanes
+from mooring.simulation.search.timeline import VolumeTimeline
 
 HEALED = "healed"
 
@@ -34,10 +34,10 @@ def write_report(
 
 def draw(seed: int, scenario: Scenario) -> tuple[Outcome, str]:
     """A run and its picture: one row for each volume on each node that ever had to do with it."""
-    seen: list[Lanes] = []
+    seen: list[VolumeTimeline] = []
 
     def observe(trace: Trace) -> None:
-        seen.append(Lanes(trace))
+        seen.append(VolumeTimeline(trace))
 
     outcome = play(seed, scenario, observe=observe)
     lanes = [

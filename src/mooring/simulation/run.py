@@ -18,15 +18,15 @@ import structlog
 
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.invariants import Checks, Violation
-from mooring.simulation.checks.liveness import Quiet, complaints
-from mooring.simulation.cluster.cluster import World
-from mooring.simulation.cluster.fault_points import Point, Points, without_points
+from mooring.simulation.checks.liveness import QuietPeriod, complaints
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
-from mooring.simulation.cluster.plan_player import Acting
+from mooring.simulation.cluster.plan_player import PlanPlayer
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
-from mooring.simulation.engine.isolation import sealed
-from mooring.simulation.engine.randomness import Replayed, Seeded, stream
+from mooring.simulation.engine.isolation import isolated
+from mooring.simulation.engine.randomness import ReplayedOrder, SeededOrder, stream
 from mooring.simulation.engine.trace import Trace
 
 MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its own (mkdtemp)
@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct):
     counts: dict[str, int]
     guarded: dict[str, int]
     lines: list[str] = []
-    points: list[Point] = []
+    points: list[FaultPoint] = []
     gaps: list[Gap] = []
 
     @property
@@ -64,7 +64,7 @@ def play(
     scenario: Scenario,
     *,
     plan: Plan | None = None,
-    choices: Mapping[int, int] | Replayed | None = None,
+    choices: Mapping[int, int] | ReplayedOrder | None = None,
     lines: bool = False,
     noted: bool = False,
     observe: Callable[[Trace], object] = id,
@@ -74,63 +74,63 @@ def play(
     trace before anything has happened.
     """
     plan = make_plan(seed, scenario) if plan is None else plan
-    choose = Seeded(stream(seed, "scheduler")) if choices is None else choices
-    choose = choose if callable(choose) else Replayed(choose)
+    choose = SeededOrder(stream(seed, "scheduler")) if choices is None else choices
+    choose = choose if callable(choose) else ReplayedOrder(choose)
     began = time.perf_counter()
     loop = SimulationLoop(choose)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
-    seen = _Seen()
+    state = _RunState()
     try:
-        with _quiet(), sealed():
-            _run(loop, seen, lambda: _story(root, seed, scenario, plan, seen, observe, noted))
+        with _silenced(), isolated():
+            _run(loop, state, lambda: _story(root, seed, scenario, plan, state, observe, noted))
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    assert seen.trace is not None
+    assert state.trace is not None
     return Outcome(
         seed=seed,
-        digest=seen.trace.digest(),
-        violations=[str(each) for each in seen.violations],
-        invariants=list(dict.fromkeys(each.invariant for each in seen.violations)),
+        digest=state.trace.digest(),
+        violations=[str(each) for each in state.violations],
+        invariants=list(dict.fromkeys(each.invariant for each in state.violations)),
         plan=plan,
-        choices=choose.taken if isinstance(choose, Seeded) else dict(choose.choices),
-        events=seen.trace.number,
+        choices=choose.taken if isinstance(choose, SeededOrder) else dict(choose.choices),
+        events=state.trace.number,
         steps=loop.steps,
-        requests=seen.world.network.requests if seen.world else 0,
+        requests=state.cluster.network.requests if state.cluster else 0,
         minutes=loop.time() / 60,
         seconds=time.perf_counter() - began,
-        counts=dict(sorted(seen.trace.counts.items())),
-        guarded=seen.checks.guarded() if seen.checks else {},
-        gaps=seen.availability.end(loop.time()) if seen.availability else [],
-        lines=[event.line() for event in seen.trace.events] if lines else [],
-        points=seen.points.passed if noted and seen.points else [],
+        counts=dict(sorted(state.trace.counts.items())),
+        guarded=state.checks.guarded() if state.checks else {},
+        gaps=state.availability.end(loop.time()) if state.availability else [],
+        lines=[event.line() for event in state.trace.events] if lines else [],
+        points=state.points.passed if noted and state.points else [],
     )
 
 
-class _Seen:
+class _RunState:
     """What is known of a run from outside."""
 
     def __init__(self) -> None:
         self.trace: Trace | None = None
-        self.world: World | None = None
-        self.points: Points | None = None
+        self.cluster: SimulatedCluster | None = None
+        self.points: FaultPoints | None = None
         self.checks: Checks | None = None
         self.availability: Availability | None = None
         self.violations: list[Violation] = []
 
 
-def _run(loop: SimulationLoop, seen: _Seen, story: Callable[[], Any]) -> None:
+def _run(loop: SimulationLoop, state: _RunState, story: Callable[[], Any]) -> None:
     gc_was = gc.isenabled()
     gc.disable()  # finalizers run at the same points in every run
     try:
         loop.run_until_complete(story())
     except (Deadlock, Livelock, Escape) as error:
-        number = seen.trace.number if seen.trace else 0
-        seen.violations.append(Violation(type(error).__name__, str(error), loop.time(), number))
+        number = state.trace.number if state.trace else 0
+        state.violations.append(Violation(type(error).__name__, str(error), loop.time(), number))
     finally:
-        if seen.trace is not None:
-            seen.trace.close()
-        end(loop, seen.world.actors if seen.world else [])
-        seen.violations = list(seen.violations)
+        if state.trace is not None:
+            state.trace.close()
+        end(loop, state.cluster.actors if state.cluster else [])
+        state.violations = list(state.violations)
         if gc_was:
             gc.enable()
 
@@ -140,26 +140,26 @@ async def _story(
     seed: int,
     scenario: Scenario,
     plan: Plan,
-    seen: _Seen,
+    state: _RunState,
     observe: Callable[[Trace], object],
     noted: bool,
 ) -> None:
-    world = World(root, seed, scenario)
-    seen.world, seen.trace, seen.points = world, world.trace, Points(world, plan, noted=noted)
-    seen.availability = Availability(world.trace, scenario.sets)
-    observe(world.trace)
-    checks = seen.checks = Checks(world.trace)
-    seen.violations = checks.violations
-    quiet, acting = Quiet(world), Acting(world)
-    await world.start()
-    await acting.users.create_workloads()
-    world.user.start(acting.play(without_points(plan)))
+    cluster = SimulatedCluster(root, seed, scenario)
+    state.cluster, state.trace, state.points = cluster, cluster.trace, FaultPoints(cluster, plan, noted=noted)
+    state.availability = Availability(cluster.trace, scenario.sets)
+    observe(cluster.trace)
+    checks = state.checks = Checks(cluster.trace)
+    state.violations = checks.violations
+    quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
+    await cluster.start()
+    await player.users.create_workloads()
+    cluster.user.start(player.play(without_points(plan)))
     await _until(scenario.heal_s)
-    await acting.heal()
+    await player.heal()
     await _until(scenario.end_s)
-    async for invariant, message in complaints(world, quiet):
-        number = world.trace.number
-        seen.violations.append(Violation(invariant, message, scenario.end_s, number))
+    async for invariant, message in complaints(cluster, quiet):
+        number = cluster.trace.number
+        state.violations.append(Violation(invariant, message, scenario.end_s, number))
 
 
 async def _until(moment: float) -> None:
@@ -167,7 +167,7 @@ async def _until(moment: float) -> None:
 
 
 @contextmanager
-def _quiet() -> Generator[None, None, None]:
+def _silenced() -> Generator[None, None, None]:
     """A run says nothing: what happened is in its trace."""
     before = structlog.get_config()
     silent = structlog.make_filtering_bound_logger(logging.CRITICAL)

@@ -16,7 +16,7 @@ from mooring.controllers.attachdetach.state import Policy, Terms
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, ObjectMeta, PersistentVolume, VolumeAttachment
-from mooring.simulation.parts.faulty_transport import wired
+from mooring.simulation.parts.faulty_transport import faulty_client
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, volume_attachment_name
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, taint_of
 from mooring.volumes.spec import VolumeSpec
@@ -28,7 +28,7 @@ class Leader:
     """A controller's handshake with caches of its own, which can be frozen as they are."""
 
     def __init__(self, server: Server, now: Callable[[], datetime], seed: int) -> None:
-        self.client, self.wire = wired(server)
+        self.client, self.wire = faulty_client(server)
         random = Random(seed)
         self.records = Informer(
             self.client, VolumeAttachment, random=random, indexers={"node": lambda record: [record.spec.node_name]}
@@ -115,7 +115,7 @@ class Stage:
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
         self.server, self.now = server, now
-        self.api, _ = wired(server)
+        self.api, _ = faulty_client(server)
         self.n0, self.n1 = Machine(self.api, "n0"), Machine(self.api, "n1")
         self._seed = 0
 

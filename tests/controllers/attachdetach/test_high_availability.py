@@ -14,15 +14,15 @@ from csi_cluster import CsiCluster
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.client import Client
 from mooring.kube.objects import Lease
-from mooring.simulation.parts.faulty_transport import Wire, admin
+from mooring.simulation.parts.faulty_transport import FaultyTransport, admin
 
 VOLUMES = 500
 LEASE_S, MARGIN_S = 15.0, 10.0  # a candidate looks every 2 to 4.4 s
 
 
-def instance(cluster: CsiCluster, seed: int) -> tuple[Wire, asyncio.Task[Any]]:
+def instance(cluster: CsiCluster, seed: int) -> tuple[FaultyTransport, asyncio.Task[Any]]:
     """`mooring controller --controllers=attachdetach --leader-elect=true`."""
-    wire = Wire(admin(cluster.server))
+    wire = FaultyTransport(admin(cluster.server))
     settings = Settings(now=cluster.now, random=Random(seed))
     return wire, cluster.spawn(run_controllers(["attachdetach"], Client(wire), settings, leader_elect=True))
 
@@ -39,7 +39,7 @@ async def many_pods(cluster: CsiCluster) -> None:
         await cluster.pod(f"p{number}", f"v{number}", f"n{number % 10}")
 
 
-def creations(wire: Wire) -> int:
+def creations(wire: FaultyTransport) -> int:
     return sum(each.startswith("POST") and each.endswith("/volumeattachments") for each in wire.sent)
 
 

@@ -15,7 +15,7 @@ from mooring.apiserver import Server
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
-from mooring.simulation.parts.faulty_transport import wired
+from mooring.simulation.parts.faulty_transport import faulty_client
 
 Story = Callable[[Client], Awaitable[None]]
 Play = Callable[[Story], None]
@@ -26,8 +26,8 @@ def play(run: Callable[[Coroutine[Any, Any, Any]], Any], now: Callable[[], datet
     async def with_controller(story: Story) -> None:
         server = Server.in_memory(now=now, random=Random(1))
         await server.start()
-        api, _ = wired(server)
-        controller = asyncio.create_task(CleanupController(wired(server)[0], now=now, random=Random(2)).run())
+        api, _ = faulty_client(server)
+        controller = asyncio.create_task(CleanupController(faulty_client(server)[0], now=now, random=Random(2)).run())
         try:
             await story(api)
         finally:

@@ -18,7 +18,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.readiness import ready_since
-from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
@@ -30,19 +30,19 @@ HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 Complaint = tuple[str, str]
 
 
-class Quiet:
+class QuietPeriod:
     """L7: counts what is written near the end."""
 
-    def __init__(self, world: World) -> None:
-        scenario = world.scenario
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        scenario = cluster.scenario
         self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
         self._from = scenario.end_s - self.calm_s
         self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
-        self._silent = world.silent
+        self._silent = cluster.silent
         self.written: list[str] = []
-        world.trace.listen("store.written", self._note)
-        world.trace.listen("store.deleted", self._note)
-        world.trace.listen("told.event", self._note_event)
+        cluster.trace.listen("store.written", self._note)
+        cluster.trace.listen("store.deleted", self._note)
+        cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
         if event.time > self._from and event.fields["resource"] not in HEARTBEATS:
@@ -54,39 +54,39 @@ class Quiet:
             self.written.append(f"an event: {event.fields['reason']} of {event.fields['about']}")
 
 
-async def complaints(world: World, quiet: Quiet) -> AsyncIterator[Complaint]:
+async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIterator[Complaint]:
     """What has not come true, with the name of the property."""
-    everything = {pod.name: pod for pod in (await world.api.list(Pod)).items}
-    kept = await _kept_by_silence(world, everything)
+    everything = {pod.name: pod for pod in (await cluster.api.list(Pod)).items}
+    kept = await _kept_by_silence(cluster, everything)
     for name in sorted(kept):
-        if _ready(everything[name]) and everything[name].spec.node_name in world.silent:
+        if _ready(everything[name]) and everything[name].spec.node_name in cluster.silent:
             yield "L8", f"pod {name} is shown as ready, and its machine is silent for good"
     pods = {name: pod for name, pod in everything.items() if name not in kept}
     wanted = {
         f"{each.name}-{number}"
-        for each in (await world.api.list(StatefulSet)).items
+        for each in (await cluster.api.list(StatefulSet)).items
         for number in range(each.spec.replicas)
     } - kept
     for name in sorted(wanted):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
-    for complaint in _others(pods, wanted, {each.name for each in (await world.api.list(Deployment)).items}):
+    for complaint in _others(pods, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}):
         yield complaint
-    async for complaint in _volumes(world, list(pods.values())):
+    async for complaint in _volumes(cluster, list(pods.values())):
         yield complaint
     if quiet.written:
         yield "L7", f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}"
 
 
-async def _kept_by_silence(world: World, pods: dict[str, Pod]) -> set[str]:
+async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
     """The pods of silent machines, and those that wait for a volume which such a machine may still write to."""
-    if not world.silent:
+    if not cluster.silent:
         return set()
-    records = (await world.api.list(VolumeAttachment)).items
-    held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in world.silent}
-    claims = (await world.api.list(PersistentVolumeClaim)).items
+    records = (await cluster.api.list(VolumeAttachment)).items
+    held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in cluster.silent}
+    claims = (await cluster.api.list(PersistentVolumeClaim)).items
     waited = {claim.key for claim in claims if claim.spec.volume_name in held}
-    return {n for n, pod in pods.items() if pod.spec.node_name in world.silent or waited.intersection(claims_of(pod))}
+    return {n for n, pod in pods.items() if pod.spec.node_name in cluster.silent or waited.intersection(claims_of(pod))}
 
 
 def _not_ready(pod: Pod | None) -> str | None:
@@ -115,11 +115,11 @@ def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> It
         yield "L1", f"no pod of Deployment {app} is ready"
 
 
-async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
-    claims = {claim.key: claim for claim in (await world.api.list(PersistentVolumeClaim)).items}
+async def _volumes(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
+    claims = {claim.key: claim for claim in (await cluster.api.list(PersistentVolumeClaim)).items}
     used = {key for pod in pods for key in claims_of(pod)}
     for claim in claims.values():
-        if world.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
+        if cluster.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
             continue  # it waits for its first consumer
         if not claim.spec.volume_name or claim.status.phase != "Bound":
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
@@ -130,23 +130,23 @@ async def _volumes(world: World, pods: list[Pod]) -> AsyncIterator[Complaint]:
         for key in claims_of(pod)
         if key in claims
     }
-    records = (await world.api.list(VolumeAttachment)).items
+    records = (await cluster.api.list(VolumeAttachment)).items
     recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
     for what, places in (
-        ("attached", world.array.attached),
+        ("attached", cluster.array.attached),
         ("recorded", recorded),
-        ("mounted", dict(world.array.mounted)),
+        ("mounted", dict(cluster.array.mounted)),
     ):
-        seen = {volume: node for volume, node in places.items() if node not in world.silent}
+        seen = {volume: node for volume, node in places.items() if node not in cluster.silent}
         if seen != desired:
-            yield "L3", f"wanted {_told(desired)}, and {what} is {_told(seen)}"
-    made = (await world.api.list(PersistentVolume)).items
+            yield "L3", f"wanted {_places_text(desired)}, and {what} is {_places_text(seen)}"
+    made = (await cluster.api.list(PersistentVolume)).items
     volumes = {each.name for each in made}
-    if world.ec2 is not None:
+    if cluster.ec2 is not None:
         handles = {each.spec.csi.volume_handle for each in made if each.spec.csi is not None}
-        if leaked := sorted(world.ec2.volumes().keys() - handles):
+        if leaked := sorted(cluster.ec2.volumes().keys() - handles):
             yield "S9", f"volumes of the driver without a PersistentVolume: {', '.join(leaked)}"
-    elif leaked := sorted(disk for disk in world.array.disks - volumes if disk.startswith("pvc-")):
+    elif leaked := sorted(disk for disk in cluster.array.disks - volumes if disk.startswith("pvc-")):
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
 
 
@@ -154,5 +154,5 @@ def _ready(pod: Pod) -> bool:
     return pod.status.phase == "Running" and ready_since(pod) is not None
 
 
-def _told(places: dict[str, str]) -> str:
+def _places_text(places: dict[str, str]) -> str:
     return ", ".join(f"{volume} on {node}" for volume, node in sorted(places.items())) or "nothing"

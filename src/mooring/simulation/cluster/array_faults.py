@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from mooring.simulation.cluster.cluster import World
-from mooring.simulation.cluster.scenario import Step
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.scenario import PlanStep
 from mooring.volumes.errors import VolumeError
 
 OVERTAKEN_S = 25.0
@@ -15,9 +15,9 @@ OVERTAKEN_S = 25.0
 class ArrayFaults:
     """Plays faults on the array of one world; each method is a kind of step."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._array = world.array
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._array = cluster.array
 
     def heal(self) -> None:
         """The array is as it was at first."""
@@ -31,57 +31,57 @@ class ArrayFaults:
         array.denies.clear()
         array.mount_failure.clear()
 
-    async def slow_unmount(self, step: Step) -> None:
+    async def slow_unmount(self, step: PlanStep) -> None:
         self._array.unmount_s[step.on] = step.value
 
-    async def slow_array(self, step: Step) -> None:
+    async def slow_array(self, step: PlanStep) -> None:
         array, seconds = self._array, step.value
         array.attach_s, array.attach_reply_s, array.detach_s = seconds, seconds * (step.how % 3), seconds
         await asyncio.sleep(60 + step.value)
         array.take_its_time()
 
-    async def array_stalls(self, step: Step) -> None:
+    async def array_stalls(self, step: PlanStep) -> None:
         """The storage takes requests, and carries out none of them until later."""
         self._array.at_work.clear()
         await asyncio.sleep(step.value)
         self._array.at_work.set()
 
-    async def array_overtakes(self, step: Step) -> None:
+    async def array_overtakes(self, step: PlanStep) -> None:
         """Every other detach takes nearly as long as it is valid."""
         self._array.overtaken_s = OVERTAKEN_S
         await asyncio.sleep(step.value)
         self._array.overtaken_s = 0.0
 
-    async def array_takes_away(self, step: Step) -> None:
+    async def array_takes_away(self, step: PlanStep) -> None:
         """A machine loses power, and the storage takes the disks away that it had."""
-        self._world.power_off(step.on)
+        self._cluster.power_off(step.on)
         self._array.take_away(step.on)
         await asyncio.sleep(step.value)
-        self._world.power_on(step.on)
+        self._cluster.power_on(step.on)
 
-    async def array_fails(self, step: Step) -> None:
+    async def array_fails(self, step: PlanStep) -> None:
         self._array.failure = VolumeError("the array is out of order")
         await asyncio.sleep(step.value)
         self._array.failure = None
 
-    async def array_unanswered(self, step: Step) -> None:
+    async def array_unanswered(self, step: PlanStep) -> None:
         self._array.unanswered = lambda: True
         await asyncio.sleep(step.value)
         self._array.unanswered = lambda: False
 
-    async def quota(self, step: Step) -> None:
+    async def quota(self, step: PlanStep) -> None:
         """The storage attaches no more than one disk to a node."""
         self._array.quota = 1
         await asyncio.sleep(step.value)
         self._array.quota = None
 
-    async def array_lies(self, step: Step) -> None:
+    async def array_lies(self, step: PlanStep) -> None:
         """Asked whether a disk is attached to that node, the storage says no."""
         self._array.denies.add(step.on)
         await asyncio.sleep(60 + step.value)
         self._array.denies.discard(step.on)
 
-    async def mount_fails(self, step: Step) -> None:
+    async def mount_fails(self, step: PlanStep) -> None:
         """A mount on that node takes effect and fails."""
         self._array.mount_failure[step.on] = VolumeError("the mount took too long")
         await asyncio.sleep(step.value)

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from mooring.cloud.settings import Settings, from_json
-from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.parts.ec2 import LATEST_S, Ec2
 
 REGION = "us-east-1"
@@ -52,32 +52,32 @@ class CloudFaults:
         names = ("attaching_s", "detaching_s", "creating_s", "stuck_attach_share", "stuck_detach_share", "stuck_s")
         self._ec2.cloud.configure({name: settings[name] for name in (*names, "faults", "bucket_scale", *_LAGS)})
 
-    async def slow(self, step: Step) -> None:
+    async def slow(self, step: PlanStep) -> None:
         """Volumes take long to be made, attached and detached."""
         span = [step.value / 2, step.value]
         await self._for(60 + step.value, dict.fromkeys(("creating_s", "attaching_s", "detaching_s"), span))
 
-    async def stuck(self, step: Step) -> None:
+    async def stuck(self, step: PlanStep) -> None:
         """Half of what is attached (`how` even) or detached (odd) is stuck, for as long as the fault lasts."""
         share = "stuck_detach_share" if step.how % 2 else "stuck_attach_share"
         await self._for(step.value, {share: 0.5, "stuck_s": step.value})
 
-    async def fails(self, step: Step) -> None:
+    async def fails(self, step: PlanStep) -> None:
         """Two of three requests are not carried out."""
         codes = ("InternalError", "Unavailable", "RequestLimitExceeded")
         code = codes[step.how % 3]
         await self._for(step.value, {"faults": [{"action": "*", "code": code, "share": 0.67}]})
 
-    async def unanswered(self, step: Step) -> None:
+    async def unanswered(self, step: PlanStep) -> None:
         """Two of three requests that change something are carried out, and only the answer fails."""
         changes = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume")
         await self._for(step.value, {"faults": [{"action": each, "share": 0.67, "after": True} for each in changes]})
 
-    async def throttles(self, step: Step) -> None:
+    async def throttles(self, step: PlanStep) -> None:
         """The quotas are a hundredth of what they are."""
         await self._for(step.value, {"bucket_scale": 0.01})
 
-    async def lags(self, step: Step) -> None:
+    async def lags(self, step: PlanStep) -> None:
         """What is described is old."""
         await self._for(step.value, dict.fromkeys(_LAGS, LATEST_S))
 

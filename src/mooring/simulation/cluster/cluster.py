@@ -30,7 +30,7 @@ from mooring.simulation.cluster.controllers import ATTACHING, BY_NAME, ONLY_FOR,
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import STATIC_CLASS
-from mooring.simulation.engine.event_loop import START, Actor, acting
+from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.array_plugin import Array
@@ -40,23 +40,23 @@ from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.plugins import DRIVERS, array_plugins
-from mooring.simulation.parts.request_trace import WHO
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
 from mooring.volumes.matching import NO_PROVISIONER
 
 
-class _About(msgspec.Struct, frozen=True):
+class _Name(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Made(msgspec.Struct, frozen=True):
-    metadata: _About
+class _NamedObject(msgspec.Struct, frozen=True):
+    metadata: _Name
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
-    involved_object: _About = _About()
+    involved_object: _Name = _Name()
 
 
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
@@ -67,7 +67,7 @@ LEASE = Timing(lease_duration=15.0, renew_deadline=10.0, retry_period=4.0)
 """Renewed half as often as usual: that would be most of what is written."""
 
 
-class World:
+class SimulatedCluster:
     """Everything there is. `root` is a directory for what node agents write down."""
 
     def __init__(self, root: Path, seed: int, scenario: Scenario) -> None:
@@ -76,7 +76,7 @@ class World:
         loop = asyncio.get_running_loop()
         self.trace = Trace(loop.time)
         self.network = Network()
-        self.network.on_event, self.network.on_late = self._told, self._late
+        self.network.on_event, self.network.on_late = self._event_sent, self._late_create
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
@@ -85,7 +85,7 @@ class World:
         self.array.journal = self.trace
         self._backend = self.actor("array")
         self.array.carry_out = self._carry_out
-        self.log = VolatileLog(stream(seed, "log"), journal=self._stored)
+        self.log = VolatileLog(stream(seed, "log"), journal=self._committed)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
@@ -109,7 +109,7 @@ class World:
 
     def asker(self) -> str:
         """Which life of which part asks: two of them may be at work at once."""
-        actor = acting()
+        actor = current_actor()
         return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
 
     def parts(self) -> list[Part]:
@@ -124,7 +124,7 @@ class World:
             async with asyncio.TaskGroup() as group:
                 for each in filter(self._of_use, names):
                     context = copy_context()
-                    context.run(WHO.set, BY_NAME[each].name)
+                    context.run(ASKING_CONTROLLER.set, BY_NAME[each].name)
                     group.create_task(self._control(part, each, client), context=context)
 
         return Part(self, name, self.tokens.admin(), run)
@@ -214,7 +214,7 @@ class World:
         self.network.lose_server()
         self.log.crash()
 
-    def _stored(self, record: Record) -> None:
+    def _committed(self, record: Record) -> None:
         self.network.committed(record.version)
         name = f"{record.namespace}/{record.name}" if record.namespace else record.name
         self.trace(
@@ -227,13 +227,13 @@ class World:
             _body=record.body,
         )
 
-    def _told(self, name: str, request: Request) -> None:
+    def _event_sent(self, name: str, request: Request) -> None:
         said = msgspec.json.decode(request.body, type=_Event)
         self.trace(name, "told.event", about=said.involved_object.name, reason=said.reason)
 
-    def _late(self, name: str, request: Request) -> None:
+    def _late_create(self, name: str, request: Request) -> None:
         if request.path.endswith("/volumeattachments"):
-            made = msgspec.json.decode(request.body, type=_Made)
+            made = msgspec.json.decode(request.body, type=_NamedObject)
             self.trace(name, "asked.late", name=made.metadata.name)
 
     async def _carry_out(self, work: Coroutine[Any, Any, None]) -> None:

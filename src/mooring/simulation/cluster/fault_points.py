@@ -14,9 +14,9 @@ from collections.abc import Iterable
 import msgspec
 
 from mooring.kube.transport import Request
-from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.part import Part
-from mooring.simulation.cluster.plan import Plan, Step
+from mooring.simulation.cluster.plan import Plan, PlanStep
 from mooring.simulation.engine.event_loop import SimulationLoop
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ RESTART_S = 5.0
 """A part that crashed at a point is started anew after this time."""
 
 
-class Point(msgspec.Struct, frozen=True):
+class FaultPoint(msgspec.Struct, frozen=True):
     """A place where something may happen: `number` counts the group's points of the part. `at` in seconds; `callback`
     counts those of the run."""
 
@@ -41,22 +41,22 @@ class Point(msgspec.Struct, frozen=True):
     callback: int
     what: str
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PlanStep]:
         """One for each thing that may happen there."""
-        return [Step(0.0, kind, self.part, how=self.number) for kind in KINDS[self.group]]
+        return [PlanStep(0.0, kind, self.part, how=self.number) for kind in KINDS[self.group]]
 
 
-class Points:
+class FaultPoints:
     """The points of one run as they are passed, and what happens at those that the plan names. Where nothing is to
     happen at any they are passed unseen, unless they are to be `noted`."""
 
-    def __init__(self, world: World, plan: Plan, *, noted: bool) -> None:
-        self.passed: list[Point] = []
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster, plan: Plan, *, noted: bool) -> None:
+        self.passed: list[FaultPoint] = []
+        self._cluster = cluster
         self._planned = {(step.on, GROUPS[step.what], step.how): step.what for step in plan if step.what in GROUPS}
         self._count: defaultdict[tuple[str, str], int] = defaultdict(int)
-        for part in world.parts() if noted or self._planned else ():
-            part.link.tap = _Tap(self, part)
+        for part in cluster.parts() if noted or self._planned else ():
+            part.link.interceptor = _PointInterceptor(self, part)
 
     def pass_by(self, part: Part, group: str, what: str) -> str:
         """Notes a point; what happens there, or nothing ("")."""
@@ -64,20 +64,20 @@ class Points:
         self._count[part.name, group] += 1
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulationLoop)
-        self.passed.append(Point(part.name, group, number, loop.time(), loop.steps, what))
+        self.passed.append(FaultPoint(part.name, group, number, loop.time(), loop.steps, what))
         planned = self._planned.get((part.name, group, number), "")
         if planned:
-            self._world.trace("plan", "plan.point", part=part.name, what=planned, at=what)
+            self._cluster.trace("plan", "plan.point", part=part.name, what=planned, at=what)
         if planned.startswith("crash"):
             part.kill()
-            loop.call_later(RESTART_S, part.start, context=self._world.context)
+            loop.call_later(RESTART_S, part.start, context=self._cluster.context)
         return planned
 
 
-class _Tap:
+class _PointInterceptor:
     """What a link asks at each of its points."""
 
-    def __init__(self, points: Points, part: Part) -> None:
+    def __init__(self, points: FaultPoints, part: Part) -> None:
         self._points, self._part = points, part
 
     def request(self, request: Request) -> str:
@@ -98,6 +98,6 @@ def without_points(plan: Plan) -> Plan:
     return tuple(step for step in plan if step.what not in GROUPS)
 
 
-def single_faults(passed: Iterable[Point]) -> list[Step]:
+def single_faults(passed: Iterable[FaultPoint]) -> list[PlanStep]:
     """Every single thing that may happen at these points."""
     return [step for point in passed for step in point.steps()]

@@ -12,13 +12,13 @@ from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.request_trace import teller
+from mooring.simulation.parts.request_trace import request_tracer
 
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
 
 
-class Surroundings(Protocol):
+class PartHost(Protocol):
     """What a part needs of the cluster that it is in. `context` is that of work which outlives the part."""
 
     seed: int
@@ -39,11 +39,11 @@ class Part:
     """Something that can be killed and started anew. `begin(actor, link)` is its work."""
 
     def __init__(
-        self, world: Surroundings, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]
+        self, cluster: PartHost, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]
     ) -> None:
-        self.name, self.world = name, world
-        self.link = Link(world.network, name, token, stream(world.seed, f"link {name}"))
-        self._asked, self.link.on_answer = teller(world.trace, name, world.asker)
+        self.name, self.cluster = name, cluster
+        self.link = Link(cluster.network, name, token, stream(cluster.seed, f"link {name}"))
+        self._asked, self.link.on_answer = request_tracer(cluster.trace, name, cluster.asker)
         self.link.on_request = self._requested
         self.life = 0
         self.actor: Actor | None = None
@@ -58,10 +58,10 @@ class Part:
 
     def start(self) -> None:
         """A new life, if it has none."""
-        if self.alive or self.world.trace.closed:
+        if self.alive or self.cluster.trace.closed:
             return
         self.life += 1
-        actor = self.world.actor(self.name)
+        actor = self.cluster.actor(self.name)
         self.actor, self._crash_in = actor, None
         actor.start(self._live(actor))
 
@@ -69,10 +69,10 @@ class Part:
         try:
             await self._begin(self)
         except Exception as error:
-            self.world.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
+            self.cluster.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
         if self.actor is actor:
             self.actor = None
-        asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.world.context)
+        asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.cluster.context)
 
     def kill(self) -> None:
         """From this moment on not a line of it runs any more."""
@@ -104,6 +104,6 @@ class Part:
         self._crash_in -= 1
         if self._crash_in < 0:
             self._crash_in = None
-            self.world.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
+            self.cluster.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
             self.kill()
             self._crashed.set()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from random import Random
 
-from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
 ARRAY = ("array",)
 
 
-Plan = tuple[Step, ...]
+Plan = tuple[PlanStep, ...]
 
 FAULTS: dict[str, str] = {
     "kill": "part",  # and start anew after a while
@@ -143,7 +143,7 @@ def _longest(scenario: Scenario) -> float:
     return (scenario.end_s - scenario.heal_s) / 2
 
 
-def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
+def _fault(chance: Random, scenario: Scenario, what: str) -> PlanStep:
     on = chance.choice(_struck(scenario, faults_of(scenario)[what]))
     short = chance.choice((0.5, 3.0, 20.0))
     longest = chance.choice((60.0, 180.0, 450.0)) if what in LONG else short
@@ -152,10 +152,10 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> Step:
     value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
     if what == "skew":
         value = float(chance.choice((-3600, -60, 60, 3600)))
-    return Step(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))
+    return PlanStep(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))
 
 
-def _action(chance: Random, scenario: Scenario, what: str) -> Step:
+def _action(chance: Random, scenario: Scenario, what: str) -> PlanStep:
     on = chance.choice(_targets(scenario, ACTIONS[what]))
     value = float(chance.randrange(4)) if what == "scale" else 0.0
-    return Step(_moment(chance, scenario), what, on, value, chance.randrange(3))
+    return PlanStep(_moment(chance, scenario), what, on, value, chance.randrange(3))

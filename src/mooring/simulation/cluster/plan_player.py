@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.cloud_faults import CloudFaults
-from mooring.simulation.cluster.cluster import World
+from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.part import Part
-from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, Step
+from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
 from mooring.simulation.cluster.users import Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.parts.network import REPLICA_LAG_S
@@ -22,14 +22,14 @@ DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
 
-class Acting:
+class PlanPlayer:
     """Plays plans on one world."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.users = Users(world)
-        self.array = ArrayFaults(world)
-        self.cloud = CloudFaults(world.ec2) if world.ec2 is not None else None
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.users = Users(cluster)
+        self.array = ArrayFaults(cluster)
+        self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self._leaders: list[Actor] = []  # of those who have a successor
         self._frozen: list[Actor] = []
 
@@ -39,10 +39,10 @@ class Acting:
             await asyncio.sleep(max(step.at - asyncio.get_running_loop().time(), 0))
             if self._too_late(step):
                 continue
-            self.world.trace("plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how)
-            self.world.user.start(self._heard(self._act(step.what)(step)))
+            self.cluster.trace("plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how)
+            self.cluster.user.start(self._heard(self._act(step.what)(step)))
 
-    def _act(self, what: str) -> Callable[[Step], Awaitable[None]]:
+    def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
         if what in EC2_FAULTS:
             return getattr(self.cloud, what.removeprefix("ec2-"))
         name = what.replace("-", "_")
@@ -50,51 +50,51 @@ class Acting:
             return getattr(self.users, name)
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
-    def _too_late(self, step: Step) -> bool:
+    def _too_late(self, step: PlanStep) -> bool:
         """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere else."""
-        late = asyncio.get_running_loop().time() >= self.world.scenario.heal_s
-        return late and step.what == "drain" and self.world.ec2 is not None
+        late = asyncio.get_running_loop().time() >= self.cluster.scenario.heal_s
+        return late and step.what == "drain" and self.cluster.ec2 is not None
 
     async def _heard(self, work: Awaitable[None]) -> None:
         await work
 
     async def heal(self) -> None:
         """No fault is in force any more, all machines are on, users have taken back what they set aside."""
-        world = self.world
+        cluster = self.cluster
         for actor in (*self._leaders, *self._frozen):
             actor.halted = True
         self.array.heal()
         if self.cloud is not None:
             self.cloud.heal()
-        world.log.sync_s = SYNC_S
-        if world.network.server is None:
-            world.server.start()
-        for part in world.parts():
+        cluster.log.sync_s = SYNC_S
+        if cluster.network.server is None:
+            cluster.server.start()
+        for part in cluster.parts():
             part.link.clear()
             if part.actor is not None and part.actor in self._frozen:
                 part.kill()
-        for name in world.machines:
-            world.machines[name].runtime.stop_s = 0.0
-            if name not in world.lost:
-                world.power_on(name)
-        for part in world.parts():
-            if part.name in world.lost:
+        for name in cluster.machines:
+            cluster.machines[name].runtime.stop_s = 0.0
+            if name not in cluster.lost:
+                cluster.power_on(name)
+        for part in cluster.parts():
+            if part.name in cluster.lost:
                 continue
             part.start()
             assert part.actor is not None
             part.actor.skew = 0.0
             part.spare()
-        for name in world.machines:
-            if name not in world.lost:
-                await self.users.uncordon(Step(0, "uncordon", name))
+        for name in cluster.machines:
+            if name not in cluster.lost:
+                await self.users.uncordon(PlanStep(0, "uncordon", name))
                 await self.users.declare(name, False)
-        world.trace("plan", "plan.healed")
+        cluster.trace("plan", "plan.healed")
 
     def _part(self, name: str) -> Part:
-        return self.world.processes.get(name) or self.world.nodes[name]
+        return self.cluster.processes.get(name) or self.cluster.nodes[name]
 
     def _may_start(self, name: str) -> bool:
-        return name in self.world.processes or name in self.world.powered  # what is lost has no power
+        return name in self.cluster.processes or name in self.cluster.powered  # what is lost has no power
 
     def _restart(self, name: str) -> None:
         if self._may_start(name):
@@ -102,17 +102,17 @@ class Acting:
 
     # --- faults
 
-    async def _kill(self, step: Step) -> None:
+    async def _kill(self, step: PlanStep) -> None:
         self._part(step.on).kill()
         await asyncio.sleep(step.value)
         self._restart(step.on)
 
-    async def _crash(self, step: Step) -> None:
+    async def _crash(self, step: PlanStep) -> None:
         await self._part(step.on).crash_at(step.how).wait()
         await asyncio.sleep(step.value + 15)
         self._restart(step.on)
 
-    async def _freeze(self, step: Step) -> None:
+    async def _freeze(self, step: PlanStep) -> None:
         part = self._part(step.on)
         actor = part.actor
         if actor is None or actor.halted:
@@ -124,7 +124,7 @@ class Acting:
             actor.resume()
             self._frozen.remove(actor)
 
-    async def _two_leaders(self, step: Step) -> None:
+    async def _two_leaders(self, step: PlanStep) -> None:
         part = self._part(step.on)
         old = part.abandon()
         if old is None:
@@ -132,36 +132,36 @@ class Acting:
         self._leaders.append(old)
         part.start()
         await asyncio.sleep(step.value)
-        if asyncio.get_running_loop().time() < self.world.scenario.heal_s:
+        if asyncio.get_running_loop().time() < self.cluster.scenario.heal_s:
             old.resume()
             await asyncio.sleep(20)
             old.halted = True
 
-    async def _power_off(self, step: Step) -> None:
-        self.world.power_off(step.on)
+    async def _power_off(self, step: PlanStep) -> None:
+        self.cluster.power_off(step.on)
         declared = step.how == 1 and step.value > DECLARE_AFTER_S
         if declared:
             await asyncio.sleep(DECLARE_AFTER_S)
-            if step.on in self.world.powered:
+            if step.on in self.cluster.powered:
                 return
             await self.users.confirm_dead(step.on)
         await asyncio.sleep(max(step.value - DECLARE_AFTER_S, 0) if declared else step.value)
-        self.world.power_on(step.on)
+        self.cluster.power_on(step.on)
         if declared:
             await asyncio.sleep(10)
             await self._take_back(step.on)
 
-    async def _lose_machine(self, step: Step) -> None:
+    async def _lose_machine(self, step: PlanStep) -> None:
         """It never comes back. A user says so, or nobody does."""
         if not self._lost(step.on):
             return
         if step.how % 2:
-            self.world.silent.add(step.on)
+            self.cluster.silent.add(step.on)
             return
         await asyncio.sleep(DECLARE_AFTER_S)
         await self.users.confirm_dead(step.on)
 
-    async def _remove_machine(self, step: Step) -> None:
+    async def _remove_machine(self, step: PlanStep) -> None:
         """It never comes back, and a user deletes its Node."""
         if self._lost(step.on):
             await asyncio.sleep(DECLARE_AFTER_S)
@@ -169,23 +169,23 @@ class Acting:
 
     def _lost(self, node: str) -> bool:
         """Loses a machine, if it may be lost: all but two may, and the last of a zone not."""
-        lost = self.world.lost
-        if len(self.world.machines) - len(lost) <= MUST_STAY or node in lost or not self.world.has_neighbour(node):
+        lost = self.cluster.lost
+        if len(self.cluster.machines) - len(lost) <= MUST_STAY or node in lost or not self.cluster.has_neighbour(node):
             return False
         lost.add(node)
-        self.world.power_off(node)
+        self.cluster.power_off(node)
         return True
 
-    async def _replace_machine(self, step: Step) -> None:
+    async def _replace_machine(self, step: PlanStep) -> None:
         """It is off, its Node is deleted, and another boot registers the name anew."""
-        self.world.power_off(step.on)
+        self.cluster.power_off(step.on)
         await asyncio.sleep(step.value / 2)
-        if step.on not in self.world.powered:
+        if step.on not in self.cluster.powered:
             await self.users.delete_node(step)
             await asyncio.sleep(step.value / 2)
-        self.world.power_on(step.on)
+        self.cluster.power_on(step.on)
 
-    async def _wrong_taint(self, step: Step) -> None:
+    async def _wrong_taint(self, step: PlanStep) -> None:
         """An operator's mistake: a machine that runs is declared out of service, or the taint is left over."""
         await self.users.declare(step.on, True)
         await asyncio.sleep(step.value)
@@ -193,60 +193,60 @@ class Acting:
 
     async def _take_back(self, node: str) -> None:
         """That it is out of service; of a machine that was lost since then nobody says so."""
-        if node not in self.world.lost:
+        if node not in self.cluster.lost:
             await self.users.declare(node, False)
 
-    async def _conflicts(self, step: Step) -> None:
+    async def _conflicts(self, step: PlanStep) -> None:
         """Somebody writes to the very objects that matter, again and again."""
         kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, Pod))[step.how % 3]
-        await rival(self.world, kinds, step.value)
+        await rival(self.cluster, kinds, step.value)
 
-    async def _kill_server(self, step: Step) -> None:
-        self.world.kill_server()
+    async def _kill_server(self, step: PlanStep) -> None:
+        self.cluster.kill_server()
         await asyncio.sleep(step.value)
-        self.world.server.start()
+        self.cluster.server.start()
 
-    async def _cut_store(self, step: Step) -> None:
-        log = self.world.log
+    async def _cut_store(self, step: PlanStep) -> None:
+        log = self.cluster.log
         log.sync_s = step.value
         await asyncio.sleep(step.value)
         log.sync_s = SYNC_S
 
-    async def _cut(self, step: Step) -> None:
-        await self._weather(step, lambda part: part.link.cut())
+    async def _cut(self, step: PlanStep) -> None:
+        await self._disturb(step, lambda part: part.link.cut())
 
-    async def _cut_requests(self, step: Step) -> None:
-        await self._weather(step, lambda part: part.link.cut(replies=False))
+    async def _cut_requests(self, step: PlanStep) -> None:
+        await self._disturb(step, lambda part: part.link.cut(replies=False))
 
-    async def _cut_replies(self, step: Step) -> None:
-        await self._weather(step, lambda part: part.link.cut(requests=False))
+    async def _cut_replies(self, step: PlanStep) -> None:
+        await self._disturb(step, lambda part: part.link.cut(requests=False))
 
-    async def _storm(self, step: Step) -> None:
+    async def _storm(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:
-            weather = part.link.weather
-            weather.lost = weather.unanswered = weather.late = weather.repeated = 0.1
+            conditions = part.link.conditions
+            conditions.lost = conditions.unanswered = conditions.late = conditions.repeated = 0.1
 
-        await self._weather(step, begin)
+        await self._disturb(step, begin)
 
-    async def _watch_lag(self, step: Step) -> None:
+    async def _watch_lag(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:
-            part.link.weather.watch_lag = 1.0 + step.how * 3
+            part.link.conditions.watch_lag = 1.0 + step.how * 3
 
-        await self._weather(step, begin)
+        await self._disturb(step, begin)
 
-    async def _old_lists(self, step: Step) -> None:
+    async def _old_lists(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:
-            part.link.weather.replica_lag = REPLICA_LAG_S * (1 + step.how % 4)
+            part.link.conditions.replica_lag = REPLICA_LAG_S * (1 + step.how % 4)
 
-        await self._weather(step, begin)
+        await self._disturb(step, begin)
 
-    async def _weather(self, step: Step, begin: Callable[[Part], None]) -> None:
+    async def _disturb(self, step: PlanStep, begin: Callable[[Part], None]) -> None:
         part = self._part(step.on)
         begin(part)
         await asyncio.sleep(step.value)
         part.link.clear()
 
-    async def _skew(self, step: Step) -> None:
+    async def _skew(self, step: PlanStep) -> None:
         """A clock that is wrong; for some it jumps back to what is right later."""
         actor = self._part(step.on).actor
         if actor is not None:
@@ -255,5 +255,5 @@ class Acting:
                 await asyncio.sleep(step.how * 15)
                 actor.skew = 0.0
 
-    async def _slow_stop(self, step: Step) -> None:
-        self.world.machines[step.on].runtime.stop_s = step.value
+    async def _slow_stop(self, step: PlanStep) -> None:
+        self.cluster.machines[step.on].runtime.stop_s = step.value

@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """At `at` (seconds) `what` begins on a part; it lasts `value` seconds, or `value` says how much of it."""
 
     at: float
@@ -63,7 +63,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cloud: dict[str, Any] = {}
     grace_period_s: float = 40.0
     on: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
     evict_after_s: int = 30
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False

@@ -24,8 +24,8 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.times import format_time
-from mooring.simulation.cluster.cluster import World
-from mooring.simulation.cluster.plan import Step
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import DEPLOYMENTS, NAMESPACE, bodies, static_disks, volume_body
 from mooring.volumes.claims import claims_of
 from mooring.volumes.names import NODE_UID
@@ -44,31 +44,31 @@ STOPPED_S = 8.0
 class Users:
     """All that people do through the API."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.api = world.api
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.api = cluster.api
         self._made = 0
 
     async def create_workloads(self) -> None:
-        for name, replicas in self.world.scenario.sets.items():
-            kind = self.world.scenario.workloads.get(name, "disk")
+        for name, replicas in self.cluster.scenario.sets.items():
+            kind = self.cluster.scenario.workloads.get(name, "disk")
             if kind == "static":
                 for disk in static_disks(name, replicas):
-                    self.world.array.create(disk)
-            await self._create(bodies(kind, name, replicas, self.world.scenario.evict_after_s))
+                    self.cluster.array.create(disk)
+            await self._create(bodies(kind, name, replicas, self.cluster.scenario.evict_after_s))
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
-            await self.world.as_user(lambda k=kind, b=body, n=namespace: self.api.create(k, b, n))
+            await self.cluster.as_user(lambda k=kind, b=body, n=namespace: self.api.create(k, b, n))
 
     def _kind(self, name: str) -> str:
-        return self.world.scenario.workloads.get(name, "disk")
+        return self.cluster.scenario.workloads.get(name, "disk")
 
     def _owner(self, name: str) -> type[Object]:
         kind = self._kind(name)
         return Deployment if kind in DEPLOYMENTS else Pod if kind == "once" else StatefulSet
 
-    async def _pod(self, step: Step) -> Pod | None:
+    async def _pod(self, step: PlanStep) -> Pod | None:
         """One of a workload's pods."""
         found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
         pods = sorted(found, key=lambda pod: pod.name)
@@ -76,78 +76,78 @@ class Users:
 
     # --- workloads
 
-    async def scale(self, step: Step) -> None:
+    async def scale(self, step: PlanStep) -> None:
         if self._kind(step.on) != "once":
             owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
-            await self.world.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+            await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
 
-    async def restart_set(self, step: Step) -> None:
+    async def restart_set(self, step: PlanStep) -> None:
         """Scales it to nothing and back."""
-        replicas = float(self.world.scenario.sets[step.on])
+        replicas = float(self.cluster.scenario.sets[step.on])
         for value in (0.0, replicas):
             await self.scale(msgspec.structs.replace(step, value=value))
             await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
 
-    async def delete_pod(self, step: Step) -> None:
+    async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
             pod = await self._pod(step)
             if pod is not None:
                 await self.api.delete(Pod, pod.name, NAMESPACE)
 
-        await self.world.as_user(delete)
+        await self.cluster.as_user(delete)
 
-    async def force_delete_pod(self, step: Step) -> None:
+    async def force_delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
             pod = await self._pod(step)
             if pod is not None:
-                self.world.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
+                self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
                 await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
 
-        await self.world.as_user(delete)
+        await self.cluster.as_user(delete)
 
-    async def delete_set(self, step: Step) -> None:
+    async def delete_set(self, step: PlanStep) -> None:
         """And create it anew a minute later."""
         owner = self._owner(step.on)
         if owner is not Pod:
-            await self.world.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
+            await self.cluster.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
             await asyncio.sleep(AGAIN_S)
-            scenario = self.world.scenario
+            scenario = self.cluster.scenario
             wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
             await self._create([each for each in wanted if each[0] is owner])
 
     # --- claims and volumes
 
-    async def delete_claim(self, step: Step) -> None:
+    async def delete_claim(self, step: PlanStep) -> None:
         """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made, or
         (how 2) the same again, for the same disk."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-            await self.world.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
+            await self.cluster.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
             if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
                 make = self._make_again if step.how == 2 else self._make_another
-                self.world.user.start(make(claim.spec.volume_name))
+                self.cluster.user.start(make(claim.spec.volume_name))
         if step.how % 2:
             return
         await self.delete_pod(step)
         if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
-            wanted = bodies(self._kind(step.on), step.on, self.world.scenario.sets[step.on])
+            wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
             for kind, body, namespace in wanted:
                 if kind is PersistentVolumeClaim:
                     await self._create_when_gone(kind, body, namespace)
 
     async def _make_another(self, volume: str) -> None:
         """In its place; of the old one nothing is left but the disk."""
-        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+        await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
-        self.world.array.create(another)
-        await self.world.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+        self.cluster.array.create(another)
+        await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
 
     async def _make_again(self, volume: str) -> None:
         """A minute later, when the old one is gone: under its name, for its disk."""
-        await self.world.as_user(lambda: self.api.delete(PersistentVolume, volume))
+        await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         await asyncio.sleep(AGAIN_S)
         await self._create_when_gone(PersistentVolume, volume_body(volume))
 
@@ -159,46 +159,46 @@ class Users:
             except KubeError:
                 await asyncio.sleep(5)
 
-    async def delete_volume(self, step: Step) -> None:
+    async def delete_volume(self, step: PlanStep) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
             if claim is not None and claim.spec.volume_name and self._kind(step.on) != "static":
                 volume = claim.spec.volume_name
-                await self.world.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
+                await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
 
     # --- nodes
 
-    async def drain(self, step: Step) -> None:
+    async def drain(self, step: PlanStep) -> None:
         async def drain() -> None:
             await self.api.patch(Node, step.on, {"spec": {"unschedulable": True}})
             for pod in (await self.api.list(Pod, field_selector=f"spec.nodeName={step.on}")).items:
                 await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
 
-        await self.world.as_user(drain)
+        await self.cluster.as_user(drain)
 
-    async def uncordon(self, step: Step) -> None:
-        await self.world.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
+    async def uncordon(self, step: PlanStep) -> None:
+        await self.cluster.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
 
-    async def delete_node(self, step: Step) -> None:
+    async def delete_node(self, step: PlanStep) -> None:
         """The Node object only: whatever runs there goes on, and its agent registers it anew. Who deletes the Node of a
         machine that never comes back says that it is dead, too."""
-        self.world.trace("user", "plan.node-deleted", node=step.on)
-        await self.world.as_user(lambda: self.api.delete(Node, step.on))
-        if step.on in self.world.lost:
-            self.world.silent.discard(step.on)
+        self.cluster.trace("user", "plan.node-deleted", node=step.on)
+        await self.cluster.as_user(lambda: self.api.delete(Node, step.on))
+        if step.on in self.cluster.lost:
+            self.cluster.silent.discard(step.on)
             await self.confirm_dead(step.on)
 
     async def declare(self, node: str, out: bool) -> None:
         """Sets or removes the out-of-service taint."""
-        await self.world.as_user(lambda: self._declare(node, out))
+        await self.cluster.as_user(lambda: self._declare(node, out))
 
     async def confirm_dead(self, node: str) -> None:
         """As a careful operator does it, while the machine is off: of a node that does not answer by the taint, of one
         that is gone by a statement on its VolumeAttachments."""
         for _ in range(AS_LONG_AS_IT_TAKES):
-            if node in self.world.powered or await self._confirmed(node):
+            if node in self.cluster.powered or await self._confirmed(node):
                 return
             await asyncio.sleep(10)
 
@@ -214,7 +214,7 @@ class Users:
             return False
 
     async def _state_dead(self, node: str) -> None:
-        self.world.trace("user", "plan.declared", node=node, out=True)
+        self.cluster.trace("user", "plan.declared", node=node, out=True)
         for record in (await self.api.list(VolumeAttachment)).items:
             if record.spec.node_name == node:
                 uid = record.metadata.annotations.get(NODE_UID, "")
@@ -226,19 +226,19 @@ class Users:
         others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
         if not out and len(others) == len(found.spec.taints):
             return
-        added = format_time(self.world.user.now())
+        added = format_time(self.cluster.user.now())
         taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
-        self.world.trace("user", "plan.declared", node=node, out=out)
+        self.cluster.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
 
 
-async def rival(world: World, kinds: Sequence[type[Object]], seconds: float) -> None:
+async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], seconds: float) -> None:
     """Somebody else who writes to everything again and again: whoever meant to write has a conflict."""
     until, number = asyncio.get_running_loop().time() + seconds, 0
     while asyncio.get_running_loop().time() < until:
         number += 1
         for kind in kinds:
-            for each in (await world.api.list(kind)).items:
+            for each in (await cluster.api.list(kind)).items:
                 patch = {"metadata": {"annotations": {"example.com/rival": str(number)}}}
-                await world.as_user(lambda k=kind, e=each, p=patch: world.api.patch(k, e.name, p, e.namespace))
+                await cluster.as_user(lambda k=kind, e=each, p=patch: cluster.api.patch(k, e.name, p, e.namespace))
         await asyncio.sleep(min(RIVAL_S * 1.1**number, RIVAL_LATER_S))

@@ -31,7 +31,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall clock's time when a run begins."""
 TICKS = 2.0**20
 """Time has ticks of a binary fraction of a second, so sums and differences of times are exact."""
-LIVELOCK_STEPS = 20_000
+LIVELOCK_CALLBACKS = 20_000
 
 
 class Deadlock(Exception):
@@ -54,7 +54,7 @@ class Actor:
         self.halted = False
         self.skew = 0.0
         self.held: list[_Handle] = []
-        self._told = (-1.0, START)
+        self._last_now = (-1.0, START)
         self.context = copy_context()
         self.context.run(_ACTOR.set, self)
 
@@ -74,15 +74,15 @@ class Actor:
     def now(self) -> datetime:
         """Its wall clock."""
         seconds = self._loop.time() + self.skew
-        if self._told[0] != seconds:
-            self._told = seconds, START + timedelta(seconds=seconds)
-        return self._told[1]
+        if self._last_now[0] != seconds:
+            self._last_now = seconds, START + timedelta(seconds=seconds)
+        return self._last_now[1]
 
 
 _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
-def acting() -> Actor | None:
+def current_actor() -> Actor | None:
     """Whose work is being done."""
     return _ACTOR.get()
 
@@ -130,7 +130,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._time = 0.0
         self._numbers = itertools.count(1)
         self._timers: list[tuple[float, int, _Handle]] = []
-        self._livelock = LIVELOCK_STEPS
+        self._livelock = LIVELOCK_CALLBACKS
         self.steps = 0
         self.set_task_factory(self._make_task)
         self.set_exception_handler(_raise_later)
@@ -180,7 +180,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 continue
             self.steps += 1
             if self.steps > self._livelock:
-                raise Livelock(f"{LIVELOCK_STEPS} callbacks at {self._time:.3f} s; the last: {handle!r}")
+                raise Livelock(f"{LIVELOCK_CALLBACKS} callbacks at {self._time:.3f} s; the last: {handle!r}")
             try:
                 context.run(handle.callback, *handle.args)
             except (SystemExit, KeyboardInterrupt):
@@ -208,7 +208,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
             if timer.cancelled:
                 continue
             if when > self._time:
-                self._time, self._livelock = math.ceil(when * TICKS) / TICKS, self.steps + LIVELOCK_STEPS
+                self._time, self._livelock = math.ceil(when * TICKS) / TICKS, self.steps + LIVELOCK_CALLBACKS
             ready.append(timer)
             while timers and timers[0][0] <= self._time:
                 ready.append(heappop(timers)[2])

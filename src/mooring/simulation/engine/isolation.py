@@ -58,7 +58,7 @@ def _uncounted(metric: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @contextmanager
-def sealed() -> Generator[None, None, None]:
+def isolated() -> Generator[None, None, None]:
     """Seals the process; not for use from several threads."""
     instead: list[tuple[Any, str, Callable[..., Any]]] = [
         (owner, name, _refuse(f"{owner.__name__}.{name}")) for owner, name in REFUSED

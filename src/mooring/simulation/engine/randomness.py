@@ -19,7 +19,7 @@ def stream(seed: int, name: str) -> Random:
     return Random(int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big"))
 
 
-class Seeded:
+class SeededOrder:
     """Any ready callback may come next. `taken` has the choices other than the first, by their number."""
 
     def __init__(self, random: Random) -> None:
@@ -35,7 +35,7 @@ class Seeded:
         return choice
 
 
-class Replayed:
+class ReplayedOrder:
     """Repeats choices. Where none is given, or one does not fit: first come, first served, as asyncio itself does."""
 
     def __init__(self, choices: Mapping[int, int]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-KEPT = 20_000
+NEWEST_EVENTS = 20_000
 
 
 class Event(NamedTuple):
@@ -45,7 +45,7 @@ class Trace:
         self._time = time
         self._hash = blake2b(digest_size=16)
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
-        self.events: deque[Event] = deque(maxlen=KEPT)
+        self.events: deque[Event] = deque(maxlen=NEWEST_EVENTS)
         self.counts: defaultdict[str, int] = defaultdict(int)
         self.number = 0
         self.closed = False

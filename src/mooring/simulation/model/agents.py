@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mooring.simulation.model import decisions
 from mooring.simulation.model.settings import Settings
-from mooring.simulation.model.world import (
+from mooring.simulation.model.state import (
     Move,
     NodeObject,
     State,

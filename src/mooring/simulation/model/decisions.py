@@ -16,7 +16,7 @@ from mooring.controllers.attachdetach.state import Attachment as Recorded
 from mooring.controllers.attacher import decide as attacher
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.node.volumes import decide as node_volumes
-from mooring.simulation.model.world import Attachment, Machine, NodeObject, Word
+from mooring.simulation.model.state import Attachment, Machine, NodeObject, Testimony
 from mooring.volumes.attachment_lock import Closed, Lock, may_open
 from mooring.volumes.names import (
     ATTACH_REQUESTED_AT,
@@ -61,7 +61,7 @@ def node_object(node: NodeObject, name: str) -> Node:
     return msgspec.convert(body, Node)
 
 
-def _boot(word: Word) -> str:
+def _boot(word: Testimony) -> str:
     return "boot" if word.same_boot else "another"
 
 

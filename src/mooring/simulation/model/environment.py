@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mooring.simulation.model.settings import Settings
-from mooring.simulation.model.world import (
+from mooring.simulation.model.state import (
     Move,
     State,
-    Word,
+    Testimony,
     on_machine,
     put,
     written_node,
@@ -65,9 +65,9 @@ def operators(state: State, settings: Settings, node: int) -> Iterator[Move]:
         return
     silent = not machine.power and (shown is None or shown.ready == "Unknown")
     if settings.has("statement") and silent and record.statement is None:
-        said = record._replace(statement=Word(absent=shown is None))
+        said = record._replace(statement=Testimony(absent=shown is None))
         yield Move(f"confirm-dead {node}", written_record(state, node, said), True)
     if settings.has("fence") and record.evidence is None:
         fenced = state._replace(machines=put(state.machines, node, machine.without_power()))
-        evidence = record._replace(evidence=Word(absent=shown is None))
+        evidence = record._replace(evidence=Testimony(absent=shown is None))
         yield Move(f"fence {node}", written_record(fenced, node, evidence), True)

@@ -7,7 +7,7 @@ from itertools import product
 
 from mooring.simulation.model import decisions
 from mooring.simulation.model.settings import Settings
-from mooring.simulation.model.world import (
+from mooring.simulation.model.state import (
     Attachment,
     Move,
     NodeObject,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mooring.simulation.model.agents import agent
+from mooring.simulation.model.attacher import attacher
 from mooring.simulation.model.environment import machine, operators, users
 from mooring.simulation.model.leaders import leader
 from mooring.simulation.model.settings import Settings
-from mooring.simulation.model.storage import attacher
-from mooring.simulation.model.world import Move, State
+from mooring.simulation.model.state import Move, State
 
 
 def moves(state: State, settings: Settings) -> Iterator[Move]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mooring.simulation.model.moves import moves
 from mooring.simulation.model.settings import Settings
-from mooring.simulation.model.world import State, start
+from mooring.simulation.model.state import State, start
 
 
 class Found(NamedTuple):

@@ -215,13 +215,13 @@ class Ec2Wire(Ec2Api):
 
     async def _call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
         reply: asyncio.Future[Mapping[str, Any]] = self._loop.create_future()
-        told = Request("POST", f"/ec2/{action}")
-        self._link.on_request(told)
-        struck = self._link.tap.request(told) if self._link.tap is not None else ""
-        if struck == "crash-before":
+        traced = Request("POST", f"/ec2/{action}")
+        self._link.on_request(traced)
+        fault = self._link.interceptor.request(traced) if self._link.interceptor is not None else ""
+        if fault == "crash-before":
             return await reply
         with self._ec2.under_way(action, request, self._asked_by()):
-            arrives_in = self._way(action, struck, reply)
+            arrives_in = self._way(action, fault, reply)
             if arrives_in >= 0:
                 self._later(arrives_in, self._arrive, action, request, reply)
             try:
@@ -229,24 +229,24 @@ class Ec2Wire(Ec2Api):
             except Refused as error:
                 raise Ec2Error(error.code, error.message, action) from error
 
-    def _way(self, action: str, struck: str, reply: asyncio.Future[Mapping[str, Any]]) -> float:
+    def _way(self, action: str, fault: str, reply: asyncio.Future[Mapping[str, Any]]) -> float:
         """After how many seconds the request arrives; negative: never. Sees to it that a lost one ends."""
-        weather, chance = self._link.weather, self._random
+        conditions, chance = self._link.conditions, self._random
         quick = WIRE_S * (0.5 + chance.random())
-        if struck in ("request-lost", "reply-lost"):
+        if fault in ("request-lost", "reply-lost"):
             self._later(PATIENCE_S, _fail, reply, action)
-            return quick if struck == "reply-lost" else -1.0
-        if weather.requests_cut:
+            return quick if fault == "reply-lost" else -1.0
+        if conditions.requests_cut:
             self._later(chance.choice((0.0, 1.0, 10.0)), _fail, reply, action)
             return -1.0
-        if not weather.rough:
+        if not conditions.unreliable:
             return quick
         drawn, patience = chance.random(), chance.random() * 10
-        if drawn < weather.lost + weather.unanswered:
+        if drawn < conditions.lost + conditions.unanswered:
             self._later(patience + quick, _fail, reply, action)
-            return -1.0 if drawn < weather.lost else quick
+            return -1.0 if drawn < conditions.lost else quick
         arrives_in = chance.random() * LATEST_S
-        if drawn < weather.lost + weather.unanswered + weather.late:
+        if drawn < conditions.lost + conditions.unanswered + conditions.late:
             self._later(chance.random() * arrives_in, _fail, reply, action)
         return arrives_in
 
@@ -266,7 +266,7 @@ class Ec2Wire(Ec2Api):
         await asyncio.sleep(WIRE_S)
         if reply.done():
             return
-        if self._link.weather.replies_cut:
+        if self._link.conditions.replies_cut:
             self._later(1.0, _fail, reply, action)
         elif refused is not None:
             reply.set_exception(refused)

@@ -40,7 +40,7 @@ class Serves(Protocol):
     async def handle(self, request: message.Request) -> message.Response: ...
 
 
-class Tap(Protocol):
+class Interceptor(Protocol):
     """Decides what happens at single points of a link (`points`): each answer is a kind of fault, or nothing."""
 
     def request(self, request: Request) -> str:
@@ -57,7 +57,7 @@ class Tap(Protocol):
 
 
 @dataclass
-class Weather:
+class LinkConditions:
     """What a link does to what it carries. Chances are for each request; times in seconds."""
 
     requests_cut: bool = False
@@ -70,7 +70,7 @@ class Weather:
     replica_lag: float = 0.0  # of what answers those who are content with any version
 
     @property
-    def rough(self) -> bool:
+    def unreliable(self) -> bool:
         return bool(self.lost or self.unanswered or self.late or self.repeated)
 
 
@@ -118,46 +118,46 @@ class Network:
         moment = self.loop.time() - seconds
         return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
 
-    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], struck: str = "") -> None:
+    def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], fault: str = "") -> None:
         """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
         self.requests += 1
         self._open[reply] = None
-        if struck in ("request-lost", "reply-lost"):
+        if fault in ("request-lost", "reply-lost"):
             self._later(PATIENCE_S, _fail, reply, "no answer")
-            if struck == "reply-lost":
+            if fault == "reply-lost":
                 self._later(0.001, self._arrive, link, request, None)
             return
-        weather, chance = link.weather, link.random
+        conditions, chance = link.conditions, link.random
         delay = chance.random() * 0.002
-        if weather.requests_cut:
+        if conditions.requests_cut:
             self._later(delay + chance.choice((0.0, 1.0, 10.0)), _fail, reply, "no route")
             return
-        if weather.rough:
-            delay += self._rough(link, request, reply)
+        if conditions.unreliable:
+            delay += self._disturbed(link, request, reply)
         if delay >= 0:
             self._later(delay, self._arrive, link, request, reply)
 
-    def _rough(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
+    def _disturbed(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
         """How much later the request arrives; negative: it does not, or somebody else sees to it."""
-        weather, chance = link.weather, link.random
+        conditions, chance = link.conditions, link.random
         drawn, patience = chance.random(), chance.random() * 10
-        if drawn < weather.lost:
+        if drawn < conditions.lost:
             self._later(patience, _fail, reply, "no answer")
             return -1.0
-        drawn -= weather.lost
-        if drawn < weather.unanswered:
+        drawn -= conditions.lost
+        if drawn < conditions.unanswered:
             self._later(0.001, self._arrive, link, request, None)
             self._later(patience, _fail, reply, "no answer")
             return -1.0
-        drawn -= weather.unanswered
+        drawn -= conditions.unanswered
         if request.method == "GET":
             return chance.random()
-        if drawn < weather.late:
+        if drawn < conditions.late:
             self._later(patience, _fail, reply, "no answer")
             self._later(patience + chance.random() * LATEST_S, self._arrive, link, request, None)
             return -1.0
-        drawn -= weather.late
-        if drawn < weather.repeated:
+        drawn -= conditions.late
+        if drawn < conditions.repeated:
             self._later(0.5 + chance.random() * 5, self._arrive, link, request, None)
         return chance.random()
 
@@ -194,9 +194,9 @@ class Network:
 
     def _way_back(self, link: Link, reply: asyncio.Future[Response]) -> bool:
         """Whether an answer comes through."""
-        if link.weather.replies_cut:
+        if link.conditions.replies_cut:
             self._later(1.0, _fail, reply, "no answer")
-        return not link.weather.replies_cut
+        return not link.conditions.replies_cut
 
     async def _serve(
         self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
@@ -281,26 +281,26 @@ class Link:
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
         self.name, self.random = name, random
         self.credentials = f"Bearer {token}"
-        self.weather = Weather()
+        self.conditions = LinkConditions()
         self.on_request: Callable[[Request], None] = lambda request: None
         self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
-        self.tap: Tap | None = None
+        self.interceptor: Interceptor | None = None
         self._network = network
 
     def lag_of(self, request: Request) -> float:
         """By how much the cache lags from which a list is answered that begins a watch."""
         if ("sendInitialEvents", "true") not in request.query:
             return 0.0
-        if self.tap is not None and self.tap.list(request.path) == "list-stale":
+        if self.interceptor is not None and self.interceptor.list(request.path) == "list-stale":
             return REPLICA_LAG_S
-        return self.weather.replica_lag if ("resourceVersion", "0") in request.query else 0.0
+        return self.conditions.replica_lag if ("resourceVersion", "0") in request.query else 0.0
 
     async def send(self, request: Request) -> Response:
         reply: asyncio.Future[Response] = self._network.loop.create_future()
         self.on_request(request)
-        struck = self.tap.request(request) if self.tap is not None and not request.stream else ""
-        if struck != "crash-before":
-            self._network.carry(self, request, reply, struck)
+        fault = self.interceptor.request(request) if self.interceptor is not None and not request.stream else ""
+        if fault != "crash-before":
+            self._network.carry(self, request, reply, fault)
         try:
             answer = await reply
             self.on_answer(request, answer)
@@ -312,12 +312,12 @@ class Link:
 
     def cut(self, *, requests: bool = True, replies: bool = True) -> None:
         """A partition; also of one direction only."""
-        self.weather.requests_cut, self.weather.replies_cut = requests, replies
+        self.conditions.requests_cut, self.conditions.replies_cut = requests, replies
         self._network.cut(self)
 
     def clear(self) -> None:
         """Fair weather again."""
-        self.weather = Weather()
+        self.conditions = LinkConditions()
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -358,7 +358,7 @@ class Feed:
         """Takes a piece along; not if the stream has ended."""
         if self._over:
             return False
-        if self._way or self.lag or self._link.weather.watch_lag or self._link.tap is not None:
+        if self._way or self.lag or self._link.conditions.watch_lag or self._link.interceptor is not None:
             self._send(piece)
         else:
             self._pieces.append(piece)
@@ -366,12 +366,12 @@ class Feed:
         return True
 
     def _send(self, piece: bytes | None) -> None:
-        now, lag = self._network.loop.time(), self._link.weather.watch_lag
-        struck = self._link.tap.event(piece) if self._link.tap is not None and piece else ""
-        if struck == "event-dropped":
+        now, lag = self._network.loop.time(), self._link.conditions.watch_lag
+        fault = self._link.interceptor.event(piece) if self._link.interceptor is not None and piece else ""
+        if fault == "event-dropped":
             self.end("the stream broke")
             return
-        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if struck == "event-late" else self._lag()
+        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if fault == "event-late" else self._lag()
         due = max(now + late, self._way[-1][0] if self._way else now)
         self._way.append((due, piece))
         if due > now:

@@ -17,7 +17,7 @@ _PATH = re.compile(rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
-WHO: ContextVar[str] = ContextVar("who", default="")
+ASKING_CONTROLLER: ContextVar[str] = ContextVar("who", default="")
 """Which of the controllers of a process asks: each has caches of its own."""
 
 
@@ -34,7 +34,7 @@ class _Body(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def teller(
+def request_tracer(
     trace: Trace, actor: str, life: Callable[[], str]
 ) -> tuple[Callable[[Request], None], Callable[[Request, Response], None]]:
     """What to call with each request, and with each answer. A JSON patch carries no preconditions and is left out."""
@@ -46,8 +46,10 @@ def teller(
         body = _decode(request.body) if request.body.startswith(b"{") else _Body()
         uid = body.metadata.uid or body.preconditions.uid
         version = body.metadata.resource_version or body.preconditions.resource_version
-        told = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
-        trace(actor, "asked.write", life=f"{life()} {WHO.get()}", resource=found[0], name=found[1], **told)
+        fields = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
+        trace(
+            actor, "asked.write", life=f"{life()} {ASKING_CONTROLLER.get()}", resource=found[0], name=found[1], **fields
+        )
 
     def answered(request: Request, response: Response) -> None:
         found = _named(request)
@@ -56,7 +58,7 @@ def teller(
             trace(
                 actor,
                 "asked.answered",
-                life=f"{life()} {WHO.get()}",
+                life=f"{life()} {ASKING_CONTROLLER.get()}",
                 resource=found[0],
                 name=found[1],
                 version=int(version[1]),

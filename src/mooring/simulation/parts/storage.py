@@ -273,8 +273,8 @@ class Array:
         self.mounted.add((disk, node))
         self.shown_as[wanted or disk, node] = disk
         epoch = self.under[disk, node] = self.epochs.get(disk, 0)
-        told = {"volume": disk, "node": node, "attached": attached, "epoch": epoch}
-        self.journal(node, "truth.mounted", **told, device=path, wanted=wanted or disk)
+        fields = {"volume": disk, "node": node, "attached": attached, "epoch": epoch}
+        self.journal(node, "truth.mounted", **fields, device=path, wanted=wanted or disk)
 
     def unmount(self, disk: str, node: str) -> None:
         """What is mounted there as that disk."""
@@ -298,9 +298,9 @@ class Array:
         known = self.content.setdefault(disk, [])
         mounted = (disk, node) in self.mounted
         committed = mounted and (self.is_attached(disk, node) or not (self.kind.refuses or self.kind.revokes))
-        told = {"volume": disk, "node": node, "word": word, "mounted": mounted, "committed": committed}
+        fields = {"volume": disk, "node": node, "word": word, "mounted": mounted, "committed": committed}
         under, epoch = self.under.get((disk, node), 0), self.epochs.get(disk, 0)
-        self.journal(node, "truth.written", **told, under=under, epoch=epoch, found=len(known))
+        self.journal(node, "truth.written", **fields, under=under, epoch=epoch, found=len(known))
         if committed:
             known.append(word)
 

@@ -24,7 +24,7 @@ import structlog
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
-from mooring.simulation.search.progress import Ledger
+from mooring.simulation.search.progress import SavedProgress
 from mooring.simulation.search.summary import Summary
 
 BATCH = 4
@@ -76,15 +76,15 @@ def campaign(
     work: Callable[[list[T], Scenario], Summary],
     workers: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
-    ledger: Ledger | None = None,
+    saved: SavedProgress | None = None,
 ) -> Summary:
     """Does the `work` of all batches but those that the ledger knows; `progress` is told of how many more members."""
-    summary, began = ledger.so_far() if ledger else Summary(), time.perf_counter()
+    summary, began = saved.so_far() if saved else Summary(), time.perf_counter()
     before = summary.seconds
 
     def left() -> Iterator[tuple[int, list[T]]]:
         for number, batch in enumerate(batches):
-            if ledger is None or not ledger.done(number):
+            if saved is None or not saved.done(number):
                 yield number, batch
             else:
                 progress(len(batch))
@@ -93,12 +93,12 @@ def campaign(
         for number, size, part in _played(left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1):
             summary.add(part)
             summary.seconds = before + time.perf_counter() - began
-            if ledger is not None:
-                ledger.note(number, summary)
+            if saved is not None:
+                saved.note(number, summary)
             progress(size)
     finally:
-        if ledger is not None:
-            ledger.write()
+        if saved is not None:
+            saved.write()
     return summary
 
 

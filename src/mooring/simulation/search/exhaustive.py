@@ -17,10 +17,10 @@ import msgspec
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.event_loop import SimulationLoop
-from mooring.simulation.engine.randomness import Replayed
+from mooring.simulation.engine.randomness import ReplayedOrder
 from mooring.simulation.run import Outcome, play
 from mooring.simulation.search.summary import Summary
-from mooring.simulation.search.systematic import SMALL, Unfit, story
+from mooring.simulation.search.systematic import SMALL, ViolatedWithoutFaults, story
 
 WINDOW = (30.0, 45.0)
 """Seconds: from the drain of the first node until the volume is mounted on the second."""
@@ -37,7 +37,7 @@ class Node(msgspec.Struct, frozen=True):
     """How many things more may differ, this run's last included."""
 
 
-class Noting(Replayed):
+class Noting(ReplayedOrder):
     """Notes in the window which parts other than the first could have come first."""
 
     def __init__(self, choices: Mapping[int, int]) -> None:
@@ -60,7 +60,7 @@ def roots(depth: int) -> list[Node]:
     """The runs that differ from the plain one in one thing, always in the same order. Raises `Unfit`."""
     outcome, nodes = _played(Node(depth=depth + 1))
     if not outcome.ok:
-        raise Unfit(f"without any fault: {outcome.violations[0]}")
+        raise ViolatedWithoutFaults(f"without any fault: {outcome.violations[0]}")
     return nodes
 
 
@@ -108,7 +108,7 @@ def _callback(found: tuple[int, Node]) -> int:
     return found[0]
 
 
-def told(nodes: Sequence[Node]) -> str:
+def description(nodes: Sequence[Node]) -> str:
     """In what the first runs differ."""
     faults = Counter(step.what for node in nodes for step in node.faults[-1:])
     counted = ", ".join(f"{number} {what}" for what, number in sorted(faults.items()))

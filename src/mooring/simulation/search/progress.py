@@ -18,11 +18,11 @@ EVERY_S = 5.0
 NAME = "progress.json"
 
 
-class LedgerError(Exception):
+class SavedProgressError(Exception):
     """The directory keeps the progress of another campaign."""
 
 
-class Ledger:
+class SavedProgress:
     """`what` says which campaign it is. `batches` done are kept as ranges."""
 
     def __init__(self, directory: Path, what: str) -> None:
@@ -39,7 +39,7 @@ class Ledger:
         kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, msgspec.Raw])
         what = msgspec.json.decode(kept["what"], type=str)
         if what != self._what:
-            raise LedgerError(
+            raise SavedProgressError(
                 f"{self._path} keeps the progress of another campaign ({what}), not of {self._what}; "
                 "give another directory, or remove this one"
             )

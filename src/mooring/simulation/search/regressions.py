@@ -7,10 +7,10 @@ import msgspec
 from mooring.simulation.run import play
 from mooring.simulation.search.mutants import MUTANTS
 from mooring.simulation.search.shrink import shrink
-from mooring.simulation.search.stored_run import Stored, stored
+from mooring.simulation.search.stored_run import StoredRun, stored
 
 
-def regression(name: str, *, first: int = 0, most: int = 20) -> Stored | None:
+def regression(name: str, *, first: int = 0, most: int = 20) -> StoredRun | None:
     """The smallest run found in which the mutant violates one of the invariants that are to find it; None if none of
     the seeds does, or if what is left of it is violated without the mutant, too."""
     mutant = MUTANTS[name]
@@ -20,11 +20,11 @@ def regression(name: str, *, first: int = 0, most: int = 20) -> Stored | None:
     return small if small is not None and small.play().ok else None
 
 
-def _killed(name: str, seed: int) -> Stored | None:
+def _killed(name: str, seed: int) -> StoredRun | None:
     mutant = MUTANTS[name]
-    outcome = play(seed, mutant.ground)
+    outcome = play(seed, mutant.scenario)
     killing = [each for each in outcome.violations if each.partition(" ")[0] in mutant.killers]
     if not killing:
         return None
-    run = stored(mutant.ground, outcome)
+    run = stored(mutant.scenario, outcome)
     return msgspec.structs.replace(run, mutant=name, violations=killing)

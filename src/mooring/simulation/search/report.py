@@ -25,14 +25,14 @@ def rows(summary: Summary) -> Iterator[Row]:
     back = sum(summary.recoveries.values())
     yield "pods that were away and came back", str(back)
     if back:
-        told = [f"{name} in {summary.recovered_within(share):g} s" for share, name in SHARES]
-        yield "recovery", ", ".join([*told, f"the slowest in {max(summary.recoveries):g} s"])
+        figures = [f"{name} in {summary.recovered_within(share):g} s" for share, name in SHARES]
+        yield "recovery", ", ".join([*figures, f"the slowest in {max(summary.recoveries):g} s"])
     for pod in sorted(summary.away):
         yield f"{pod} was away", f"{summary.unavailable(pod) * 100:.2f} % of the time"
     yield "API writes", f"{summary.writes_per_minute:.1f} in a simulated minute"
     violated = Counter(name for outcome in summary.failed for name in outcome.invariants)
-    told = ", ".join(f"{name} in {number}" for name, number in sorted(violated.items()))
-    yield "violations", told or "none"
+    figures = ", ".join(f"{name} in {number}" for name, number in sorted(violated.items()))
+    yield "violations", figures or "none"
 
 
 def page(summary: Summary, outcome: Outcome, picture: str, title: str, facts: Iterable[Row]) -> str:
@@ -59,7 +59,7 @@ def page(summary: Summary, outcome: Outcome, picture: str, title: str, facts: It
 
 
 def _table(cells: Iterable[Row]) -> str:
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(told)}</td></tr>" for name, told in cells)
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(figures)}</td></tr>" for name, figures in cells)
     return f"<table>{body}</table>"
 
 

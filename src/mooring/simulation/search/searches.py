@@ -26,7 +26,7 @@ class Search:
     size: int
     scenario: Scenario
     run: Callable[..., Summary]
-    told: str = ""
+    description: str = ""
 
 
 def random(seeds: range, scenario: Scenario) -> Search:
@@ -43,7 +43,7 @@ def systematic(driver: str = "plugin") -> Search:
     passed = single.points(small, plan)
     jobs = single.jobs(passed, plan)
     run = partial(campaign, in_batches(jobs), small, work=play_batch)
-    return Search(f"single faults {_digest(jobs)}", "runs", len(jobs), small, run, single.told(passed))
+    return Search(f"single faults {_digest(jobs)}", "runs", len(jobs), small, run, single.description(passed))
 
 
 def exhaustive(depth: int) -> Search:
@@ -52,7 +52,7 @@ def exhaustive(depth: int) -> Search:
     size = 4 if depth == 1 else 1
     run = partial(campaign, in_batches(nodes, size), single.SMALL, work=bounded.search)
     what = f"depth {depth} {_digest(nodes)}"
-    return Search(what, "branches", len(nodes), single.SMALL, run, f"depth {depth}: {bounded.told(nodes)}")
+    return Search(what, "branches", len(nodes), single.SMALL, run, f"depth {depth}: {bounded.description(nodes)}")
 
 
 def _digest(content: object) -> str:

@@ -18,7 +18,7 @@ from mooring.simulation.checks.liveness import CALM_S
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import Outcome
-from mooring.simulation.search.stored_run import Stored, stored, write
+from mooring.simulation.search.stored_run import StoredRun, stored, write
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ SHRUNK = 5
 
 
 def shrink(
-    found: Stored, *, attempts: int = ATTEMPTS, progress: Callable[[Stored], None] = lambda best: None
-) -> Stored:
+    found: StoredRun, *, attempts: int = ATTEMPTS, progress: Callable[[StoredRun], None] = lambda best: None
+) -> StoredRun:
     """The smallest run that was found to violate the first invariant that `found` violates.
 
     `progress` is told of each smaller one.
@@ -54,7 +54,7 @@ def shrink(
     return shrinker.best
 
 
-def keep(directory: Path, scenario: Scenario, failed: Sequence[Outcome]) -> Iterator[tuple[Path, Stored]]:
+def keep(directory: Path, scenario: Scenario, failed: Sequence[Outcome]) -> Iterator[tuple[Path, StoredRun]]:
     """Stores violations: the first few as small as they could be made, the others as they were."""
     for number, outcome in enumerate(failed):
         run = stored(scenario, outcome)
@@ -63,7 +63,7 @@ def keep(directory: Path, scenario: Scenario, failed: Sequence[Outcome]) -> Iter
 
 
 class _Shrinker:
-    def __init__(self, found: Stored, attempts: int, progress: Callable[[Stored], None]) -> None:
+    def __init__(self, found: StoredRun, attempts: int, progress: Callable[[StoredRun], None]) -> None:
         self.best = found
         self._wanted = found.violated[0][0]
         self._left = self._attempts = attempts

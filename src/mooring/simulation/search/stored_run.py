@@ -14,7 +14,7 @@ from mooring.simulation.run import Outcome, play
 _TIME = re.compile(r"(\S+) at ([\d.]+) s ")
 
 
-class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """A run: its seed, world, plan and the scheduler's choices (None: those of the seed); and what was violated in it.
 
     With `mutant` it was violated with that bug put back in, and only then.
@@ -44,12 +44,12 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
         return [(match[1], float(match[2])) for match in matches if match]
 
 
-def stored(scenario: Scenario, outcome: Outcome) -> Stored:
+def stored(scenario: Scenario, outcome: Outcome) -> StoredRun:
     """A run as it was."""
-    return Stored(outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations))
+    return StoredRun(outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations))
 
 
-def write(directory: Path, run: Stored) -> Path:
+def write(directory: Path, run: StoredRun) -> Path:
     """Writes `<seed>.json` (with the mutant's name before it, if there is one) and returns its path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{run.mutant}{'-' if run.mutant else ''}{run.seed}.json"
@@ -57,6 +57,6 @@ def write(directory: Path, run: Stored) -> Path:
     return path
 
 
-def read(path: Path) -> Stored:
+def read(path: Path) -> StoredRun:
     """What `write` wrote. Raises `msgspec.ValidationError`."""
-    return msgspec.json.decode(path.read_bytes(), type=Stored)
+    return msgspec.json.decode(path.read_bytes(), type=StoredRun)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mooring.simulation.cluster.fault_points import Point, single_faults
-from mooring.simulation.cluster.plan import Plan, Step
+from mooring.simulation.cluster.fault_points import FaultPoint, single_faults
+from mooring.simulation.cluster.plan import Plan, PlanStep
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
 from mooring.simulation.search.campaign import Job
@@ -26,32 +26,32 @@ SMALL_CLOUD = msgspec.structs.replace(SMALL, driver="ebs", zones=1)
 """The same on a cloud; calls of EC2 are points, too."""
 
 
-class Unfit(Exception):
+class ViolatedWithoutFaults(Exception):
     """The run without any fault violates something already."""
 
 
 def story(scenario: Scenario) -> Plan:
     """The pods of each node move away from it and may come back, node after node."""
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     for number, node in enumerate(scenario.node_names):
-        steps += [Step(30.0 + 60 * number, "drain", node), Step(60.0 + 60 * number, "uncordon", node)]
+        steps += [PlanStep(30.0 + 60 * number, "drain", node), PlanStep(60.0 + 60 * number, "uncordon", node)]
     return tuple(steps)
 
 
-def points(scenario: Scenario, plan: Plan) -> list[Point]:
+def points(scenario: Scenario, plan: Plan) -> list[FaultPoint]:
     """The points of the run without faults, as long as there may be any. Raises `Unfit`."""
     outcome = play(0, scenario, plan=plan, choices={}, noted=True)
     if not outcome.ok:
-        raise Unfit(f"without any fault: {outcome.violations[0]}")
+        raise ViolatedWithoutFaults(f"without any fault: {outcome.violations[0]}")
     return [point for point in outcome.points if point.at < scenario.heal_s]
 
 
-def jobs(passed: Sequence[Point], plan: Plan) -> list[Job]:
+def jobs(passed: Sequence[FaultPoint], plan: Plan) -> list[Job]:
     """A run for each single fault, always in the same order."""
     return [Job(0, plan=(step, *plan), choices={}) for step in single_faults(passed)]
 
 
-def told(passed: Sequence[Point]) -> str:
+def description(passed: Sequence[FaultPoint]) -> str:
     """How many points there are, of which groups, and how many runs they make."""
     groups = Counter(point.group for point in passed)
     counted = ", ".join(f"{number} {group}s" for group, number in sorted(groups.items()))

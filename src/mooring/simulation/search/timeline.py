@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
-from mooring.simulation.checks.invariants.stored import disk_of
+from mooring.simulation.checks.invariants.objects import disk_of
 from mooring.simulation.engine.trace import Event, Listener, Trace
 from mooring.volumes.names import DETACHING, VOLUME_NAME
 
@@ -16,7 +16,7 @@ Place = tuple[str, str]
 """Volume and node."""
 
 
-class Lanes:
+class VolumeTimeline:
     """`changes` has, for each place and kind ("reported", "true"), the states and when (seconds) they began. States
     are those of the demo's picture; "" is nothing."""
 

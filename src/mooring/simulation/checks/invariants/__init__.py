@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from mooring.simulation.checks.invariants import claims, locks, parts, pods, storage
+from mooring.simulation.checks.invariants import attachments, claims, locks, pod_identity, processes
 from mooring.simulation.checks.invariants.checker import Checker, Violation
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["CHECKERS", "Checks", "Violation", "check"]
 
 CHECKERS: tuple[type[Checker], ...] = (
-    pods.OneOfEachIdentity,
-    pods.TheOneMeant,
-    pods.PhasesGoForward,
-    pods.OnePodOnly,
-    storage.OneWriter,
-    storage.NoZombieWrite,
-    storage.MountedMeansAttached,
-    storage.TheRightDevice,
-    storage.NoDetachUnderUse,
-    storage.OneOperation,
-    storage.NoLostRecord,
+    pod_identity.OneOfEachIdentity,
+    pod_identity.TheOneMeant,
+    pod_identity.PhasesGoForward,
+    pod_identity.OnePodOnly,
+    attachments.OneWriter,
+    attachments.NoZombieWrite,
+    attachments.MountedMeansAttached,
+    attachments.TheRightDevice,
+    attachments.NoDetachUnderUse,
+    attachments.OneOperation,
+    attachments.NoLostRecord,
     locks.UnderItsLock,
-    storage.DetachedFirst,
-    storage.DeletedWhenFree,
+    attachments.DetachedFirst,
+    attachments.DeletedWhenFree,
     claims.BoundToEachOther,
     claims.OneDiskForEach,
     claims.KeptWhileClaimed,
     claims.ProtectedWhileUsed,
-    parts.NothingAcknowledgedIsLost,
-    parts.PartsGoOn,
-    parts.ReadsItsWrites,
+    processes.NothingAcknowledgedIsLost,
+    processes.PartsGoOn,
+    processes.ReadsItsWrites,
 )
 
 

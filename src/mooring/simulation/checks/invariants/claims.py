@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.objects import CLAIMS, VOLUMES, object_of
 from mooring.simulation.checks.invariants.statements import Removed
-from mooring.simulation.checks.invariants.stored import CLAIMS, VOLUMES, stored
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -24,7 +24,7 @@ class BoundToEachOther(Checker):
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != CLAIMS:
             return
-        claim = stored(event)
+        claim = object_of(event)
         uid, volume = claim.metadata.uid, claim.spec.volume_name
         if not volume or claim.status.phase != "Bound":
             return
@@ -80,7 +80,7 @@ class KeptWhileClaimed(Checker):
 
     def _claim(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
-            self._claims[event.fields["name"]] = stored(event).metadata.uid
+            self._claims[event.fields["name"]] = object_of(event).metadata.uid
 
     def _claim_gone(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
@@ -127,8 +127,8 @@ class ProtectedWhileUsed(Checker):
             self._users[disk].discard(event.fields["uid"])
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == CLAIMS and stored(event).status.phase == "Bound":
-            self._bound[event.fields["name"]] = stored(event).spec.volume_name
+        if event.fields["resource"] == CLAIMS and object_of(event).status.phase == "Bound":
+            self._bound[event.fields["name"]] = object_of(event).spec.volume_name
 
     def _deleted(self, event: Event) -> None:
         name = event.fields["name"]

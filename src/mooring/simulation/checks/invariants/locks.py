@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mooring.simulation.checks.invariants.checker import Checker
-from mooring.simulation.checks.invariants.releases import Place, Releases, place
-from mooring.simulation.checks.invariants.stored import ATTACHMENTS, VOLUMES, stored
+from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.attachment_lock import ATTACHED_TO, Lock
 from mooring.volumes.names import ATTACH_EPOCH
@@ -28,11 +28,11 @@ class UnderItsLock(Checker):
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == VOLUMES:
-            text = stored(event).metadata.annotations.get(ATTACHED_TO)
+            text = object_of(event).metadata.annotations.get(ATTACHED_TO)
             if text:
                 self._locks[event.fields["name"]] = msgspec.json.decode(text, type=Lock)
         elif event.fields["resource"] == ATTACHMENTS:
-            record = stored(event)
+            record = object_of(event)
             epoch = int(record.metadata.annotations.get(ATTACH_EPOCH, "0"))
             self._epochs[record.volume_name, record.spec.node_name] = epoch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.podgc.decide import QUARANTINE_S
-from mooring.simulation.checks.invariants.stored import stored
+from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.out_of_service import SEEN, TAINT
 
@@ -41,7 +41,7 @@ class Statements:
         self._absent.pop(node, None)
         if node not in self._said:
             return
-        body = stored(event)
+        body = object_of(event)
         taint = next((each for each in body.spec.taints if each.key == TAINT), None)
         if taint is None or body.metadata.annotations.get(SEEN) == (taint.time_added or "true"):
             self._said.discard(node)
@@ -61,5 +61,5 @@ class Removed:
         return uid in self._uids
 
     def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] == "pods" and self._dead.ended(stored(event).spec.node_name, event):
-            self._uids.add(stored(event).metadata.uid)
+        if event.fields["resource"] == "pods" and self._dead.ended(object_of(event).spec.node_name, event):
+            self._uids.add(object_of(event).metadata.uid)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from mooring.simulation.search.mutants import (
     agents,
+    attach_detach,
     attacher,
-    attaching,
     binding,
     csi,
     ebs,
-    forced,
+    forced_release,
     node,
     pods,
-    registering,
-    remembered,
+    registration,
+    stale_state,
 )
 from mooring.simulation.search.mutants.mutant import Mutant, PatchGone
 
@@ -25,16 +25,16 @@ MUTANTS: dict[str, Mutant] = dict(
     sorted(
         {
             **agents.MUTANTS,
-            **attaching.MUTANTS,
+            **attach_detach.MUTANTS,
             **attacher.MUTANTS,
             **binding.MUTANTS,
             **csi.MUTANTS,
             **ebs.MUTANTS,
-            **forced.MUTANTS,
+            **forced_release.MUTANTS,
             **node.MUTANTS,
             **pods.MUTANTS,
-            **registering.MUTANTS,
-            **remembered.MUTANTS,
+            **registration.MUTANTS,
+            **stale_state.MUTANTS,
         }.items()
     )
 )

@@ -9,7 +9,7 @@ from typing import Any
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod
 from mooring.node.pods.worker import PodWorker
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch
 
 
@@ -40,14 +40,14 @@ MUTANTS: dict[str, Mutant] = {
         "an agent that starts removes what is in the directories of pods that are gone, through what is mounted there",
         "kubernetes/kubernetes#12155",
         ("S16",),
-        grounds.RESTARTS,
+        scenarios.RESTARTS,
         (Patch(PodWorker, "mark_all", _clear_away_orphans),),
     ),
     "B34": Mutant(
         "an agent that starts is content with a list of its pods that may be old",
         "kubernetes/kubernetes#59848",
         ("S1",),
-        grounds.OLD_LISTS,
+        scenarios.OLD_LISTS,
         (Patch(Client, "watch", _any_version_will_do),),
     ),
 }

@@ -17,7 +17,7 @@ from mooring.controllers.attacher.tenure import Tenure
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.node.volumes import handshake
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch
 from mooring.volumes.names import ATTACHER, ATTACHER_FINALIZER
 
@@ -137,7 +137,7 @@ MUTANTS: dict[str, Mutant] = {
         "an attachment whose detach was not answered counts as attached again",
         "kubernetes/kubernetes#120571",
         ("S6", "S7"),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (
             Patch(controller, "decide", _give_up),
             Patch(decide, "_about_attachment", _attached_again),
@@ -150,14 +150,14 @@ MUTANTS: dict[str, Mutant] = {
         "the storage is asked to attach before the record says so",
         "kubernetes/kubernetes#44858, #94912",
         ("S13", "S8"),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (Patch(controller, "decide", _ask_first),),
     ),
     "B17": Mutant(
         "what has lost its PersistentVolume cannot be detached",
         "kubernetes/kubernetes#108221",
         ("L3",),
-        grounds.BY_HAND,
+        scenarios.BY_HAND,
         (Patch(AttacherController, "_detach", _needs_its_volume),),
         omits="the disk stays attached where its record says: the detach is never asked for",
     ),
@@ -165,28 +165,28 @@ MUTANTS: dict[str, Mutant] = {
         "storage that gives no answer has nothing attached, and the record is dropped",
         "kubernetes/kubernetes#45569, #50281",
         ("S13",),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (Patch(controller, "denied", _error_means_no), Patch(AttacherController, "_tell_lost", _forget)),
     ),
     "B56": Mutant(
         "whatever the storage answers to a detach counts as detached",
         "kubernetes-csi/external-attacher#165",
         ("S13",),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (Patch(AttacherController, "_detach", _detach_anyhow),),
     ),
     "B58": Mutant(
         "a list of the storage that is behind makes everything be attached again and again",
         "kubernetes-csi/external-attacher#215, #697",
         ("S13",),
-        grounds.VERIFIED,
+        scenarios.VERIFIED,
         (Patch(controller, "denied", _all_denied),),
     ),
     "X4": Mutant(
         "who takes a Lease over knows nothing of detaches that its former holder asked for",
         "protocol counterexample C15",
         ("S7", "S4'"),
-        grounds.TENURES,
+        scenarios.TENURES,
         (Patch(Tenure, "begin", _knows_of_no_asking),),
     ),
 }

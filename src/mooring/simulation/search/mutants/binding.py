@@ -17,7 +17,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.claims import CLAIM_PROTECTION
 from mooring.volumes.matching import SELECTED_NODE
@@ -138,21 +138,21 @@ MUTANTS: dict[str, Mutant] = {
         "a claim's protection goes because a cache shows no pod that uses it",
         "kubernetes/kubernetes#75980, #76703",
         ("S15",),
-        grounds.LATE_PODS,
+        scenarios.LATE_PODS,
         (Patch(BindingController, "_let_claim_go", _cache_only),),
     ),
     "B45": Mutant(
         "a volume is bound whatever was written to it since it was chosen",
         "kubernetes/kubernetes#16432, #24331",
         ("S12", "S15"),
-        grounds.BY_HAND,
+        scenarios.BY_HAND,
         (Patch(BindingController, "_patch_volume", _any_version),),
     ),
     "B47": Mutant(
         "a volume counts as released if a cache has another claim of that name, and who deletes disks believes it",
         "kubernetes/kubernetes#23078, #105131",
         ("S14",),
-        grounds.AGAIN,
+        scenarios.AGAIN,
         (
             Patch(BindingController, "_claim_of", _of_that_name_in_the_cache),
             Patch(Reclaimer, "_claim_is_gone", _released_is_enough),
@@ -162,14 +162,14 @@ MUTANTS: dict[str, Mutant] = {
         "nothing keeps a claim for which a disk is being made",
         "kubernetes-csi/external-provisioner#131, #311, #486; in our own code until the simulation found it",
         ("S9",),
-        grounds.UNANSWERED,
+        scenarios.UNANSWERED,
         (Patch(ProvisioningController, "_begin", _not_noted),),
     ),
     "B50": Mutant(
         "what was made for a claim that is gone by now is left behind",
         "kubernetes-csi/external-provisioner#1469",
         ("S9",),
-        grounds.UNANSWERED,
+        scenarios.UNANSWERED,
         (
             Patch(ProvisioningController, "_create", _only_if_claimed),
             Patch(ProvisioningController, "_begin", _not_noted),
@@ -179,35 +179,35 @@ MUTANTS: dict[str, Mutant] = {
         "a second try to make a volume makes another one",
         "kubernetes-csi/external-provisioner#296; aws-ebs-csi-driver#771 (B63)",
         ("S9",),
-        grounds.LOST_REQUESTS,
+        scenarios.LOST_REQUESTS,
         (Patch(provisioning, "volume_name", _another_name_each_time),),
     ),
     "B53": Mutant(
         "a try to make a volume whose outcome is not known counts as one in vain: the next is for another node",
         "kubernetes-csi/external-provisioner#1466",
         ("S9",),
-        grounds.EBS_ZONES,
+        scenarios.EBS_ZONES,
         (Patch(ProvisioningController, "_make", _unknown_means_not_there),),
     ),
     "B54": Mutant(
         "a volume that a user deletes goes before its disk",
         "kubernetes-csi/external-provisioner#546, KEP-2644; in our own code until the simulation found it",
         ("S9",),
-        grounds.CLAIMS,
+        scenarios.CLAIMS,
         (Patch(ProvisioningController, "_create", _bare),),
     ),
     "B55": Mutant(
         "a disk is deleted while it is attached",
         "kubernetes/kubernetes#84226; kubernetes-csi/external-provisioner#438",
         ("S20",),
-        grounds.CLAIMS,
+        scenarios.CLAIMS,
         (Patch(Reclaimer, "_attached_to", _nowhere), Patch(Reclaimer, "_known_nodes", always([]))),
     ),
     "B64": Mutant(
         "a node that was chosen for a claim counts as written there, also when that write has failed",
         "kubernetes/kubernetes#71928, #72013",
         ("L1", "L5"),
-        grounds.EBS_CHOOSING,
+        scenarios.EBS_CHOOSING,
         (Patch(SchedulingController, "_choose_for_claims", _chosen_is_written),),
         omits="no volume is ever made for the claim: its pod waits for ever",
     ),

@@ -11,7 +11,7 @@ from mooring.kube.objects import CSINode, Node
 from mooring.node.csi.csinode import CSINodeWriter
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.operations import Operations
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch
 from mooring.volumes.errors import StorageRefused, VolumeError
 from mooring.volumes.plugins.csi import drivers
@@ -56,7 +56,7 @@ MUTANTS: dict[str, Mutant] = {
         "a detach needs the CSINode of the node, whatever was noted when the volume was attached",
         "kubernetes-csi/external-attacher#299, #83",
         ("L1", "L3"),
-        grounds.CSI_LOST,
+        scenarios.CSI_LOST,
         (Patch(CSIAttacher, "detach", _asks_the_csi_node),),
         omits="the disk stays attached where its record says: the detach is never asked for",
     ),
@@ -64,14 +64,14 @@ MUTANTS: dict[str, Mutant] = {
         "a call of a CSI driver that was not answered counts as one that was refused",
         "kubernetes-csi/external-provisioner#486, kubernetes/kubernetes#82492",
         ("S9", "S13"),
-        grounds.CSI_UNANSWERED,
+        scenarios.CSI_UNANSWERED,
         (Patch(drivers, "volume_error", _failed_means_refused),),
     ),
     "X5": Mutant(
         "the CSINode of a Node that was deleted is left as it is by the new one: it is collected as the old one's",
         "kubernetes/kubernetes#120063; in our own code until the simulation found it",
         ("L1", "L3"),
-        grounds.CSI_NODES,
+        scenarios.CSI_NODES,
         (Patch(CSINodeWriter, "_take_over", _leave_it_to_the_old_node),),
         omits="nothing is attached to that node any more: its pods wait for ever",
     ),
@@ -79,7 +79,7 @@ MUTANTS: dict[str, Mutant] = {
         "a NodeUnstageVolume that was not answered in time counts as one that did nothing",
         "Mooring's own: seed 1005 of examples/simulation/csi.yaml",
         ("S4'",),
-        grounds.CSI_SLOW,
+        scenarios.CSI_SLOW,
         (Patch(Operations, "unmount_device", _failed_means_still_mounted),),
     ),
 }

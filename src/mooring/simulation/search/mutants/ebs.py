@@ -15,7 +15,7 @@ from mooring.ebs.device_names import NAMES, DeviceNames, canonical
 from mooring.ebs.errors import Ec2Unreachable
 from mooring.ebs.provisioning import Provisioner, client_token
 from mooring.ebs.settling import Settling
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
 
@@ -129,7 +129,7 @@ MUTANTS: dict[str, Mutant] = {
         "a device name with which attaching got stuck, as the guest still has it, is given again and again",
         "kubernetes/kubernetes#31891; kubernetes-sigs/aws-ebs-csi-driver#795, #1166",
         ("L1", "L3"),
-        grounds.EBS_STUCK,
+        scenarios.EBS_STUCK,
         (Patch(DeviceNames, "give", _first_that_nothing_has),),
         omits="the volume stays attaching where its record says: its pod waits for ever",
     ),
@@ -137,7 +137,7 @@ MUTANTS: dict[str, Mutant] = {
         "a device name is chosen from what is shown alone, and the one that was asked for is answered, not EC2's",
         "Azure/AKS#110, kubernetes-sigs/azuredisk-csi-driver#3457, kubernetes/kubernetes#60183",
         ("S10",),
-        grounds.EBS_MOVING,
+        scenarios.EBS_MOVING,
         (
             Patch(DeviceNames, "give", _first_that_is_shown_as_free),
             Patch(Attacher, "_accepted", _notes_the_name_it_asked_for),
@@ -148,7 +148,7 @@ MUTANTS: dict[str, Mutant] = {
         "a volume is made without looking for its name first, and with a token of the call, not of the name",
         "kubernetes-sigs/aws-ebs-csi-driver#771, #744",
         ("S9",),
-        grounds.EBS_CLAIMS,
+        scenarios.EBS_CLAIMS,
         (
             Patch(Provisioner, "_existing", _nothing_is_looked_up),
             Patch(provisioning, "client_token", _a_token_of_the_call),
@@ -158,42 +158,42 @@ MUTANTS: dict[str, Mutant] = {
         "a CreateVolume that was not answered counts as one that failed: the next one has a token of its own",
         "kubernetes-sigs/aws-ebs-csi-driver#982, #2075",
         ("S9",),
-        grounds.EBS_CLAIMS,
+        scenarios.EBS_CLAIMS,
         (Patch(Provisioner, "_send", _another_token_for_each_try),),
     ),
     "E1": Mutant(
         "ControllerUnpublish is answered when EC2 has been asked, not when the volume is detached",
         "kubernetes-sigs/aws-ebs-csi-driver#389",
         ("S13", "S20'"),
-        grounds.EBS_MOVING,
+        scenarios.EBS_MOVING,
         (Patch(Attacher, "_ask_to_detach", _asked_is_detached),),
     ),
     "E2": Mutant(
         "what EC2 describes is believed, however old it may be",
         "kubernetes-sigs/aws-ebs-csi-driver#801, #2005",
         ("S13",),
-        grounds.EBS_MOVING,
+        scenarios.EBS_MOVING,
         (Patch(Settling, "proves", always(True)),),
     ),
     "E3": Mutant(
         "a volume that is attaching counts as attached",
         "kubernetes-sigs/aws-ebs-csi-driver#2833",
         ("S13", "S6"),
-        grounds.EBS_MOVING,
+        scenarios.EBS_MOVING,
         (Patch(attaching, "next_step", _attaching_is_attached),),
     ),
     "E4": Mutant(
         "a DeleteVolume that was not answered counts as done",
         "kubernetes-sigs/aws-ebs-csi-driver#2803",
         ("S9",),
-        grounds.EBS_FAILING,
+        scenarios.EBS_FAILING,
         (Patch(Provisioner, "delete", _unanswered_is_deleted),),
     ),
     "E5": Mutant(
         "what EC2 did not answer is told as refused",
         "kubernetes-csi/external-provisioner#486",
         ("S9", "S13"),
-        grounds.EBS_CLAIMS,
+        scenarios.EBS_CLAIMS,
         (Patch(codes, "code_of", _unknown_is_refused),),
     ),
 }

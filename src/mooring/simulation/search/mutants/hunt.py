@@ -74,7 +74,7 @@ def _round(mutant: Mutant, first: int, most: int, guarded: Counter[str]) -> Outc
     """The first run in which one of the mutant's killers is violated."""
     for seed in range(first, first + most):
         with mutant.applied():
-            outcome = play(seed, mutant.ground)
+            outcome = play(seed, mutant.scenario)
         guarded.update(outcome.guarded)
         if not set(mutant.killers).isdisjoint(outcome.invariants):
             return outcome
@@ -83,7 +83,7 @@ def _round(mutant: Mutant, first: int, most: int, guarded: Counter[str]) -> Outc
 
 def _for_good(mutant: Mutant, outcome: Outcome) -> bool:
     """Whether it is still so when the world has had three times as long."""
-    longer = msgspec.structs.replace(mutant.ground, minutes=3 * mutant.ground.minutes)
+    longer = msgspec.structs.replace(mutant.scenario, minutes=3 * mutant.scenario.minutes)
     with mutant.applied():
         later = play(outcome.seed, longer, plan=outcome.plan)
     return not set(mutant.killers).isdisjoint(later.invariants)

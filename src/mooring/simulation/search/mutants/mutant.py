@@ -37,7 +37,7 @@ class Mutant:
     fault: str
     origin: str
     killers: tuple[str, ...]
-    ground: Scenario
+    scenario: Scenario
     patches: tuple[Patch, ...]
     omits: str = ""
 

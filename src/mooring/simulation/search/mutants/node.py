@@ -21,7 +21,7 @@ from mooring.node.volumes.handshake import NotAttachedYet, Permission
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.volume import WantedVolume
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.interfaces import DEVICE_PATH
 
@@ -170,7 +170,7 @@ MUTANTS: dict[str, Mutant] = {
         "a node mounts what its cache says is attached, before it has said that it uses it",
         "kubernetes/kubernetes#27836 (first phase)",
         ("S7", "S6"),
-        grounds.LAGGING,
+        scenarios.LAGGING,
         (
             Patch(VolumeManager, "_permission", _trust_the_cache),
             Patch(WantedVolume, "state", _no_word_before),
@@ -181,42 +181,42 @@ MUTANTS: dict[str, Mutant] = {
         "the device is not looked at: whatever is at its path is mounted",
         "kubernetes/kubernetes#29324",
         ("S10", "S16"),
-        grounds.DEVICES,
+        scenarios.DEVICES,
         (Patch(Operations, "_attached_device", _any_device), Patch(handshake, "look", _old_path)),
     ),
     "B25": Mutant(
         "after a restart of the agent the device's mount is forgotten",
         "kubernetes/kubernetes#101791",
         ("S7",),
-        grounds.RESTARTS,
+        scenarios.RESTARTS,
         (Patch(manager, "reconstruct", _forget_devices),),
     ),
     "B26": Mutant(
         "after a restart of the agent a pod that ends has no volumes: they are unmounted under it",
         "kubernetes/kubernetes#113979",
         ("S7'",),
-        grounds.ENDINGS,
+        scenarios.ENDINGS,
         (Patch(PodWorker, "mark_all", _let_go_of_ending),),
     ),
     "B27": Mutant(
         "after a restart of the agent a volume of which no pod has spoken yet is unmounted",
         "kubernetes/kubernetes#120150",
         ("S7'",),
-        grounds.RESTARTS,
+        scenarios.RESTARTS,
         (Patch(WantedVolume, "found", _found(adopted=lambda pods: set[str]())),),
     ),
     "B28": Mutant(
         "the volumes of a pod that was removed by force are unmounted before its processes have ended",
         "kubernetes/kubernetes#27691",
         ("S7'",),
-        grounds.RESTARTS,
+        scenarios.RESTARTS,
         (Patch(worker, "decide", _release_at_once),),
     ),
     "B30": Mutant(
         "after a restart of the agent the volumes of pods that are gone are never unmounted",
         "kubernetes/kubernetes#75345, #70044",
         ("L3", "L4"),
-        grounds.RESTARTS,
+        scenarios.RESTARTS,
         (Patch(WantedVolume, "drop", _not_of_the_adopted),),
         omits="the disk stays mounted where it is attached: nobody unmounts it",
     ),
@@ -224,21 +224,21 @@ MUTANTS: dict[str, Mutant] = {
         "a mount that failed is taken for none",
         "kubernetes/kubernetes#82492, #113563",
         ("S7",),
-        grounds.MOUNTS,
+        scenarios.MOUNTS,
         (Patch(Operations, "mount_device", _failed_means_absent),),
     ),
     "B67": Mutant(
         "after a reboot what is recorded is taken for mounted",
         "kubernetes/kubernetes#117513, #119921",
         ("S4'",),
-        grounds.POWER,
+        scenarios.POWER,
         (Patch(WantedVolume, "found", _believe_records),),
     ),
     "B72": Mutant(
         "a volume that comes back under another device path is looked for at the old one",
         "kubernetes/kubernetes#89330",
         ("L1",),
-        grounds.DEVICES,
+        scenarios.DEVICES,
         (Patch(handshake, "look", _old_path),),
         omits="the device's identity is looked at, so the wrong one is refused again and again (B03: not even that)",
     ),
@@ -246,7 +246,7 @@ MUTANTS: dict[str, Mutant] = {
         "a ReadWriteOncePod volume is for all pods of a node",
         "KEP-2485: ReadWriteOncePod; scheduler and agent each look",
         ("S5",),
-        grounds.RIVALS,
+        scenarios.RIVALS,
         (
             Patch(operations, "is_one_pod_only", always(False)),
             Patch(scheduling, "_obstacle", always(None)),
@@ -256,14 +256,14 @@ MUTANTS: dict[str, Mutant] = {
         "a pod's status is written whatever was written to it meanwhile",
         "in our own code until the simulation found it",
         ("S3",),
-        grounds.LATE_STATUSES,
+        scenarios.LATE_STATUSES,
         (Patch(PodWorker, "_write_status", _any_status),),
     ),
     "P3": Mutant(
         "a pod leaves the API while its processes run",
         "the pod-safety document: a pod object goes after its processes",
         ("S1",),
-        grounds.PLAIN,
+        scenarios.PLAIN,
         (Patch(worker, "decide", _remove_at_once),),
     ),
 }

@@ -13,7 +13,7 @@ from mooring.controllers.statefulset import controller as statefulset
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch
 
 
@@ -82,28 +82,28 @@ MUTANTS: dict[str, Mutant] = {
         "a pod is deleted by its name, whichever pod has it now",
         "kubernetes/kubernetes#25169, #82387",
         ("S2",),
-        grounds.PLAIN,
+        scenarios.PLAIN,
         (Patch(Client, "delete", _by_name),),
     ),
     "B38": Mutant(
         "the pod garbage collector removes a pod that still ends on its node",
         "kubernetes/kubernetes#131775, #120917",
         ("S1", "S7'"),
-        grounds.PLAIN,
+        scenarios.PLAIN,
         (Patch(podgc, "decide", _any_ending_pod),),
     ),
     "B39": Mutant(
         "a node that a cache does not show yet counts as gone, and its pods as orphans",
         "kubernetes/kubernetes#22545, #32495",
         ("S1",),
-        grounds.YOUNG,
+        scenarios.YOUNG,
         (Patch(PodGCController, "reconcile", _believe_the_cache),),
     ),
     "B41": Mutant(
         "pods are shown as not ready only by who has written that their node is Unknown, not by its successor",
         "kubernetes/kubernetes#50067, #135205",
         ("L8",),
-        grounds.SILENT,
+        scenarios.SILENT,
         (
             Patch(NodeLifecycleController, "_set_unknown", _note_whose_node_it_was),
             Patch(NodeLifecycleController, "_look_at_pod", _only_by_who_wrote_unknown),
@@ -114,7 +114,7 @@ MUTANTS: dict[str, Mutant] = {
         "a StatefulSet does not wait for a pod that ends: it removes it by force",
         "the pod-safety document: only a node may say that its pod is gone",
         ("S1",),
-        grounds.PLAIN,
+        scenarios.PLAIN,
         (Patch(statefulset.StatefulSetController, "reconcile", _replace_ending),),
     ),
 }

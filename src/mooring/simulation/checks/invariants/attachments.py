@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker
-from mooring.simulation.checks.invariants.releases import Place, Releases, place
-from mooring.simulation.checks.invariants.stored import ATTACHMENTS, stored
+from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -204,7 +204,7 @@ class NoLostRecord(Checker):
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != ATTACHMENTS:
             return
-        obj, name = stored(event), event.fields["name"]
+        obj, name = object_of(event), event.fields["name"]
         where = obj.volume_name, obj.spec.node_name
         _, before = self._records.get(name, (where, False))
         says = self._records[name] = where, obj.status.attached
@@ -248,7 +248,7 @@ class DetachedFirst(Checker):
     def _written(self, event: Event) -> None:
         name = event.fields["name"]
         if event.fields["resource"] == ATTACHMENTS and name not in self._records:
-            obj = stored(event)
+            obj = object_of(event)
             self._records[name] = (obj.volume_name, obj.spec.node_name), name in self._given_up
             self._given_up.discard(name)
 
@@ -287,7 +287,7 @@ class DeletedWhenFree(Checker):
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:
-            self._records[event.fields["name"]] = stored(event).volume_name
+            self._records[event.fields["name"]] = object_of(event).volume_name
 
     def _gone(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:

@@ -16,7 +16,7 @@ from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Pod, VolumeAttachment
 from mooring.node.volumes import handshake as node_handshake
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch
 from mooring.volumes.names import DETACHING
 
@@ -78,14 +78,14 @@ MUTANTS: dict[str, Mutant] = {
         " detach has begun",
         "kubernetes/kubernetes#107973",
         ("S7", "S6"),
-        grounds.UNWRITTEN,
+        scenarios.UNWRITTEN,
         (Patch(Handshake, "_change", _counts_as_made), Patch(node_handshake, "_problem", _whatever_has_begun)),
     ),
     "B23": Mutant(
         "nobody verifies what is attached: a disk that the storage has taken away counts as attached for ever",
         "kubernetes/kubernetes#52735, #50200",
         ("L1",),
-        grounds.TAKEN_AWAY,
+        scenarios.TAKEN_AWAY,
         (Patch(AttacherController, "_verify", _never),),
         omits="what is attached nowhere is not mounted, either: the pods that are to have it wait for ever",
     ),
@@ -93,7 +93,7 @@ MUTANTS: dict[str, Mutant] = {
         "a pod that goes when its claim is gone already is not forgotten: its volume stays attached",
         "kubernetes/kubernetes#29051, #29077",
         ("L3",),
-        grounds.LATE_ENDS,
+        scenarios.LATE_ENDS,
         (Patch(VolumeIndex, "__init__", _that_remembers), Patch(VolumeIndex, "users", _remembered)),
         omits="the disk stays attached where its record says, for a pod that is gone",
     ),

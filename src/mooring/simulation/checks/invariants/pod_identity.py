@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.objects import VOLUMES, StoredObject, object_of
 from mooring.simulation.checks.invariants.statements import Removed, Statements
-from mooring.simulation.checks.invariants.stored import VOLUMES, Stored, stored
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.exclusivity import ONE_POD_MODE
 
@@ -61,7 +61,7 @@ class PhasesGoForward(Checker):
     name = "S3"
 
     def listen(self, trace: Trace) -> None:
-        self._pods: dict[str, Stored] = {}  # uid -> as it was written last
+        self._pods: dict[str, StoredObject] = {}  # uid -> as it was written last
         self._running: defaultdict[str, int] = defaultdict(int)
         self._dead = Statements(trace)
         trace.listen("truth.started", self._started)
@@ -77,12 +77,12 @@ class PhasesGoForward(Checker):
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == "pods":
-            self._pods.pop(stored(event).metadata.uid, None)
+            self._pods.pop(object_of(event).metadata.uid, None)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != "pods":
             return
-        new = stored(event)
+        new = object_of(event)
         uid, name = new.metadata.uid, event.fields["name"]
         old, self._pods[uid] = self._pods.get(uid), new
         if old is None:
@@ -114,7 +114,7 @@ class OnePodOnly(Checker):
         trace.listen("truth.ended", self._ended)
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == VOLUMES and stored(event).spec.access_modes == (ONE_POD_MODE,):
+        if event.fields["resource"] == VOLUMES and object_of(event).spec.access_modes == (ONE_POD_MODE,):
             self._volumes.add(event.fields["name"])
 
     def _started(self, event: Event) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from mooring.controllers.attachdetach import decide
 from mooring.kube.objects import Node
 from mooring.node.registration import Registration
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
 
@@ -61,7 +61,7 @@ MUTANTS: dict[str, Mutant] = {
         "an agent makes its Node anew at each start, and nobody lists again what is attached to that node",
         "kubernetes/kubernetes#37586, #37727",
         ("L1",),
-        grounds.STARTING,
+        scenarios.STARTING,
         (Patch(Registration, "_send", _anew), Patch(decide, "knows_its_mounts", always(False))),
         omits="the disk stays attached where its record says, and its node is not told: a pod waits for ever",
     ),
@@ -69,21 +69,21 @@ MUTANTS: dict[str, Mutant] = {
         "an agent that starts says that nothing is in use, before it has looked",
         "kubernetes/kubernetes#33203; protocol counterexample C5",
         ("S7",),
-        grounds.AGENTS,
+        scenarios.AGENTS,
         (Patch(Registration, "register", _empty_at_first),),
     ),
     "C6": Mutant(
         "an agent writes its status whatever was written meanwhile",
         "protocol counterexample C6",
         ("S7", "S6"),
-        grounds.LATE_WRITES,
+        scenarios.LATE_WRITES,
         (Patch(Registration, "_send", _any_version),),
     ),
     "H3b": Mutant(
         "a Node that is registered anew says that nothing is in use",
         "kube-controller-manager 1.36 (hazard); protocol counterexample C13",
         ("S7",),
-        grounds.NODES,
+        scenarios.NODES,
         (Patch(Registration, "_body", _empty_when_new),),
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.simulation.checks.invariants.stored import CLAIMS, stored
+from mooring.simulation.checks.invariants.objects import CLAIMS, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -25,12 +25,12 @@ class Users:
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
-            self._volumes[event.fields["name"]] = stored(event).spec.volume_name
+            self._volumes[event.fields["name"]] = object_of(event).spec.volume_name
         elif event.fields["resource"] == "pods":
             self._pod(event)
 
     def _pod(self, event: Event) -> None:
-        pod, namespace = stored(event), event.fields["name"].partition("/")[0]
+        pod, namespace = object_of(event), event.fields["name"].partition("/")[0]
         if pod.status.phase in ("Succeeded", "Failed"):
             self._pods.pop(pod.metadata.uid, None)
             return
@@ -42,4 +42,4 @@ class Users:
         if event.fields["resource"] == CLAIMS:
             self._volumes.pop(event.fields["name"], None)
         elif event.fields["resource"] == "pods":
-            self._pods.pop(stored(event).metadata.uid, None)
+            self._pods.pop(object_of(event).metadata.uid, None)

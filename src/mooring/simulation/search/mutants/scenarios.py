@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.simulation.cluster.plan import ACTIONS, FAULTS, faults_of
-from mooring.simulation.cluster.scenario import Scenario, Step
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
@@ -20,7 +20,7 @@ UNDEFINED_MINUTES = 14
 BASE = Scenario(nodes=2, sets={"db": 1, "web": 1}, minutes=12, faults=10, actions=14)
 
 
-def ground(
+def scenario(
     *,
     nodes: int = 2,
     sets: dict[str, int] | None = None,
@@ -37,7 +37,7 @@ def ground(
     on: tuple[str, ...] = (),
     others_weigh: float = OTHERS,
     force_detach_after_s: float = BASE.force_detach_after_s,
-    steps: tuple[Step, ...] = (),
+    steps: tuple[PlanStep, ...] = (),
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
@@ -66,13 +66,13 @@ def ground(
     )
 
 
-LAGGING = ground(watch_lag=6, two_leaders=2, cut_replies=1, delete_pod=8, force_delete_pod=2)
+LAGGING = scenario(watch_lag=6, two_leaders=2, cut_replies=1, delete_pod=8, force_delete_pod=2)
 """Stale views."""
-CRASHING = ground(kill=4, crash=6, two_leaders=2, delete_pod=6, force_delete_pod=4, scale=3)
+CRASHING = scenario(kill=4, crash=6, two_leaders=2, delete_pod=6, force_delete_pod=4, scale=3)
 """Crashes and changes of leaders between two writes."""
-STORAGE = ground(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
+STORAGE = scenario(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
 """Storage that is late, does not answer, answers wrongly."""
-TENURES = ground(
+TENURES = scenario(
     nodes=1,
     leases=True,
     storage="cloud",
@@ -81,23 +81,23 @@ TENURES = ground(
     kill=8,
     crash=12,
     two_leaders=3,
-    steps=(Step(1, "array-overtakes", "array", 480),),
+    steps=(PlanStep(1, "array-overtakes", "array", 480),),
     delete_pod=12,
     others_weigh=0.03,
 )
 """Holders of Leases die, the storage does later what it was asked for first, and pods come back to the nodes that they
 leave."""
-SAME = ground(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
+SAME = scenario(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
 """Pods come back to the very node that lets their volumes go, and requests are late."""
-VERIFIED = ground(array_unanswered=3, slow_array=3, delete_pod=4, minutes=13)
+VERIFIED = scenario(array_unanswered=3, slow_array=3, delete_pod=4, minutes=13)
 """The storage is asked what is attached shortly before the end."""
-MOUNTS = ground(mount_fails=12, delete_pod=10, drain=8, uncordon=6, scale=4, others_weigh=0.1)
+MOUNTS = scenario(mount_fails=12, delete_pod=10, drain=8, uncordon=6, scale=4, others_weigh=0.1)
 """Mounts take effect and fail."""
-MOVING = ground(slow_array=6, slow_unmount=2, drain=8, uncordon=6, delete_pod=4, two_leaders=2)
+MOVING = scenario(slow_array=6, slow_unmount=2, drain=8, uncordon=6, delete_pod=4, two_leaders=2)
 """Volumes go from node to node while the storage is slow."""
-RESTARTS = ground(kill=3, crash=6, slow_stop=4, slow_unmount=4, force_delete_pod=8, delete_pod=6, drain=4)
+RESTARTS = scenario(kill=3, crash=6, slow_stop=4, slow_unmount=4, force_delete_pod=8, delete_pod=6, drain=4)
 """Agents restart while pods end."""
-AGENTS = ground(
+AGENTS = scenario(
     on=("nodes",),
     actions=24,
     kill=10,
@@ -111,24 +111,24 @@ AGENTS = ground(
     others_weigh=0.05,
 )
 """Agents restart again and again while users remove pods by force."""
-POWER = ground(power_off=8, replace_machine=3, delete_pod=3, force_delete_pod=3)
+POWER = scenario(power_off=8, replace_machine=3, delete_pod=3, force_delete_pod=3)
 """Machines lose power and boot again."""
-NODES = ground(delete_node=8, cut=6, slow_unmount=6, slow_stop=3, drain=5, uncordon=4, force_delete_pod=4)
+NODES = scenario(delete_node=8, cut=6, slow_unmount=6, slow_stop=3, drain=5, uncordon=4, force_delete_pod=4)
 """Node objects go and come back under live mounts."""
-OPERATORS = ground(
+OPERATORS = scenario(
     wrong_taint=12, cut=8, slow_unmount=6, drain=4, uncordon=3, delete_pod=5, force_delete_pod=2, others_weigh=0.1
 )
 """Operators are mistaken."""
-MISTAKEN = ground(
-    nodes=1, on=("nodes",), wrong_taint=12, cut=12, delete_pod=4, steps=(Step(1, "slow-unmount", "n0", 110),),
+MISTAKEN = scenario(
+    nodes=1, on=("nodes",), wrong_taint=12, cut=12, delete_pod=4, steps=(PlanStep(1, "slow-unmount", "n0", 110),),
     others_weigh=0.03,
 )  # fmt: skip
 """Operators are mistaken, and then nodes do not answer while they still unmount."""
-LOST = ground(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
+LOST = scenario(nodes=3, lose_machine=4, slow_array=1, delete_pod=3)
 """Machines never come back."""
-CLAIMS = ground(delete_claim=8, delete_volume=3, delete_set=3, crash=3, watch_lag=4, storm=2, two_leaders=2)
+CLAIMS = scenario(delete_claim=8, delete_volume=3, delete_set=3, crash=3, watch_lag=4, storm=2, two_leaders=2)
 """Claims and volumes are deleted and made anew."""
-BY_HAND = ground(
+BY_HAND = scenario(
     minutes=UNDEFINED_MINUTES + 8,
     calm_minutes=UNDEFINED_MINUTES,
     sets={"db": 2, "web": 1},
@@ -139,17 +139,17 @@ BY_HAND = ground(
     drain=3,
 )
 """Volumes that somebody made by hand."""
-ENDING = ground(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2)
+ENDING = scenario(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2)
 """Pods that end by themselves."""
-PLAIN = ground(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
+PLAIN = scenario(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
 """Pods without volumes: nothing but their name keeps two of them apart."""
-AWAY = ground(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
+AWAY = scenario(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
 """Controllers are away while pods go."""
-STOP_AND_START = ground(
+STOP_AND_START = scenario(
     nodes=1, on=("attaching",), sets={"db": 2, "web": 1}, storm=16, restart_set=16, others_weigh=0.03
 )
 """Volumes go and come back to the same node, and what is asked about them is late."""
-UNHEARD = ground(
+UNHEARD = scenario(
     on=("attaching",),
     sets={"db": 2, "web": 1},
     storm=14,
@@ -160,7 +160,7 @@ UNHEARD = ground(
     others_weigh=0.03,
 )
 """Volumes go to other nodes, and what is asked about them takes effect and is not answered."""
-REMADE = ground(
+REMADE = scenario(
     minutes=UNDEFINED_MINUTES + 8,
     calm_minutes=UNDEFINED_MINUTES,
     on=("attaching",),
@@ -174,18 +174,18 @@ REMADE = ground(
     others_weigh=0.02,
 )
 """Volumes that somebody made by hand are made once more while controllers restart."""
-LATE_WRITES = ground(
+LATE_WRITES = scenario(
     nodes=1, sets={"db": 1}, on=("nodes",), actions=24, storm=14, restart_set=16,
-    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+    steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
 )  # fmt: skip
 """What an agent writes arrives late, while volumes go and come back, and unmounts take a while."""
-UNANSWERED = ground(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+UNANSWERED = scenario(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """The storage makes disks and does not say so, while claims come and go."""
-ENDINGS = ground(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_weigh=0.05)
+ENDINGS = scenario(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_weigh=0.05)
 """Agents restart while pods take long to end."""
-DEVICES = ground(drain=4, uncordon=4, scale=6, delete_pod=8, slow_array=2)
+DEVICES = scenario(drain=4, uncordon=4, scale=6, delete_pod=8, slow_array=2)
 """Device paths are given to one disk after the other."""
-LATE_PODS = ground(
+LATE_PODS = scenario(
     nodes=1,
     sets={"db": 3},
     actions=60,
@@ -196,101 +196,101 @@ LATE_PODS = ground(
     others_weigh=0.02,
 )
 """Pods that use a claim are not in a cache yet when it is deleted."""
-LATE_STATUSES = ground(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
+LATE_STATUSES = scenario(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
 """What is told of pods arrives late."""
-LOST_REQUESTS = ground(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
+LOST_REQUESTS = scenario(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
 """What was asked for claims is done, and nobody hears of it."""
-UNLOCKED = ground(
+UNLOCKED = scenario(
     sets={"web": 3}, workloads={"web": "shared"}, storage="network", drain=6, uncordon=4, delete_pod=6, others_weigh=0.1
 )
 """Storage that neither refuses nor revokes (whoever has power can write), and pods that share a volume."""
-RIVALS = ground(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1)
+RIVALS = scenario(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1)
 """Pods of a Deployment that share a ReadWriteOncePod volume."""
-YOUNG = ground(delete_node=10, watch_lag=8, delete_pod=2)
+YOUNG = scenario(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
-CSI_UNANSWERED = ground(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+CSI_UNANSWERED = scenario(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
 """A CSI driver does what it is asked for and does not say so, while claims come and go."""
-CSI_SLOW = ground(driver="csi", slow_unmount=14, delete_pod=14, others_weigh=0.05)
+CSI_SLOW = scenario(driver="csi", slow_unmount=14, delete_pod=14, others_weigh=0.05)
 """A CSI driver still unstages what the node has given up on, while pods come back."""
-EBS_CLAIMS = ground(
+EBS_CLAIMS = scenario(
     driver="ebs", on=("ebs",), actions=24, storm=14, ec2_unanswered=10, cut_replies=6, crash=6, kill=3, delete_claim=16,
     scale=6, delete_set=4, others_weigh=0.03,
 )  # fmt: skip
 """EC2 makes and deletes volumes and does not say so, the driver dies, claims come and go."""
-EBS_FAILING = ground(
+EBS_FAILING = scenario(
     driver="ebs", on=("ebs",), actions=24, ec2_fails=16, storm=4, delete_claim=16, scale=6, delete_set=4,
     others_weigh=0.03,
 )  # fmt: skip
 """EC2 does not do what it is asked for, and nobody knows whether it has."""
-EBS_MOVING = ground(
+EBS_MOVING = scenario(
     driver="ebs", sets={"db": 2, "web": 2}, actions=24, crash=4, ec2_slow=3, ec2_lags=16, drain=12, uncordon=10,
     delete_pod=6, others_weigh=0.05,
 )  # fmt: skip
 """Volumes go from node to node, and EC2 describes what was."""
-TIMED = ground(
+TIMED = scenario(
     nodes=1, storage="cloud", on=("attaching",), actions=24, force_detach_after_s=5, watch_lag=14, restart_set=16,
-    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+    steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
 )  # fmt: skip
 """Unmounts take longer than a node is waited for, and whoever waits for them learns of it late."""
-TAKEN = ground(
+TAKEN = scenario(
     nodes=1, storage="cloud", minutes=20, on=("nodes",), actions=24, force_detach_after_s=20, cut=14, slow_stop=3,
     slow_unmount=4, force_delete_pod=16, others_weigh=0.03,
 )  # fmt: skip
 """Volumes are taken by force from nodes that do not answer, and come back to them."""
-NOT_STARTED = ground(
+NOT_STARTED = scenario(
     storage="cloud", minutes=20, on=("nodes",), actions=24, force_detach_after_s=45, cut=14, mount_fails=14,
     delete_pod=8, drain=6, uncordon=6, others_weigh=0.03,
 )  # fmt: skip
 """Nodes fall silent while pods wait there for mounts that take effect and fail."""
-STARTING = ground(
+STARTING = scenario(
     nodes=1, on=("nodes",), actions=24, kill=14, crash=8, slow_unmount=8, delete_pod=14, others_weigh=0.03
 )
 """Agents restart while pods are replaced."""
-UNWRITTEN = ground(
+UNWRITTEN = scenario(
     nodes=1, on=("attaching",), sets={"db": 2, "web": 1}, actions=30, storm=14, watch_lag=7, restart_set=16,
-    steps=(Step(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
+    steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
 )  # fmt: skip
 """Volumes go and come back, and what is said of that to their node is lost, or learned late."""
-TAKEN_AWAY = ground(minutes=20, calm_minutes=10, array_takes_away=8, delete_pod=4, others_weigh=0.1)
+TAKEN_AWAY = scenario(minutes=20, calm_minutes=10, array_takes_away=8, delete_pod=4, others_weigh=0.1)
 """Machines lose their power, and then the storage takes their disks away."""
-LATE_ENDS = ground(on=("attaching",), actions=24, watch_lag=14, delete_claim=16, scale=4, others_weigh=0.03)
+LATE_ENDS = scenario(on=("attaching",), actions=24, watch_lag=14, delete_claim=16, scale=4, others_weigh=0.03)
 """Claims are deleted with their pods, and which of the two went first is learned in any order."""
-OLD_LISTS = ground(
+OLD_LISTS = scenario(
     on=("n0",), sets={"db": 2, "web": 2}, workloads={"db": "plain", "web": "plain"}, faults=28, actions=30, old_lists=8,
     kill=10, crash=8, drain=16, uncordon=20, delete_pod=2, others_weigh=0.01,
 )  # fmt: skip
 """An agent restarts just after its pods went, and the replica of the API server that it reaches lags."""
-AGAIN = ground(
+AGAIN = scenario(
     nodes=1, sets={"db": 3}, on=("placing",), actions=30, two_leaders=14, watch_lag=8, delete_claim=14, drain=8,
     uncordon=2, others_weigh=0.03,
 )  # fmt: skip
 """Claims are deleted and made again while who binds them looks away, and no node takes their pods."""
-SILENT = ground(
+SILENT = scenario(
     nodes=4, sets={"db": 3, "web": 3}, on=("watching",), faults=16, actions=4, cut_replies=12, crash=12, storm=4,
-    steps=(Step(130, "lose-machine", "n0", 0, 1), Step(310, "lose-machine", "n1", 0, 1)), others_weigh=0.02,
+    steps=(PlanStep(130, "lose-machine", "n0", 0, 1), PlanStep(310, "lose-machine", "n1", 0, 1)), others_weigh=0.02,
 )  # fmt: skip
 """Machines never come back, and who watches nodes restarts."""
-EBS_ZONES = ground(
+EBS_ZONES = scenario(
     driver="ebs", sets={"db": 2, "web": 2}, on=("ebs",), actions=36, ec2_slow=16, ec2_unanswered=3, crash=2,
     delete_claim=16, drain=14, uncordon=12, others_weigh=0.02,
 )  # fmt: skip
 """EC2 makes volumes and does not say so, in two zones, while claims come and go."""
-EBS_CHOOSING = ground(
+EBS_CHOOSING = scenario(
     driver="ebs", sets={"db": 2, "web": 1}, workloads={"db": "two-disks", "web": "two-disks"}, on=("placing",),
     faults=14, actions=24, storm=16, conflicts=2, delete_claim=16, others_weigh=0.02,
 )  # fmt: skip
 """Nodes are chosen for new claims, and what is written there is lost or refused."""
-EBS_STUCK = ground(
+EBS_STUCK = scenario(
     driver="ebs", actions=20, delete_pod=8, drain=4, uncordon=4, others_weigh=0.1,
     cloud={"hidden_devices": [], "burned_devices": ["/dev/xvdaa", "/dev/xvdab", "/dev/xvdac"]},
 )  # fmt: skip
 """Guests do not give some device names back."""
-CSI_LOST = ground(
+CSI_LOST = scenario(
     driver="csi", nodes=4, collects_nodes=True, remove_machine=8, slow_unmount=2, delete_pod=4, drain=4, uncordon=4,
     delete_node=0, replace_machine=0, others_weigh=0.1,
 )  # fmt: skip
 """Machines never come back, and their Nodes are deleted, with their CSINodes."""
-CSI_NODES = ground(
+CSI_NODES = scenario(
     driver="csi", nodes=3, collects_nodes=True, actions=30, watch_lag=4, freeze=4, on=("watching",), delete_node=14,
     delete_pod=10, drain=4, uncordon=4, others_weigh=0.03,
 )  # fmt: skip

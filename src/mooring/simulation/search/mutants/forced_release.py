@@ -16,7 +16,7 @@ from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.volume import WantedVolume
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 from mooring.volumes import out_of_service
 from mooring.volumes.names import FORCE_DETACH_SINCE
@@ -109,7 +109,7 @@ MUTANTS: dict[str, Mutant] = {
         "nobody can say that a silent node is dead: what it held is never released",
         "kubernetes/kubernetes#65392",
         ("L1", "L3"),
-        grounds.LOST,
+        scenarios.LOST,
         (Patch(release, "_word", always(None)),),
         omits="what is never released is never had twice: its pods wait for ever",
     ),
@@ -118,7 +118,7 @@ MUTANTS: dict[str, Mutant] = {
         " neither the closed node nor the attachment's identity is looked at",
         "kubernetes/kubernetes#119273; protocol counterexample C16",
         ("S4'",),
-        grounds.TAKEN,
+        scenarios.TAKEN,
         (
             Patch(decide, "_closed", always(None)),
             Patch(Locks, "_refuse_closed", _nothing),
@@ -130,7 +130,7 @@ MUTANTS: dict[str, Mutant] = {
         "a taint under which the node has reported counts still",
         "protocol counterexample C11",
         ("S7", "S1"),
-        grounds.MISTAKEN,
+        scenarios.MISTAKEN,
         (Patch(out_of_service, "spent", always(False)),),
     ),
     "H1": Mutant(
@@ -138,7 +138,7 @@ MUTANTS: dict[str, Mutant] = {
         " answer says of the node's use is not looked at",
         "kube-controller-manager 1.36 (hazard)",
         ("S7",),
-        grounds.TIMED,
+        scenarios.TIMED,
         (
             Patch(decide, "may_release", _begins_everywhere),
             Patch(decide, "_timers_to_erase", _goes_on_everywhere),
@@ -149,21 +149,21 @@ MUTANTS: dict[str, Mutant] = {
         "an out-of-service taint releases the volumes of a node that answers",
         "kube-controller-manager 1.36 (hazard)",
         ("S7",),
-        grounds.OPERATORS,
+        scenarios.OPERATORS,
         _judges(lambda node: node is not None and node.tainted),
     ),
     "H3a": Mutant(
         "a Node that does not exist releases its volumes",
         "kube-controller-manager 1.36 (hazard)",
         ("S7",),
-        grounds.NODES,
+        scenarios.NODES,
         _judges(lambda node: node is None),
     ),
     "H5": Mutant(
         "a pod that is being deleted, and of which no container runs by its statuses, wants nothing any more",
         "kube-controller-manager 1.36 (hazard)",
         ("S7",),
-        grounds.NOT_STARTED,
+        scenarios.NOT_STARTED,
         (
             Patch(index, "kept_of_pod", _with_statuses),
             Patch(index, "_of_pod_matters", _and_what_runs),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.checks.invariants.statements import Statements
-from mooring.simulation.checks.invariants.stored import ATTACHMENTS, stored
-from mooring.simulation.checks.invariants.users import Users
+from mooring.simulation.checks.invariants.volume_users import Users
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import FORCE_DETACH_SINCE
 
@@ -48,13 +48,13 @@ class Releases:
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == "nodes":
-            silent = event.kind == "store.deleted" or stored(event).ready == "Unknown"
+            silent = event.kind == "store.deleted" or object_of(event).ready == "Unknown"
             (self._unknown.add if silent else self._unknown.discard)(event.fields["name"])
         elif event.fields["resource"] == ATTACHMENTS:
             self._attachment(event)
 
     def _attachment(self, event: Event) -> None:
-        obj, name = stored(event), event.fields["name"]
+        obj, name = object_of(event), event.fields["name"]
         going = obj.metadata.deletion_timestamp is not None or event.kind == "store.deleted"
         node, annotations = obj.spec.node_name, obj.metadata.annotations
         if FORCE_DETACH_SINCE not in annotations:

@@ -15,7 +15,7 @@ from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod, VolumeAttachment
 from mooring.node.volumes import handshake as node_handshake
-from mooring.simulation.search.mutants import grounds
+from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.names import volume_of
@@ -168,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
         "a volume that was reported once is not reported again after its detach was taken back",
         "the field case study; kubernetes/kubernetes#49053, #72181, #88565",
         ("L1", "L3"),
-        grounds.SAME,
+        scenarios.SAME,
         (Patch(Handshake, "report", _report_once),),
         omits="nothing is mounted or detached that should not be: a pod waits for ever",
     ),
@@ -176,14 +176,14 @@ MUTANTS: dict[str, Mutant] = {
         "whether a node uses the volume is read from a cache, not from the un-report's answer",
         "kubernetes/kubernetes#27836, #28095 (second phase)",
         ("S7", "S6"),
-        grounds.LAGGING,
+        scenarios.LAGGING,
         (Patch(Handshake, "_unreport", _judge_the_cache),),
     ),
     "B04": Mutant(
         "an attachment whose detach is under way is used again",
         "kubernetes/kubernetes#32727, #53692",
         ("S7", "S6"),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (
             Patch(decide, "_about_attachment", _use_it_again),
             Patch(state, "_usable", lambda original: lambda attached, marked, deleting: attached),
@@ -194,7 +194,7 @@ MUTANTS: dict[str, Mutant] = {
         "after a restart only volumes that pods use are looked at",
         "kubernetes/kubernetes#34242",
         ("L3",),
-        grounds.AWAY,
+        scenarios.AWAY,
         (Patch(AttachDetachController, "started", _start_from_pods), NO_SWEEP),
         omits="the disk stays attached where its record says: nobody comes and takes it off",
     ),
@@ -202,21 +202,21 @@ MUTANTS: dict[str, Mutant] = {
         "a detach that is still under way does not keep the volume from the next node",
         "kubernetes/kubernetes#93902",
         ("S8",),
-        grounds.MOVING,
+        scenarios.MOVING,
         (Patch(decide, "_about_demand", _without(lambda each: each.deleting)),),
     ),
     "B13": Mutant(
         "a volume is detached although its node says that it uses it",
         "kubernetes/kubernetes#106710, #106902",
         ("S7",),
-        grounds.MOVING,
+        scenarios.MOVING,
         (Patch(decide, "_has_let_go", always(True)),),
     ),
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",
         "kubernetes/kubernetes#45191",
         ("L3", "L1"),
-        grounds.ENDING,
+        scenarios.ENDING,
         (Patch(controller, "demands_of", _ended_pods_too),),
         omits="the disk stays attached where its record says, for a pod that does not run any more",
     ),
@@ -224,7 +224,7 @@ MUTANTS: dict[str, Mutant] = {
         "nobody keeps a volume of one node from being attached to a second one by storage that refuses nothing",
         "kubernetes/kubernetes#48953, #111799",
         ("S4", "S4'"),
-        grounds.UNLOCKED,
+        scenarios.UNLOCKED,
         (
             Patch(Attachability, "needs_lock", always(False)),
             Patch(Attachability, "several_nodes", always(True)),
@@ -234,21 +234,21 @@ MUTANTS: dict[str, Mutant] = {
         "a VolumeAttachment is deleted whatever was written to it since it was judged",
         "kubernetes/kubernetes#124749; protocol rule R2",
         ("S7", "S6"),
-        grounds.STOP_AND_START,
+        scenarios.STOP_AND_START,
         (Patch(Client, "delete", _unconditional),),
     ),
     "B65": Mutant(
         "after the un-report nothing is left that says where the volume is attached",
         "kubernetes/kubernetes#92145, #81097",
         ("S20'",),
-        grounds.CRASHING,
+        scenarios.CRASHING,
         (Patch(AttachDetachController, "_state", _only_what_is_listed),),
     ),
     "H4a": Mutant(
         "a VolumeAttachment whose PersistentVolume is gone is skipped when the controller starts",
         "kube-controller-manager 1.36 (hazard); kubernetes/kubernetes#29051",
         ("S20'",),
-        grounds.REMADE,
+        scenarios.REMADE,
         (
             Patch(AttachDetachController, "started", _skip_at_start),
             Patch(AttachDetachController, "_state", _without_skipped),
@@ -258,7 +258,7 @@ MUTANTS: dict[str, Mutant] = {
         "a VolumeAttachment that a dead predecessor's late request created is not looked at",
         "kube-controller-manager 1.36 (hazard)",
         ("S20'",),
-        grounds.UNHEARD,
+        scenarios.UNHEARD,
         (
             Patch(AttachDetachController, "started", _known_at_start),
             Patch(Handshake, "attach", _note_mine),
@@ -269,14 +269,14 @@ MUTANTS: dict[str, Mutant] = {
         "an attach of unknown outcome does not keep the volume from the next node",
         "kube-controller-manager 1.36 (hazard)",
         ("S8",),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (Patch(decide, "_about_demand", _without(lambda each: not each.attached)),),
     ),
     "X3": Mutant(
         "a volume counts as detached as soon as its detach is asked for",
         "protocol counterexample C15",
         ("S20'",),
-        grounds.STORAGE,
+        scenarios.STORAGE,
         (Patch(state, "is_detached", _as_soon_as_asked), Patch(locks, "is_detached", _as_soon_as_asked)),
     ),
 }

@@ -67,7 +67,7 @@ def disk_of(volume_name: str) -> str:
     return volume_name.rpartition("^")[2]
 
 
-class Stored(msgspec.Struct):
+class StoredObject(msgspec.Struct):
     metadata: Metadata
     spec: Spec = msgspec.field(default_factory=Spec)
     status: Status = msgspec.field(default_factory=Status)
@@ -83,11 +83,11 @@ class Stored(msgspec.Struct):
         return next((each.status for each in self.status.conditions if each.type == "Ready"), "")
 
 
-_decode = msgspec.json.Decoder(Stored).decode
-_last: list[tuple[bytes, Stored]] = []
+_decode = msgspec.json.Decoder(StoredObject).decode
+_last: list[tuple[bytes, StoredObject]] = []
 
 
-def stored(event: Event) -> Stored:
+def object_of(event: Event) -> StoredObject:
     """The object of a "store.written" or "store.deleted": decoded once for all checkers of an event."""
     body: bytes = event.fields["_body"]
     if not _last or _last[0][0] is not body:

@@ -27,7 +27,7 @@ class NodeObject(NamedTuple):
     awaits: bool = False
 
 
-class Word(NamedTuple):
+class Testimony(NamedTuple):
     """What an operator or a fence has said on a VolumeAttachment: whether it is about the Node, the boot and the report
     that the API shows now; `absent`: it was said of a Node that was not there."""
 
@@ -49,8 +49,8 @@ class Attachment(NamedTuple):
     current: bool = True
     forced: bool = False
     detached: bool = False
-    statement: Word | None = None
-    evidence: Word | None = None
+    statement: Testimony | None = None
+    evidence: Testimony | None = None
 
 
 Write = tuple[bool, bool, bool]
@@ -180,7 +180,7 @@ def other_report(state: State, node: int, *, boot: bool = False, uid: bool = Fal
     if record is None:
         return state
 
-    def later(word: Word | None) -> Word | None:
+    def later(word: Testimony | None) -> Testimony | None:
         if word is None:
             return None
         return word._replace(
