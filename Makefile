@@ -64,7 +64,7 @@ bench: $(STAMP)
 # The long rounds; with SEEDS=N also so many seeds of the simulation, which go on where they were stopped.
 soak: $(STAMP) tools
 	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
-	@[ -z "$(SEEDS)" ] || $(BIN)/mooring simulate --seeds $(SEEDS) --resume soak-out --store soak-out
+	@[ -z "$(SEEDS)" ] || $(BIN)/mooring simulate run --seeds $(SEEDS) --resume soak-out --store soak-out
 
 # Refreshes the pinned, hash-checked development requirements from pyproject.toml.
 lock: $(STAMP)

@@ -57,7 +57,7 @@ def test_what_waits_for_a_part_is_not_hunted():
 
 
 def test_the_command_tells_of_each_mutant_by_what_it_was_killed():
-    answer = CliRunner().invoke(cli, ["simulate", "--mutant", "P1", "--seeds", "12"])
+    answer = CliRunner().invoke(cli, ["simulate", "mutants", "P1", "--seeds", "12"])
     assert answer.exit_code == 0, answer.output
     assert "P1    killed by S1" in answer.output
     assert "1 of 1 mutants killed" in answer.output

@@ -3,191 +3,281 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mooring.cli.output import fail
 
 if TYPE_CHECKING:
+    from mooring.simulation.cluster.scenario import Scenario
     from mooring.simulation.run import Outcome
+    from mooring.simulation.search.searches import Search
     from mooring.simulation.search.summary import Summary
 
-SHOWN = 3
-"""How many violations of a seed are printed."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+VIOLATIONS_SHOWN = 3
+"""Of each seed."""
 SAME = "came out as the forerunner"
 
 
-@click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True))
-@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="How many seeds to play.")
-@click.option("--seed", default=0, show_default=True, help="The first of them.")
-@click.option("--trace", "traced", is_flag=True, help="Print everything that happened in the first seed.")
-@click.option("--replay", type=click.Path(path_type=Path, exists=True), help="Play a violation again that was stored.")
-@click.option("--store", type=click.Path(path_type=Path), help="A directory for violations, made small: <seed>.json.")
-@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor.")
-@click.option("--mutants", is_flag=True, help="Put known bugs back in, one after the other, and tell which are found.")
-@click.option("--mutant", "only", help="Hunt these mutants only: B01,B02a,...")
-@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each mutant is hunted.")
-@click.option("--systematic", is_flag=True, help="Each single fault at each point of a short story, one by one.")
-@click.option("--exhaustive", is_flag=True, help="All runs that differ from a plain one in at most DEPTH things.")
-@click.option("--depth", default=1, show_default=True, type=click.IntRange(1, 3), help="For --exhaustive.")
-@click.option("--resume", type=click.Path(path_type=Path), help="A directory that keeps how far this has come.")
-@click.option("--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed.")
-@click.option("--svg", type=click.Path(path_type=Path), help="That timeline alone.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def simulate(
-    file: Path | None,
-    seeds: int,
-    seed: int,
-    traced: bool,
-    replay: Path | None,
-    store: Path | None,
-    workers: int | None,
-    mutants: bool,
-    only: str | None,
-    rounds: int,
-    systematic: bool,
-    exhaustive: bool,
-    depth: int,
-    resume: Path | None,
-    html: Path | None,
-    svg: Path | None,
-    output: str,
-) -> None:
+class _RunByDefault(click.Group):
+    """`mooring simulate FILE --seeds 5` is `mooring simulate run FILE --seeds 5`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        if first in self.commands or first in self.get_help_option_names(ctx):
+            return super().parse_args(ctx, args)
+        if first and not first.startswith("-") and not Path(first).exists():
+            commands = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"{first} is neither a command ({commands}) nor a scenario's file", ctx)
+        return super().parse_args(ctx, ["run", *args])
+
+
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+SCENARIO = click.argument("file", required=False, type=click.Path(path_type=Path, exists=True))
+SEED = click.option("--seed", default=0, show_default=True, help="The first seed.")
+SEEDS = click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="How many seeds to play.")
+NAMES = click.argument("names", nargs=-1, metavar="[NAME]...")
+OUTPUT = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+SEARCHING = _options(
+    click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor."),
+    click.option(
+        "--store", type=click.Path(path_type=Path), help="A directory for violations: <seed>.json, made small."
+    ),
+    click.option(
+        "--resume", type=click.Path(path_type=Path), help="A directory with the progress, to go on from there."
+    ),
+    OUTPUT,
+)
+
+
+@click.group(cls=_RunByDefault)
+def simulate() -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
 
-    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four volumes and
-    thirty minutes. The same seed plays the same run, byte for byte. Exit status 1: an invariant was violated.
+    Without a command: `run`. The same seed plays the same run, byte for byte. Exit status 1: an invariant was
+    violated, or a mutant was not found.
     """
-    import msgspec
 
-    from mooring.simulation.cluster.scenario import DEFAULT
-    from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
-    from mooring.simulation.run import play
+
+@simulate.command()
+@SCENARIO
+@_options(SEEDS, SEED, SEARCHING)
+@click.option("--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed.")
+@click.option("--svg", type=click.Path(path_type=Path), help="That timeline alone.")
+def run(file: Path | None, seeds: int, seed: int, html: Path | None, svg: Path | None, **options: Any) -> None:
+    """Plays random runs: each seed draws its faults, its users and its order of events.
+
+    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four volumes and
+    thirty minutes.
+    """
     from mooring.simulation.search import searches
-    from mooring.simulation.search.progress import SavedProgress, SavedProgressError
-    from mooring.simulation.search.shrink import keep
-    from mooring.simulation.search.stored_run import read
-    from mooring.simulation.search.systematic import ViolatedWithoutFaults
 
-    try:
-        scenario = read_scenario(file) if file is not None else DEFAULT
-    except ScenarioError as error:
-        fail(str(error))
-    if store is not None and (mutants or only):
-        sys.exit(0 if _store_regressions(only, seed, seeds, store) else 1)
-    if mutants or only:
-        sys.exit(0 if _hunt(only, seed, seeds, rounds, output) else 1)
-    if replay is not None or traced:
-        stored = read(replay) if replay is not None else None
-        outcome = stored.play(lines=traced) if stored else play(seed, scenario, lines=True)
-        _one(outcome, output)
-        sys.exit(0 if outcome.ok else 1)
-    try:
-        mode = (
-            searches.exhaustive(depth) if exhaustive else searches.systematic(scenario.driver) if systematic else None
-        )
-        mode = mode or searches.random(range(seed, seed + seeds), scenario)
-        saved = SavedProgress(resume, mode.what) if resume is not None else None
-    except (ViolatedWithoutFaults, SavedProgressError) as error:
-        fail(str(error))
-    if mode.description and output == "text":
-        click.echo(mode.description)
-    hidden = output == "json" or not sys.stderr.isatty()
-    with click.progressbar(length=mode.size, label=mode.unit, file=sys.stderr, hidden=hidden) as bar:
-        summary = mode.run(workers=workers, progress=bar.update, saved=saved)
-    scenario = mode.scenario
-    if store is not None:
-        for path, run in keep(store, scenario, summary.failed):
-            click.echo(f"{path}: {run.events} events, {run.violations[0]}", err=True)
+    scenario = _scenario(file)
+    summary = _search(searches.random(range(seed, seed + seeds), scenario), **options)
     if html is not None or svg is not None:
         from mooring.cli.simulation_report import write_report
 
         title = f"mooring simulate {file.stem}" if file is not None else "mooring simulate"
         write_report(summary, scenario, seed, title, html=html, svg=svg)
-    if output == "json":
-        for outcome in summary.failed:
-            outcome.choices = {}
-        click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
-    else:
-        _sum_up(summary, mode.unit)
     sys.exit(1 if summary.failed else 0)
 
 
-def _store_regressions(only: str | None, first: int, most: int, directory: Path) -> bool:
-    """The smallest run for each mutant that it spoils; whether there is one for each."""
-    from mooring.simulation.search.mutants import MUTANTS
-    from mooring.simulation.search.regressions import regression
-    from mooring.simulation.search.stored_run import write
+@simulate.command()
+@SCENARIO
+@click.option("--seed", default=0, show_default=True, help="The seed to play.")
+@OUTPUT
+def trace(file: Path | None, seed: int, output: str) -> None:
+    """Prints everything that happened in one seed. FILE is a scenario, as for `run`."""
+    from mooring.simulation.run import play
 
-    names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
-    if unknown := [name for name in names if name not in MUTANTS]:
-        fail(f"no mutant {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
-    found = {name: regression(name, first=first, most=most) for name in names}
-    for name, run in found.items():
-        click.echo(f"{name}: {write(directory, run)}, {run.events} events" if run else f"{name}: none")
-    return all(found.values())
+    _print_run(play(seed, _scenario(file), lines=True), output)
 
 
-def _hunt(only: str | None, first: int, most: int, rounds: int, output: str) -> bool:
-    """One line for each mutant; whether all were killed."""
+@simulate.command()
+@click.argument("stored", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--trace", "traced", is_flag=True, help="Print everything that happened.")
+@OUTPUT
+def replay(stored: Path, traced: bool, output: str) -> None:
+    """Plays a violation again that `--store` has stored."""
     import msgspec
 
-    from mooring.simulation.search.mutants import MUTANTS, hunt_report
+    from mooring.simulation.search.stored_run import read
+
+    try:
+        found = read(stored)
+    except msgspec.DecodeError as error:
+        fail(f"{stored} is not a stored run: {error}")
+    _print_run(found.play(lines=traced), output)
+
+
+@simulate.command()
+@click.option(
+    "--driver",
+    type=click.Choice(["plugin", "ebs"]),
+    default="plugin",
+    show_default=True,
+    help="How the cluster reaches its storage. ebs: the calls of EC2 are points, too.",
+)
+@SEARCHING
+def systematic(driver: str, **options: Any) -> None:
+    """Plays each single fault at each point of a short story, one by one."""
+    from mooring.simulation.search import searches
+
+    sys.exit(1 if _search(_prepared(lambda: searches.systematic(driver)), **options).failed else 0)
+
+
+@simulate.command()
+@click.option("--depth", default=1, show_default=True, type=click.IntRange(1, 3), help="In how many things.")
+@SEARCHING
+def exhaustive(depth: int, **options: Any) -> None:
+    """Plays all runs that differ from a plain one in at most DEPTH things: a fault, or another order of events."""
+    from mooring.simulation.search import searches
+
+    sys.exit(1 if _search(_prepared(lambda: searches.exhaustive(depth)), **options).failed else 0)
+
+
+@simulate.command()
+@NAMES
+@_options(SEEDS, SEED)
+@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each is hunted.")
+@OUTPUT
+def mutants(names: tuple[str, ...], seeds: int, seed: int, rounds: int, output: str) -> None:
+    """Puts known bugs back in, one after the other, and says which are found. NAME: B01 B02a ...; all by default."""
+    import msgspec
+
+    from mooring.simulation.search.mutants import hunt_report
     from mooring.simulation.search.mutants.hunt import Verdict, hunt
 
-    names = [name.strip() for name in only.split(",")] if only else [*MUTANTS]
-    if unknown := [name for name in names if name not in MUTANTS]:
-        fail(f"no mutant {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
     verdicts: list[Verdict] = []
-    for name in names:
-        verdicts.append(hunt(name, first=first, most=most, rounds=rounds))
+    for name in _known(names):
+        verdicts.append(hunt(name, first=seed, most=seeds, rounds=rounds))
         if output == "text":
             click.echo(hunt_report.line(verdicts[-1]))
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(verdicts)).decode())
     else:
-        for line in [
-            *(hunt_report.waiting() if not only else ()),
-            *hunt_report.guarded(verdicts),
-            *hunt_report.summary(verdicts),
-        ]:
+        waiting = () if names else hunt_report.waiting()
+        for line in [*waiting, *hunt_report.guarded(verdicts), *hunt_report.summary(verdicts)]:
             click.echo(line)
-    return all(verdict.killed for verdict in verdicts)
+    sys.exit(0 if all(verdict.killed for verdict in verdicts) else 1)
 
 
-def _one(outcome: Outcome, output: str) -> None:
+@simulate.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@NAMES
+@_options(SEEDS, SEED)
+def regressions(directory: Path, names: tuple[str, ...], seeds: int, seed: int) -> None:
+    """Stores in DIRECTORY, for each mutant, the smallest run found that is violated with it and not without."""
+    from mooring.simulation.search.regressions import regression
+    from mooring.simulation.search.stored_run import write
+
+    found = {name: regression(name, first=seed, most=seeds) for name in _known(names)}
+    for name, small in found.items():
+        click.echo(f"{name}: {write(directory, small)}, {small.events} events" if small else f"{name}: none")
+    sys.exit(0 if all(found.values()) else 1)
+
+
+def _scenario(file: Path | None) -> Scenario:
+    from mooring.simulation.cluster.scenario import DEFAULT
+    from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
+
+    try:
+        return read_scenario(file) if file is not None else DEFAULT
+    except ScenarioError as error:
+        fail(str(error))
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    """These mutants, or all."""
+    from mooring.simulation.search.mutants import MUTANTS
+
+    if unknown := [name for name in names if name not in MUTANTS]:
+        fail(f"no mutant {', '.join(unknown)}; there are {', '.join(MUTANTS)}")
+    return [*names] or [*MUTANTS]
+
+
+def _prepared(make: Callable[[], Search]) -> Search:
+    from mooring.simulation.search.systematic import ViolatedWithoutFaults
+
+    try:
+        return make()
+    except ViolatedWithoutFaults as error:
+        fail(str(error))
+
+
+def _search(search: Search, *, workers: int | None, store: Path | None, resume: Path | None, output: str) -> Summary:
+    """Runs the search, stores what it found, and prints the sums."""
+    from mooring.simulation.search.progress import SavedProgress, SavedProgressError
+    from mooring.simulation.search.shrink import keep
+
+    try:
+        saved = SavedProgress(resume, search.what) if resume is not None else None
+    except SavedProgressError as error:
+        fail(str(error))
+    if search.description and output == "text":
+        click.echo(search.description)
+    hidden = output == "json" or not sys.stderr.isatty()
+    with click.progressbar(length=search.size, label=search.unit, file=sys.stderr, hidden=hidden) as bar:
+        summary = search.run(workers=workers, progress=bar.update, saved=saved)
+    if store is not None:
+        for path, small in keep(store, search.scenario, summary.failed):
+            click.echo(f"{path}: {small.events} events, {small.violations[0]}", err=True)
+    _print_summary(summary, search.unit, output)
+    return summary
+
+
+def _print_run(outcome: Outcome, output: str) -> None:
+    """One run, and exits with its status."""
     import msgspec
 
     if output == "json":
         click.echo(msgspec.json.encode(outcome).decode())
-        return
-    for line in outcome.lines:
-        click.echo(line)
-    _violations(outcome)
-    click.echo(f"seed {outcome.seed}: {outcome.steps} steps, {outcome.requests} requests, trace {outcome.digest}")
+    else:
+        for line in outcome.lines:
+            click.echo(line)
+        _print_violations(outcome)
+        click.echo(f"seed {outcome.seed}: {outcome.steps} steps, {outcome.requests} requests, trace {outcome.digest}")
+    sys.exit(0 if outcome.ok else 1)
 
 
-def _violations(outcome: Outcome) -> None:
+def _print_violations(outcome: Outcome) -> None:
     if outcome.ok:
         return
     click.echo(click.style(f"seed {outcome.seed}: violated {', '.join(outcome.invariants)}", fg="red"))
     for step in outcome.plan:
         click.echo(f"    {step}")
-    for violation in outcome.violations[:SHOWN]:
+    for violation in outcome.violations[:VIOLATIONS_SHOWN]:
         click.echo(f"  {violation}")
 
 
-def _sum_up(summary: Summary, unit: str) -> None:
+def _print_summary(summary: Summary, unit: str, output: str) -> None:
+    import msgspec
+
     from mooring.simulation.search.report import rows
 
+    if output == "json":
+        for outcome in summary.failed:
+            outcome.choices = {}
+        click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
+        return
     for outcome in summary.failed:
-        _violations(outcome)
-    description = [*rows(summary)]
-    width = max(len(name) for name, _ in description)
-    for name, figure in description:
+        _print_violations(outcome)
+    figures = [*rows(summary)]
+    width = max(len(name) for name, _ in figures)
+    for name, figure in figures:
         click.echo(f"{name:<{width}}  {figure}")
     click.echo(
         f"{summary.runs} runs, {summary.steps} callbacks, {summary.requests} requests in {summary.seconds:.1f} s: "

@@ -25,7 +25,7 @@ class Fault:
 
     match: Match
     kind: str
-    wire: Wire
+    transport: FaultyTransport
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     struck: Request | None = None
     _go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,20 +37,20 @@ class Fault:
     async def deliver(self) -> int:
         """Delivers a request that its sender has given up long ago; returns the status of the answer."""
         assert self.struck is not None, "nothing matched"
-        return (await self.wire.inner.send(self.struck)).status
+        return (await self.transport.inner.send(self.struck)).status
 
     async def send(self, sent: Request) -> Response:
         self.struck = sent
         self.arrived.set()
         if self.kind == "hold":
             await self._go.wait()
-            return await self.wire.inner.send(sent)
+            return await self.transport.inner.send(sent)
         if self.kind == "unanswered":
-            await self.wire.inner.send(sent)
+            await self.transport.inner.send(sent)
         raise Unreachable(f"{sent.method} {sent.path}: no answer")
 
 
-class Wire:
+class FaultyTransport:
     """Notes every request in `sent`, as "METHOD path"."""
 
     def __init__(self, inner: Transport) -> None:
@@ -161,7 +161,7 @@ def role(server: Server, name: str) -> InProcess:
     return InProcess(server.call, server.tokens.role(name))
 
 
-def wired(server: Server) -> tuple[Client, Wire]:
+def faulty_client(server: Server) -> tuple[Client, FaultyTransport]:
     """An administrator's client and the wire that it uses."""
-    wire = Wire(admin(server))
+    wire = FaultyTransport(admin(server))
     return Client(wire), wire
