@@ -1,4 +1,5 @@
-"""The options of `mooring controller` that are about attaching and detaching: upstream's names where it has them.
+"""The options of `mooring controller` that are about attaching and detaching: upstream's names where it has
+them.
 
 `docs/attach-detach.md` has the table of them.
 """
@@ -60,12 +61,12 @@ OPTIONS = (
         default="6m",
         show_default=True,
         callback=_duration,
-        help="How long a volume that nobody wants there stays with a node that does not answer, where the storage "
+        help="How long a volume that no pod wants there stays with a node that does not answer, where the storage "
         "is known to cut the node off at a detach; 0: for ever.",
     ),
     switch(
         "--disable-force-detach-on-timeout",
-        "As --force-detach-after=0: only somebody's word releases what a silent node has.",
+        "As --force-detach-after=0: only a fence or an operator releases what a silent node has.",
     ),
     switch(
         "--node-deletion-confirms-death",
@@ -82,7 +83,7 @@ OPTIONS = (
         "--disable-attach-detach-for",
         multiple=True,
         metavar="DRIVER",
-        help="A CSI driver or plugin whose volumes somebody else attaches.",
+        help="A CSI driver or plugin whose volumes another controller attaches.",
     ),
     switch(
         "--observe",

@@ -77,10 +77,11 @@ def cloud(
     settings: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """An EC2-compatible endpoint on this machine: volumes, snapshots, instances, with EC2's delays and quotas.
+    """An EC2-compatible endpoint on this machine: volumes, snapshots, instances, with EC2's delays and
+    quotas.
 
-    As root, an attached volume is a block device of its instance. In the foreground, until Ctrl-C; all state is in the
-    data directory, and the next start resumes there.
+    As root, an attached volume is a block device of its instance. In the foreground, until Ctrl-C; all state
+    is in the data directory, and the next start resumes there.
     """
     if context.invoked_subcommand is not None:
         context.obj = data_dir
@@ -138,8 +139,8 @@ def _table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def parsed(given: Sequence[str]) -> dict[str, Any]:
-    """`NAME=VALUE` as settings. The value is JSON, or plain words or numbers with commas between them; one number is a
-    delay of exactly that. A usage error for anything else."""
+    """`NAME=VALUE` as settings. The value is JSON, or plain words or numbers with commas between them; one
+    number is a delay of exactly that. A usage error for anything else."""
     from mooring.cloud.settings import Settings, from_json, to_json
 
     defaults, found = to_json(Settings()), dict[str, Any]()
@@ -168,10 +169,10 @@ def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return [_word(part) for part in filter(None, text.split(","))]
+        return [_number_or_text(part) for part in filter(None, text.split(","))]
 
 
-def _word(text: str) -> str | float:
+def _number_or_text(text: str) -> str | float:
     try:
         return float(text)
     except ValueError:
@@ -186,7 +187,8 @@ def _word(text: str) -> str | float:
 @click.argument("instance", required=False)
 @click.pass_context
 def env(context: click.Context, data_dir: Path | None, instance: str | None) -> None:
-    """Print what a client needs: `eval "$(mooring cloud env)"`; with INSTANCE (an id, or 1, 2, ...), on that one."""
+    """Print what a client needs: `eval "$(mooring cloud env)"`; with INSTANCE (an id, or 1, 2, ...), on that
+    one."""
     running = _Running.found(context, data_dir)
     variables = running.environment()
     if instance:
@@ -301,7 +303,7 @@ class _Running:
             fail(json.load(error).get("error", str(error)))
         except OSError as error:
             start = f"mooring cloud --data-dir {self.directory.root}"
-            fail(f"nobody answers on {self._endpoint} ({error}): start `{start}`")
+            fail(f"nothing answers on {self._endpoint} ({error}): start `{start}`")
 
 
 COMMANDS = (cloud,)

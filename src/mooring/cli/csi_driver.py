@@ -36,7 +36,7 @@ def csi() -> None:
     help="A directory below which volumes may be mounted; several.",
 )
 @click.option("--machine", default=os.uname().nodename[:63], help="The topology segment. Default: this host's name.")
-@click.option("--max-volumes", default=0, type=click.IntRange(0), help="Of a node; 0: whoever schedules decides.")
+@click.option("--max-volumes", default=0, type=click.IntRange(0), help="Of a node; 0: no limit of the driver.")
 @click.option("--group-access", is_flag=True, help="Sockets may be used by their group too: 0660 instead of 0600.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
 @LOG_LEVEL

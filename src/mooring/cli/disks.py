@@ -1,4 +1,4 @@
-"""`mooring disk`: what the disks of this machine's array are told to do to those who use them."""
+"""`mooring disk`: faults of the disks of this machine's array: slow, failing, stuck."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def disk(
 ) -> None:
     """Make the storage misbehave, to see what becomes of pods.
 
-    Without NAME: lists the disks. NAME is a disk's, which is its PersistentVolume's. What is not given is as it should
-    be: so `mooring disk NAME` alone ends all trouble.
+    Without NAME: lists the disks. NAME is a disk's, which is its PersistentVolume's. What is not given is as
+    it should be: so `mooring disk NAME` alone ends all trouble.
     """
     import msgspec
 
@@ -33,9 +33,9 @@ def disk(
     array = DiskArray(open_layout(data_dir).array)
     if name is None:
         for each, record in array.list().items():
-            told = [f"{op} fails" for op in record.trouble.fail] + [f"{op} sticks" for op in record.trouble.stick]
+            faults = [f"{op} fails" for op in record.trouble.fail] + [f"{op} sticks" for op in record.trouble.stick]
             nodes = ", ".join(record.nodes) or "detached"
-            click.echo("  ".join((each, f"{record.size >> 20} MiB", nodes, *told)))
+            click.echo("  ".join((each, f"{record.size >> 20} MiB", nodes, *faults)))
         return
     delays = msgspec.convert(_seconds(delay), Delays)
     try:

@@ -1,6 +1,7 @@
 """`mooring ebs-driver`, also installed as `aws-ebs-csi-driver`: `ebs.csi.aws.com`, with upstream's flags.
 
-What cannot work ends it with status 2 and a message. (Upstream ends with 0 there, as if it had done its work.)
+What cannot work ends it with status 2 and a message. (Upstream ends with 0 there, as if it had done its
+work.)
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ V = TypeVar("V")
 log = structlog.get_logger(component="ebs")
 
 DEBUG_VERBOSITY = 4
-"""From this `--v` on the log has what is asked all the time, too."""
+"""From this `--v` on the log has also what is asked all the time."""
 
 WITHOUT_USE = {
     "kubeconfig": "this driver makes no call to Kubernetes",
@@ -117,7 +118,7 @@ def unused(name: str) -> Callable[[Any], Any]:
     "--metadata-sources",
     default="imds",
     callback=parsed(ebs_options.parse_sources),
-    help="imds, or anything without it: the metadata service is not asked, see --instance-id.",
+    help="imds, or anything without it: the metadata service is not used, see --instance-id.",
 )
 @option("--user-agent-extra", "Added to the user agent of calls to AWS.")
 @switch("--aws-sdk-debug-log", "Log what botocore decides.")

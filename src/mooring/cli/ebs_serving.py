@@ -1,4 +1,4 @@
-"""Serves `ebs.csi.aws.com` as `mooring ebs-driver` was told: puts together what the options ask for."""
+"""Serves `ebs.csi.aws.com` by the options of `mooring ebs-driver`: puts the parts together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ async def serve(options: Options) -> None:
 
 
 async def assemble(options: Options, stack: contextlib.AsyncExitStack) -> Driver:
-    """The driver that the options ask for; what must be closed in the end is left to `stack`. Raises EbsError."""
+    """The driver that the options ask for; what must be closed in the end is left to `stack`. Raises
+    EbsError."""
     from mooring.ebs.driver import ebs_driver as driver
     from mooring.ebs.driver import make_node, metadata_of
     from mooring.mounts.host import HostMounts
@@ -57,7 +58,8 @@ async def assemble(options: Options, stack: contextlib.AsyncExitStack) -> Driver
 
 
 async def make_controller(options: Options, stack: contextlib.AsyncExitStack) -> EbsController:
-    """The controller service: it calls EC2, in a region that is known before the first call, and counts its calls."""
+    """The controller service: it calls EC2, in a region that is known before the first call, and counts its
+    calls."""
     from mooring.ebs import controller
     from mooring.ebs.detaches import PendingDetaches
     from mooring.ebs.driver import region_of

@@ -1,5 +1,5 @@
-"""How the commands speak: one-line errors, structured logs. Colour only on terminals; what was said by others is made
-printable."""
+"""How the commands speak: one-line errors, structured logs. Colour only on terminals; what was said by others
+is made printable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def log_lines(level: str = "info", file: TextIO | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _logfmt,  # the last one makes the line: who wants another form replaces it
+            _logfmt,  # the last one makes the line: another form replaces it
         ],
         logger_factory=structlog.PrintLoggerFactory(file or sys.stderr),
     )

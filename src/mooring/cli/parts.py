@@ -79,8 +79,9 @@ def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
 
 
 def _spare() -> None:
-    """What a part has loaded stays, and what it keeps of objects has no cycles (`gc=False`): looking through all of it
-    for garbage again and again finds none. And asyncio reads TLS into 256 KiB for each connection."""
+    """What a part has loaded stays, and what it keeps of objects has no cycles (`gc=False`): looking through
+    all of it for garbage again and again finds none. And asyncio reads TLS into 256 KiB for each
+    connection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
@@ -96,7 +97,7 @@ def _spare() -> None:
     default="127.0.0.0/8,::1/128",
     show_default=True,
     metavar="CIDRS",
-    help="Where agents are asked for logs and commands; a Node that says that its agent is elsewhere is not believed.",
+    help="Where agents are asked for logs and commands; a Node that says that its agent is elsewhere is ignored.",
 )
 @LOG_LEVEL
 def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpoints: str, log_level: str) -> None:
@@ -156,7 +157,8 @@ def controller(
 ) -> None:
     """Runs controllers against an API server, Mooring's or any Kubernetes cluster's.
 
-    There is no default: on a real cluster upstream's own controllers run, and each thing must have one controller.
+    There is no default: on a real cluster upstream's own controllers run, and each thing must have one
+    controller.
     """
     from mooring.cli.controllers import FACTORIES, Settings, run_controllers
     from mooring.kube import config, metrics
@@ -217,7 +219,7 @@ def controller(
 @click.option(
     "--endpoint-token-file",
     type=click.Path(path_type=Path, exists=True),
-    help="What the API server shows when it asks this node for logs. Default: nobody is answered.",
+    help="What the API server shows when it asks this node for logs. Default: no request is answered.",
 )
 @switch(
     "--enable-controller-attach-detach",
@@ -245,8 +247,8 @@ def agent(
 ) -> None:
     """A node agent: registers this machine as a Node, runs its pods, mounts their volumes. Needs root.
 
-    SIGTERM ends the agent alone: pods go on, and the next agent finds them. SIGUSR1 shuts the node down: pods end,
-    volumes are unmounted, then the agent exits.
+    SIGTERM ends the agent alone: pods go on, and the next agent finds them. SIGUSR1 shuts the node down: pods
+    end, volumes are unmounted, then the agent exits.
     """
     from mooring.kube import config
     from mooring.kube.client import Client

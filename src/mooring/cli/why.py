@@ -22,8 +22,8 @@ from mooring.cli.parts import KUBECONFIG
 def why(target: str | None, namespace: str, everything: bool, output: str, kubeconfig: str | None) -> None:
     """Says why a pod, claim, volume or node is stuck, and what can be done.
 
-    It runs the controllers' own decisions on what the cluster says, and changes nothing. The exit status is 0 when
-    nothing is wrong, and 1 when something is.
+    It runs the controllers' own decisions on what the cluster says, and changes nothing. The exit status is 0
+    when nothing is wrong, and 1 when something is.
     """
     log_lines("error")
     from mooring.kube import config
@@ -50,8 +50,8 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
     except NoSuchObject as error:
         fail(str(error))
     if output == "json":
-        told = [cause.as_json() for cause in causes]
-        click.echo(json.dumps(told if everything else told[0], indent=2))
+        answers = [cause.as_json() for cause in causes]
+        click.echo(json.dumps(answers if everything else answers[0], indent=2))
     elif everything:
         click.echo("\n".join(text.one_line(cause, wall_clock(), _paint) for cause in causes) or "nothing is stuck")
     else:

@@ -1,7 +1,7 @@
-"""Breaks a volume's attachment on purpose: somebody who knows that no other node writes to it says so.
+"""Breaks a volume's attachment on purpose: an operator states that no other node writes to it.
 
-The last resort, for storage that cannot cut a node off (iSCSI, FC, NFS): the volume is released as by force, whatever
-its node says. If that node still writes, two nodes write one volume, and its content is lost.
+The last resort, for storage that cannot cut a node off (iSCSI, FC, NFS): the volume is released by force,
+whatever its node says. If that node still writes, two nodes write one volume, and its content is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mooring.volumes.names import BROKEN
 
 
 async def break_attachment(client: Client, name: str, *, confirmed: bool, by: str, now: Now) -> str:
-    """Writes it on the volume's VolumeAttachments; ClusterError with the consequence unless it is `confirmed`."""
+    """Writes it on the volume's VolumeAttachments; ClusterError with the consequence unless it is
+    `confirmed`."""
     volume = await client.find(PersistentVolume, name)
     if volume is None:
         raise ClusterError(f"there is no PersistentVolume {name!r}: nothing was changed")

@@ -1,7 +1,8 @@
 """The cluster itself: API server, controllers and machines, started in order and taken down in order.
 
-Guarantees: one `up` for a data directory; what dies is started again; when `stop` has returned, no process, mount or
-loop device of this cluster is left on the machine; all state is in the data directory and the next start resumes there.
+Guarantees: one `up` for a data directory; what dies is started again; when `stop` has returned, no process,
+mount or loop device of this cluster is left on the machine; all state is in the data directory and the next
+start resumes there.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ RECYCLE_FLAGS = (
 
 @dataclass(frozen=True)
 class Options:
-    """What `mooring up` was asked for. Times in seconds."""
+    """The options of `mooring up`. Times in seconds."""
 
     nodes: int = 3
     port: int = 7443
@@ -159,7 +160,8 @@ class Cluster:
         return "directory" if self.options.rootless else "loop"
 
     def _choose_port(self) -> int:
-        """The port asked for, if it is free; else the one that this cluster had, so that kubeconfigs stay true."""
+        """The port asked for, if it is free; else the one that this cluster had, so that kubeconfigs stay
+        true."""
         held = settings(self.layout).get("port")
         wanted = int(held or self.options.port)
         if self.options.port == 0 and not held:
@@ -258,8 +260,8 @@ class Cluster:
                 raise ClusterError(f"unknown command {command!r}")
 
     async def stop(self, *, grace: float = 30.0) -> None:
-        """Takes everything down: controllers, so that nothing is moved about; machines, while the API server can hear
-        them; then that."""
+        """Takes everything down: controllers, so that nothing moves any more; machines, while the API server
+        can still hear them; then that."""
         await self._control.aclose()
         if self._controllers is not None:
             await self._controllers.stop()

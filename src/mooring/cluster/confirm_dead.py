@@ -1,10 +1,11 @@
 """The operator's statement that a node's machine is off, made with care.
 
-Of a Node that is there: refused while it answers (its Ready must be Unknown at a live read). It gets the out-of-service
-taint, by a write with that read's uid and resourceVersion, stamped with the present time, which tells it from one set
-before; and the statement is written on its VolumeAttachments, with the boot and the last report that were seen.
-Of a Node that is gone: the statement alone, on the VolumeAttachments that name it, for the uid that they recorded.
-It is void as soon as the node reports again (`mooring.volumes.statements`).
+Of a Node that is there: refused while it answers (its Ready must be Unknown at a live read). It gets the
+out-of-service taint, by a write with that read's uid and resourceVersion, stamped with the present time,
+which distinguishes it from one set before; and the statement is written on its VolumeAttachments, with the
+boot and the last report that were seen. Of a Node that is gone: the statement alone, on the VolumeAttachments
+that name it, for the uid that they recorded. It is void as soon as the node reports again
+(`mooring.volumes.statements`).
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def _of(records: list[VolumeAttachment], uid: str) -> list[VolumeAttachment]:
 
 
 async def _state(client: Client, records: list[VolumeAttachment], statement: Statement) -> int:
-    """Writes the statement on each; how many there were. One that has changed meanwhile is written all the same: what
-    is stated is about the node."""
+    """Writes the statement on each; how many there were. One that has changed meanwhile is written all the
+    same: what is stated is about the node."""
     count = 0
     for record in records:
         try:

@@ -1,6 +1,8 @@
-"""The words that `mooring node …` says to the `mooring up` that runs, over a Unix socket in the data directory.
+"""The words that `mooring node …` says to the `mooring up` that runs, over a Unix socket in the data
+directory.
 
-One JSON object each way on a line: `{"command": "stop", "node": "node-1"}` → `{"message": …}` or `{"error": …}`.
+One JSON object each way on a line: `{"command": "stop", "node": "node-1"}` → `{"message": …}` or `{"error":
+…}`.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ async def serving(path: Path, handler: Handler):
 
 
 async def say(path: Path, command: str, node: str) -> str:
-    """Says one command and returns the answer; ClusterError if nobody listens or the answer is an error."""
+    """Sends one command and returns the answer; ClusterError if nothing listens or the answer is an error."""
     if not path.exists():
         raise ClusterError(f"no cluster runs on {path.parent}: start it with `mooring up` (or name its --data-dir)")
     try:

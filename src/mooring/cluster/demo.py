@@ -1,8 +1,9 @@
 """`mooring demo`: one volume's life on real block devices, with every claim checked.
 
-Three stories: a drain; a node that loses power while the pod writes; a controller that is killed three times in the
-middle of a move. With `--cloud` the volume is EBS's, through its CSI driver. Each check is made on what is true (the
-storage, the kernel, the bytes on the disk), not on what the API says. The exit status is 0 only if every check held.
+Three stories: a drain; a node that loses power while the pod writes; a controller that is killed three times
+in the middle of a move. With `--cloud` the volume is EBS's, through its CSI driver. Each check is made on
+what is true (the storage, the kernel, the bytes on the disk), not on what the API says. The exit status is 0
+only if every check held.
 """
 
 from __future__ import annotations
@@ -223,8 +224,8 @@ def _ready(node: Node | None) -> str:
 
 
 async def _late_write(descriptor: int, killing: asyncio.Task[tuple[int, str]]) -> str:
-    """Goes on writing through a file of the old node until that fails; the error's name. Then lets the file go: as
-    long as anybody holds it, the kernel keeps the device."""
+    """Goes on writing through a file of the old node until that fails; the error's name. Then lets the file
+    go: as long as any process holds it, the kernel keeps the device."""
     try:
         while not killing.done():
             os.pwrite(descriptor, b"late\n", 0)
@@ -273,7 +274,7 @@ async def _power_on(demo: Demo, node: str) -> None:
 async def _untaint(demo: Demo, node: str) -> bool:
     live = await demo.stage.client.get(Node, node)
     rest = msgspec.to_builtins([taint for taint in live.spec.taints if taint.key != TAINT])
-    # Refused if anybody wrote the Node meanwhile; then it is read again.
+    # Refused if another writer changed the Node meanwhile; then it is read again.
     return bool(await demo.stage.client.revise(live, {"spec": {"taints": rest or None}}))
 
 

@@ -35,20 +35,20 @@ DOWN_S = 60.0
 
 async def run(layout: Layout, options: Options, out: TextIO = sys.stdout) -> None:
     """Runs the cluster until a signal."""
-    asked = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, stop.set)
     async with Cluster(layout, options) as cluster:
         print(_welcome(cluster), file=out, flush=True)
         shown = asyncio.create_task(_show(cluster, out))
-        await asked.wait()
+        await stop.wait()
         shown.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await shown
         print("shutting down: machines first (Ctrl-C again cuts their power)", file=out, flush=True)
-        asked.clear()
-        await _stop(cluster, asked)
+        stop.clear()
+        await _stop(cluster, stop)
     print(f"stopped; the next `mooring up` resumes on {layout.root}", file=out, flush=True)
 
 
@@ -82,12 +82,12 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
         while True:
             with contextlib.suppress(KubeError):
                 snapshot = await take(client)
-                told = drivers.look()
+                lines = drivers.look()
                 if terminal:
                     drawn = _redraw(snapshot, cluster, drivers, out, drawn)
                 else:
                     now = dict(_facts(snapshot, cluster))
-                    for line in [*_changes(before, now), *told]:
+                    for line in [*_changes(before, now), *lines]:
                         print(line, file=out, flush=True)
                     before = now
             await asyncio.sleep(LOOK_S)
@@ -96,7 +96,7 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
 
 
 class DriversShown:
-    """What CSI drivers of the user's are asked, and what they log."""
+    """The calls to the user's CSI drivers, and their logs."""
 
     def __init__(self, cluster: Cluster) -> None:
         csi = cluster.csi
@@ -104,7 +104,8 @@ class DriversShown:
         self._logs = [Tail(path, LOG_LINES) for path in csi.logs]
 
     def look(self) -> list[str]:
-        """What is new and worth a line where nothing is redrawn: calls that failed, and all that is logged."""
+        """What is new and worth a line where nothing is redrawn: calls that failed, and all that is
+        logged."""
         calls = self._calls.look() if self._calls is not None else []
         failed = [call for call in map(json.loads, calls) if call["code"] != "OK"]
         logged = [f"{tail.path.name}: {line}" for tail in self._logs for line in tail.look()]
@@ -170,7 +171,8 @@ def _changes(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
 
 
 def take_down(layout: Layout) -> list[str]:
-    """Stops the `up` that runs on the data directory, if any, and cleans up. Returns what was stopped. Blocks."""
+    """Stops the `up` that runs on the data directory, if any, and cleans up. Returns what was stopped.
+    Blocks."""
     found: list[str] = []
     owner = load(layout.run / "up.json")
     if owner is not None:

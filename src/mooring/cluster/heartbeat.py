@@ -1,8 +1,9 @@
 """Whether a part's event loop turns: a pipe on which the part sends a byte every few seconds.
 
-A process that lives and does nothing (stopped, stuck in a call that does not return) answers nobody and is not started
-again by whoever waits for its death. Guarantees: silence counts from the first heartbeat on, so that a program without
-one is never ended; time is the monotonic clock's, which stands still while the machine sleeps. Both sides are here.
+A process that lives and does nothing (stopped, stuck in a call that does not return) answers no request, and
+a supervisor that waits for its death does not start it again. Guarantees: silence counts from the first
+heartbeat on, so that a program without one is never ended; time is the monotonic clock's, which stands still
+while the machine sleeps. Both sides are here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ SILENCE_S = 60.0
 
 
 def beat(environ: Mapping[str, str]) -> None:
-    """The part's side: beats while the running event loop turns. Nothing without the variable, or without a reader."""
+    """The part's side: beats while the running event loop turns. Nothing without the variable, or without a
+    reader."""
     if not environ.get(VARIABLE, "").isdecimal():
         return
     descriptor, loop = int(environ[VARIABLE]), asyncio.get_running_loop()
@@ -41,7 +43,8 @@ def beat(environ: Mapping[str, str]) -> None:
 
 
 class Listener:
-    """The other side: calls `silent` once when nothing has come for `patience` seconds since the first heartbeat."""
+    """The other side: calls `silent` once when nothing has come for `patience` seconds since the first
+    heartbeat."""
 
     def __init__(self, silent: Callable[[], None], patience: float = SILENCE_S) -> None:
         self._silent, self._patience = silent, patience

@@ -1,4 +1,4 @@
-"""Where a cluster keeps what on disk, and who runs there.
+"""Where a cluster keeps its files, and which process runs there.
 
 <data dir>/
   up.lock               held by the `mooring up` that runs
@@ -105,6 +105,7 @@ def default_data_dir() -> Path:
 
 
 def open_layout(data_dir: str | None) -> Layout:
-    """The layout of a data directory given on the command line, else of MOORING_DATA_DIR, else the default."""
+    """The layout of a data directory given on the command line, else of MOORING_DATA_DIR, else the
+    default."""
     chosen = data_dir or os.environ.get("MOORING_DATA_DIR")
     return Layout(Path(chosen).absolute() if chosen else default_data_dir())

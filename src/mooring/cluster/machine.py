@@ -1,10 +1,11 @@
 """The first process of a simulated machine: pid 1 of its own PID, mount and UTS namespace.
 
-Run as `unshare --pid --fork --mount --uts --kill-child python -m mooring.cluster.machine NAME [SHARED] -- COMMAND…`.
-Mounts on the host appear here only below the directory SHARED, if it is given. It mounts the namespace's /proc, sets
-the host name, keeps COMMAND (the node agent) running, and reaps what the agent leaves behind: pods' supervisors outlive
-the agent. SIGTERM is the power button: the agent is asked (SIGUSR1) to end its pods and unmount, and when it has
-exited, so does the machine. When this process is killed the kernel ends all the others.
+Run as `unshare --pid --fork --mount --uts --kill-child python -m mooring.cluster.machine NAME [SHARED] --
+COMMAND…`. Mounts on the host appear here only below the directory SHARED, if it is given. It mounts the
+namespace's /proc, sets the host name, keeps COMMAND (the node agent) running, and reaps what the agent leaves
+behind: pods' supervisors outlive the agent. SIGTERM is the power button: SIGUSR1 makes the agent end its pods
+and unmount, and when it has exited, so does the machine. When this process is killed the kernel ends all the
+others.
 
 Needs only the standard library, and few modules of it: it is small, and stays.
 """
@@ -36,7 +37,7 @@ def keep_out(shared: str) -> None:
         points = [line.split()[4].encode().decode("unicode_escape") for line in table]
     for point in points:
         inside = point == shared or point.startswith(f"{shared}/")
-        # One that is hidden below another cannot be reached, and so is nobody's way in.
+        # One that is hidden below another cannot be reached, and so is no way in.
         if not inside and libc.mount(b"none", os.fsencode(point), None, MS_PRIVATE, None) != 0:
             print(f"{point} stays as it is: {os.strerror(ctypes.get_errno())}", flush=True)
 

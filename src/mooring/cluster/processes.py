@@ -1,7 +1,8 @@
 """Starts processes, remembers which they are, and ends exactly those.
 
-A process is known by pid *and* start time, so that a pid that the kernel has given to somebody else is never taken for
-ours. Records are files under `run/`: they outlive us, and `mooring down` reads them after a `kill -9` of everything.
+A process is known by pid *and* start time, so that a pid that the kernel has given to another process is
+never taken for ours. Records are files under `run/`: they outlive us, and `mooring down` reads them after a
+`kill -9` of everything.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Running:
 
 
 def save(record: Path, running: Running) -> None:
-    """Writes who runs; atomically."""
+    """Writes which processes run; atomically."""
     draft = record.with_suffix(".new")
     draft.write_text(json.dumps({"pid": running.pid, "startTime": running.start_time}))
     draft.rename(record)
@@ -90,7 +91,8 @@ def end(running: Running, *, grace: float = 5.0) -> None:
 
 
 def kill(running: Running, *, patience: float = 10.0) -> None:
-    """SIGKILL, and waits until it is gone. TimeoutError if the kernel cannot end it within `patience` seconds."""
+    """SIGKILL, and waits until it is gone. TimeoutError if the kernel cannot end it within `patience`
+    seconds."""
     running.send(signal.SIGKILL)
     deadline = time.monotonic() + patience
     while running.alive:
@@ -105,15 +107,15 @@ def mooring(*arguments: str) -> list[str]:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses at this moment."""
+    """A port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Part:
-    """One process of the cluster that is started again whenever it dies, until `stop`. One whose event loop has not
-    turned for `patience` seconds is killed first."""
+    """One process of the cluster that is started again whenever it dies, until `stop`. One whose event loop
+    has not turned for `patience` seconds is killed first."""
 
     def __init__(
         self,

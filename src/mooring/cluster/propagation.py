@@ -1,8 +1,10 @@
-"""Mounts that others make in a node's directory appear on that node: what a CSI driver outside the machine needs.
+"""Mounts that others make in a node's directory appear on that node: what a CSI driver outside the machine
+needs.
 
-A driver of the user's runs on the host and mounts volumes below the node's root directory there. So that directory is a
-shared mount on the host, and the machine's copy of it follows (as `mountPropagation: Bidirectional` has it for drivers
-in containers); what the node agent itself mounts stays in the machine. All calls block.
+A driver of the user's runs on the host and mounts volumes below the node's root directory there. So that
+directory is a shared mount on the host, and the machine's copy of it follows (as `mountPropagation:
+Bidirectional` has it for drivers in containers); what the node agent itself mounts stays in the machine. All
+calls block.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from mooring.mounts.table import mount_at, mounts_below, read_mount_table
 
 
 def share(directory: Path) -> None:
-    """From now on mounts below the directory are passed on to machines that are started after this. Idempotent."""
+    """From now on mounts below the directory are passed on to machines that are started after this.
+    Idempotent."""
     path = str(directory)
     if mount_at(read_mount_table(), path) is None:
         syscalls.bind(path, path)
@@ -24,8 +27,8 @@ def share(directory: Path) -> None:
 
 
 def clear(directory: Path) -> list[str]:
-    """Takes away what is mounted below the directory on the host, and the share; what is busy goes when it is not any
-    more. The machine is without power. Returns where something was mounted."""
+    """Takes away what is mounted below the directory on the host, and the share; what is busy goes when it is
+    not any more. The machine is without power. Returns where something was mounted."""
     path = str(directory)
     found: list[str] = []
     while below := [mount for mount in mounts_below(read_mount_table(), path) if mount.mount_point != path]:
@@ -44,5 +47,5 @@ def _unmount(path: str) -> None:
         except OSError as error:
             if error.errno == errno.EBUSY:
                 syscalls.unmount_lazily(path)
-            elif error.errno != errno.EINVAL:  # somebody else was first
+            elif error.errno != errno.EINVAL:  # another process was first
                 raise

@@ -1,7 +1,9 @@
-"""Takes away whatever a cluster left on this machine: processes, mounts, loop devices, its part of the pod network.
+"""Removes everything that a cluster left on this machine: processes, mounts, loop devices, its part of the
+pod network.
 
-Works from what is written down and from what the kernel says, so also after a `kill -9` of everything. Touches only
-what provably belongs to the data directory: processes by pid and start time, loop devices by their backing file.
+Works from what is written down and from what the kernel says, so also after a `kill -9` of everything.
+Touches only what provably belongs to the data directory: processes by pid and start time, loop devices by
+their backing file.
 """
 
 from __future__ import annotations

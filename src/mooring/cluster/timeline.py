@@ -1,4 +1,5 @@
-"""Draws what an observer saw: one band of reported and one of true state for each node, over time. Pure: SVG text."""
+"""Draws what an observer saw: one band of reported and one of true state for each node, over time. Pure: SVG
+text."""
 
 from __future__ import annotations
 
@@ -120,8 +121,8 @@ def _axis(end: float, scale: float, bottom: int) -> Iterator[str]:
 
 
 def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
-    """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them. Where there is
-    no room for a label the line tells it to who points at it."""
+    """Labels on up to four levels, each as low as the labels before it allow; the lines lie behind them.
+    Where there is no room for a label, pointing at the line shows it."""
     halo = "stroke-width='4' paint-order='stroke'"
     ends = [0.0] * 4
     labels: list[str] = []

@@ -1,4 +1,4 @@
-"""How full each pod's volumes are, as the agents of the nodes tell."""
+"""How full each pod's volumes are, as the nodes' agents report it."""
 
 from __future__ import annotations
 
