@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.runtime import (
@@ -196,6 +197,22 @@ async def test_an_image_folder_is_the_root_and_is_not_written_to(pods: Pods, tmp
         set() if (image / "lib64").exists() else {"/lib64"}
     )
     assert sorted(image.rglob("*")) == before
+
+
+async def test_a_bare_command_is_found_in_an_image_without_python(pods: Pods, tmp_path: Path) -> None:
+    """For the container's program, and for a command beside it: in PATH, or where programs are if there is none."""
+    image = make_image(tmp_path / "image")
+    await sandbox(pods, images={"0": str(image)})
+    for attempt, env in enumerate(({"PATH": "/nowhere:/bin"}, {})):
+        script = f"echo started {attempt}; kill -STOP $$"
+        await pods.start(argv=("sh", "-c", script), image="0", env=env, attempt=attempt)
+        await until(lambda attempt=attempt: f"started {attempt}" in pods.log(), state=pods.log)
+        with (tmp_path / "out").open("w") as out:
+            streams = (out.fileno(), out.fileno(), out.fileno())
+            assert await pods.runtime.exec(UID, "main", ("sh", "-c", "echo beside"), streams) == 0
+        assert (tmp_path / "out").read_text() == "beside\n"
+        await pods.runtime.signal_container(UID, "main", signal.SIGKILL)
+        await pods.finished(attempt)
 
 
 async def test_a_command_that_does_not_exist_is_a_start_error_that_names_it(pods: Pods) -> None:

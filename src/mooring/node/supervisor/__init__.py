@@ -13,5 +13,7 @@ It imports the standard library only, no other part of Mooring, so that it start
 (launch and event loop), `container` (one container process and its log), `rootfs` (the mounts), `syscalls`.
 """
 
+START_ERROR = 128
+"""Exit code of a container, or of a command in one, whose process could not be started."""
 ALREADY_STARTED = 3
 """Exit status of a launcher that came second: the pod has a supervisor, or is being given one."""

@@ -10,13 +10,14 @@ import contextlib
 import os
 import signal
 import time
+from functools import partial
 
-from mooring.node.supervisor import identity, rootfs
+from mooring.node.supervisor import START_ERROR, program, rootfs
 from mooring.node.supervisor.logs import Log, LogStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypedDict
+    from typing import TypedDict
 
     class ContainerRequest(TypedDict):
         name: str
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         last: ContainerRecord | None
 
 
-START_ERROR = 128  # the exit code of a container whose process could not be started
 MESSAGE_LIMIT = 4096  # bytes of a termination message
 MESSAGE_FROM_LOG = 2048  # bytes of the log that stand for a message that was not written
 
@@ -85,7 +85,8 @@ class Container:
         self.started = False
         self.pid = os.fork()
         if self.pid == 0:
-            _become(request, mode, masks, (out_in, err_in, errors))
+            enter = partial(_enter, request, mode, masks, out_in, err_in)
+            program.become(request, request["argv"], request["env"], errors, enter)
         for descriptor in (out_in, err_in, errors):
             os.close(descriptor)
         for descriptor in (out, err):
@@ -134,31 +135,15 @@ class Container:
                     break
 
 
-def _become(request: ContainerRequest, mode: str, masks: list[str], pipes: tuple[int, int, int]) -> NoReturn:
-    """In the child: turns into the container's program, or reports why not and exits."""
-    out, err, errors = pipes
-    try:
-        os.setsid()
-        files = {request["messagePath"]: f"/pod/messages/{request['name']}"} if request["messagePath"] else {}
-        rootfs.enter_container_root(request["image"], mode, request["mounts"], masks, files)
-        os.makedirs(request["workingDir"], exist_ok=True)
-        os.chdir(request["workingDir"])
-        if request["readOnlyRoot"]:
-            rootfs.make_root_read_only()
-        null = os.open("/dev/null", os.O_RDONLY)
-        for descriptor, number in ((null, 0), (out, 1), (err, 2)):
-            os.dup2(descriptor, number)
-        for number in (signal.SIGPIPE, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        env = request["env"]
-        identity.take_on(request["user"], request["groups"], env, no_new_privileges=request["noNewPrivileges"])
-        os.execvpe(request["argv"][0], request["argv"], env)
-    except FileNotFoundError as error:
-        os.write(errors, not_found(request["name"], request["argv"][0], error).encode())
-    except Exception as error:
-        os.write(errors, f"container {request['name']}: {error}".encode())
-    finally:
-        os._exit(START_ERROR)
+def _enter(request: ContainerRequest, mode: str, masks: list[str], out: int, err: int) -> tuple[int, int, int]:
+    """In the child: makes the container's root this process's; returns its standard streams."""
+    files = {request["messagePath"]: f"/pod/messages/{request['name']}"} if request["messagePath"] else {}
+    rootfs.enter_container_root(request["image"], mode, request["mounts"], masks, files)
+    os.makedirs(request["workingDir"], exist_ok=True)
+    os.chdir(request["workingDir"])
+    if request["readOnlyRoot"]:
+        rootfs.make_root_read_only()
+    return os.open("/dev/null", os.O_RDONLY), out, err
 
 
 def _new_message(name: str) -> str:
@@ -167,14 +152,3 @@ def _new_message(name: str) -> str:
     with open(path, "wb"):
         os.chmod(path, 0o666)  # nosec B103 # that is its purpose, as upstream's
     return path
-
-
-def not_found(name: str, command: str, error: FileNotFoundError) -> str:
-    """Why a program could not be started, in words for its user."""
-    missing = os.fsdecode(error.filename) if error.filename is not None else command
-    if os.path.basename(missing) != os.path.basename(command):
-        return f"container {name}: {error}"
-    return (
-        f"container {name}: command {command!r} (or its interpreter) does not exist in the container's file system: "
-        "correct `command` or `image`"
-    )

@@ -15,14 +15,15 @@ import os
 import signal
 import socket
 import termios
+from functools import partial
 
-from mooring.node.supervisor import identity, syscalls
-from mooring.node.supervisor.container import START_ERROR, Container, not_found
+from mooring.node.supervisor import START_ERROR, program, syscalls
+from mooring.node.supervisor.container import Container
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn, TypedDict
+    from typing import TypedDict
 
     class ExecRequest(TypedDict):
         container: str
@@ -42,7 +43,10 @@ class Command:
         self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.pid = os.fork()
         if self.pid == 0:
-            _become(container, request, stdio, errors)
+            of, tty = container.request, request["tty"]
+            env = {**of["env"], **({"TERM": "xterm"} if tty and "TERM" not in of["env"] else {})}
+            enter = partial(_enter, container, stdio, tty=tty)
+            program.become(of, request["argv"], env, errors, enter)
         os.close(errors)
 
     def kill(self) -> None:
@@ -147,26 +151,12 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def _become(container: Container, request: ExecRequest, stdio: list[int], errors: int) -> NoReturn:
-    """In the child: turns into the command inside the container, or reports why not and exits."""
-    of = container.request
-    try:
-        os.setsid()
-        namespace = os.open(f"/proc/{container.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        syscalls.setns(namespace, syscalls.CLONE_NEWNS)
-        os.chdir(of["workingDir"])
-        for number, descriptor in enumerate(stdio):
-            os.dup2(descriptor, number)
-        if request["tty"]:
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        for number in (signal.SIGPIPE, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        env = {**of["env"], **({"TERM": "xterm"} if request["tty"] and "TERM" not in of["env"] else {})}
-        identity.take_on(of["user"], of["groups"], env, no_new_privileges=of["noNewPrivileges"])
-        os.execvpe(request["argv"][0], request["argv"], env)
-    except FileNotFoundError as error:
-        os.write(errors, not_found(of["name"], request["argv"][0], error).encode())
-    except Exception as error:
-        os.write(errors, f"container {of['name']}: {error}".encode())
-    finally:
-        os._exit(START_ERROR)
+def _enter(container: Container, stdio: list[int], *, tty: bool) -> list[int]:
+    """In the child: goes into the container's mount namespace; returns the command's standard streams."""
+    # The mount namespace alone: the command is a child of the supervisor, so it is in the pod's others already.
+    namespace = os.open(f"/proc/{container.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    syscalls.setns(namespace, syscalls.CLONE_NEWNS)
+    os.chdir(container.request["workingDir"])
+    if tty:
+        fcntl.ioctl(stdio[0], termios.TIOCSCTTY, 0)
+    return stdio

@@ -64,6 +64,8 @@ def main() -> None:
         os.close(ready_out)
         _supervise(pod, go_out, ready_in)
     os.close(ready_in)
+    # The supervisor waits for `go` until its identity is on disk. If this process dies in between, the pipe ends
+    # and so does the supervisor: a supervisor that no agent could find again would be a second pod.
     identity = {"pid": pid, "startTime": _start_time(pid), "bootID": pod["bootID"]}
     _replace(os.path.join(pod["directory"], "supervisor.json"), json.dumps(identity))
     os.write(go_in, b"1")
@@ -164,7 +166,7 @@ class Supervisor:
         self._handlers: dict[int, Callable[[], None]] = {}
         self._clients: list[socket.socket] = []
         self._poll = select.poll()
-        self._listen()
+        self._listen()  # before the first state is saved: an agent that reads it connects at once
         self._exec = ExecServer(self._register, self._unregister, self._running)
         self._watch_children()
         self._save()
@@ -228,7 +230,7 @@ class Supervisor:
 
     def _reap(self, wake: int) -> None:
         os.read(wake, 4096)
-        while True:
+        while True:  # signals of one kind are merged: one SIGCHLD may stand for many children
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -243,7 +245,7 @@ class Supervisor:
     def _exited(self, container: Container, status: int) -> None:
         if self._unregister(container.start_pipe):
             container.take_start()
-        container.end_group()
+        container.end_group()  # before the pipes are closed: a child that it left holds them open
         for stream in container.streams:
             self._unregister(stream.pipe)
             stream.close()
@@ -267,7 +269,7 @@ class Supervisor:
 
     def _accept(self, listener: socket.socket) -> None:
         client, _ = listener.accept()
-        client.settimeout(1)
+        client.settimeout(1)  # a client that does not read must not hold up the pod's other clients and children
         received = bytearray()
         self._clients.append(client)
         self._register(client.fileno(), lambda: self._read_client(client, received))

@@ -48,6 +48,8 @@ NOT_SHARED = ("dev", "proc", "sys", "tmp", "run", "mnt", "media", "lost+found")
 
 def enter_pod_root(pod: PodRoot) -> str:
     """Builds the pod's tree and makes it the root; returns how the machine's root is given: "overlay" or "bind"."""
+    # Slave, not private: an unmount on the machine must reach this namespace, too, or the pod would keep the device
+    # of a volume busy that is not its own. Nothing that is mounted here is seen outside.
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
     root = os.path.join(pod["directory"], "sandbox")
     syscalls.mount("tmpfs", root, "tmpfs", syscalls.MS_NOSUID, "mode=0755")
@@ -83,6 +85,8 @@ def enter_container_root(
         syscalls.bind(f"/{name}", f"{root}/{name}", recursive=True)
     if image is None:
         _share_system(root, masks)
+    # Opened before the root changes, bound after it: a source is found by the pod's tree, and its target by the
+    # container's, in which a symbolic link of the image cannot lead out.
     sources = [(mount, _open_source(mount)) for mount in mounts]
     taken = {os.path.normpath(mount["path"]) for mount in mounts}
     own = {**{f"/etc/{name}": f"/pod/etc/{name}" for name in _listed("/pod/etc")}, **files}
