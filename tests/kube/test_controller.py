@@ -16,7 +16,7 @@ from mooring.simulation.parts.faulty_transport import request
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
 
-class Noting(Controller):
+class Noting(Controller[str]):
     """Notes when it is asked to reconcile what; raises the errors that a test has put down."""
 
     name = "noting"

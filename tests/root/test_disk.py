@@ -28,7 +28,7 @@ from mooring.mounts import loop, syscalls
 from mooring.mounts.commands import run
 from mooring.mounts.errors import FilesystemMismatch
 from mooring.mounts.host import HostMounts
-from mooring.mounts.power import shutdown_filesystem
+from mooring.mounts.power_loss import shutdown_filesystem
 from mooring.mounts.table import mounts_below, read_mount_table
 from mooring.volumes.errors import (
     DeletedVolumeInUse,

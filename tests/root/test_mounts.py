@@ -19,7 +19,7 @@ from mooring.mounts.errors import DeviceBusy, FilesystemCheckFailed, FilesystemM
 from mooring.mounts.holders import device_number
 from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Content, Probe
-from mooring.mounts.power import shutdown_filesystem, shutdown_filesystems
+from mooring.mounts.power_loss import shutdown_filesystem, shutdown_filesystems
 from mooring.mounts.table import mounts_below, read_mount_table
 
 pytestmark = pytest.mark.root

@@ -28,7 +28,7 @@ from mooring.kube.objects import (
 from mooring.volumes.claims import (
     claim_name,
     not_of_successor,
-    refuse_vanishing,
+    refuse_being_deleted,
     refuse_wrong_use,
     users_of_claim,
     volume_spec,
@@ -133,11 +133,11 @@ def deleted(*finalizers: str) -> PersistentVolumeClaim:
 
 def test_a_claim_that_is_being_deleted_and_not_protected_is_not_mounted_anew():
     with pytest.raises(ClaimError, match="is being deleted"):
-        refuse_vanishing(deleted("example.com/other"))
+        refuse_being_deleted(deleted("example.com/other"))
 
 
 def test_a_protected_claim_can_still_be_mounted_while_it_is_being_deleted():
-    refuse_vanishing(deleted("kubernetes.io/pvc-protection"))
+    refuse_being_deleted(deleted("kubernetes.io/pvc-protection"))
 
 
 BLOCK = msgspec.structs.replace(PV, spec=PersistentVolumeSpec(volume_mode="Block"))

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
@@ -52,36 +53,36 @@ class Settings:
         return load_plugins(ControllerVolumeHost(self.now, self.plugin_settings, client))
 
 
-Factory = Callable[[Client, Settings], Controller]
+Factory = Callable[[Client, Settings], Controller[Any]]
 
 
-def _plain(kind: Callable[..., Controller]) -> Factory:
+def _plain(kind: Callable[..., Controller[Any]]) -> Factory:
     return lambda client, settings: kind(client, now=settings.now, random=settings.random)
 
 
-def _with_plugins(kind: Callable[..., Controller]) -> Factory:
+def _with_plugins(kind: Callable[..., Controller[Any]]) -> Factory:
     return lambda client, settings: kind(client, settings.plugins(client), now=settings.now, random=settings.random)
 
 
-def _node_lifecycle(client: Client, settings: Settings) -> Controller:
+def _node_lifecycle(client: Client, settings: Settings) -> Controller[Any]:
     return NodeLifecycleController(
         client, grace_period=settings.node_monitor_grace_period, now=settings.now, random=settings.random
     )
 
 
-def _attach_detach(client: Client, settings: Settings) -> Controller:
+def _attach_detach(client: Client, settings: Settings) -> Controller[Any]:
     return AttachDetachController(
         client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attach_detach
     )
 
 
-def _attacher(client: Client, settings: Settings) -> Controller:
+def _attacher(client: Client, settings: Settings) -> Controller[Any]:
     return AttacherController(
         client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attacher
     )
 
 
-PLUGIN_CONTROLLERS: dict[str, Callable[..., Controller]] = {
+PLUGIN_CONTROLLERS: dict[str, Callable[..., Controller[Any]]] = {
     "provisioning": ProvisioningController,
     "expansion": ExpansionController,
     "modification": ModificationController,

@@ -82,7 +82,7 @@ class Role:
     leader_election: bool
     namespace: str
     http_endpoint: str
-    make: Callable[[Client, PluginManager, dict[str, Any]], list[Controller]]
+    make: Callable[[Client, PluginManager, dict[str, Any]], list[Controller[Any]]]
     extra_metadata: bool = False
     given: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -165,7 +165,7 @@ async def _serve_metrics(stack: contextlib.AsyncExitStack, endpoint: str) -> Non
 class Together:
     """Controllers that hold one lease."""
 
-    def __init__(self, controllers: Sequence[Controller]) -> None:
+    def __init__(self, controllers: Sequence[Controller[Any]]) -> None:
         self._controllers = controllers
 
     async def follow(self) -> None:
@@ -228,7 +228,7 @@ def _plugins(client: Client, role: Role, driver: str) -> PluginManager:
 def attacher(**given: Any) -> None:
     """Carries out the driver's VolumeAttachments (ControllerPublishVolume)."""
 
-    def make(client: Client, plugins: PluginManager, given: dict[str, Any]) -> list[Controller]:
+    def make(client: Client, plugins: PluginManager, given: dict[str, Any]) -> list[Controller[Any]]:
         from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
         from mooring.kube.times import wall_clock
 
@@ -238,8 +238,8 @@ def attacher(**given: Any) -> None:
     run(_role(given, "external-attacher-leader-{driver}", make))
 
 
-def _with_plugins(*names: str) -> Callable[..., list[Controller]]:
-    def make(client: Client, plugins: PluginManager, given: dict[str, Any]) -> list[Controller]:
+def _with_plugins(*names: str) -> Callable[..., list[Controller[Any]]]:
+    def make(client: Client, plugins: PluginManager, given: dict[str, Any]) -> list[Controller[Any]]:
         from mooring.cli.controllers import PLUGIN_CONTROLLERS
         from mooring.kube.times import wall_clock
 

@@ -26,7 +26,7 @@ from mooring.mounts.copies import copy_medium
 from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.freeze import freeze, thaw
 from mooring.mounts.holders import device_number, mounts_everywhere
-from mooring.mounts.power import shutdown_filesystem
+from mooring.mounts.power_loss import shutdown_filesystem
 from mooring.mounts.table import mounts_of_device
 
 GIB = 1024**3

@@ -22,7 +22,7 @@ from mooring.cluster.layout import Layout
 from mooring.cluster.processes import Part, Running
 from mooring.cluster.propagation import clear, share
 from mooring.mounts.blocking import blocking
-from mooring.mounts.power import shutdown_filesystems
+from mooring.mounts.power_loss import shutdown_filesystems
 from mooring.volumes.errors import DeviceStillInUse
 from mooring.volumes.plugins.disk_array import DiskArray
 

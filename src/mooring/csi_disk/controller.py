@@ -18,9 +18,9 @@ from mooring.volumes.errors import VolumeNotFound
 from mooring.volumes.interfaces import ContentSource
 from mooring.volumes.plugins.disk_array import Disk, DiskArray
 from mooring.volumes.plugins.disk_attachment import attach_disk, detach_disk
+from mooring.volumes.plugins.disk_faults import meet_trouble
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots, SnapshotRecord
 from mooring.volumes.plugins.disk_source import Parameters
-from mooring.volumes.plugins.disk_trouble import meet_trouble
 
 _C = ControllerCapability
 

@@ -22,8 +22,8 @@ from mooring.volumes.errors import (
     VolumeNotFound,
 )
 from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_faults import DiskTrouble
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
-from mooring.volumes.plugins.disk_trouble import DiskTrouble
 
 CODES: dict[type[Exception], Code] = {
     InvalidSpec: Code.INVALID_ARGUMENT,

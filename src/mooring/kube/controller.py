@@ -7,9 +7,9 @@ one key at a time. It remembers nothing that it could not read again: after a re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -21,14 +21,15 @@ from mooring.kube.objects import Object
 from mooring.kube.times import Now
 from mooring.kube.workqueue import WorkQueue
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Object)
 
 SOON_TRIES, SLOWER_TIMES = 4, 5
 """What was decided on something old is decided again at once so often; then the time doubles, so often."""
 
 
-class Controller:
-    """One controller; `name` is its Kubernetes name, used for logs and as the source of its events."""
+class Controller(Generic[K]):
+    """One controller; `name` is its Kubernetes name, used for logs and as the source of its events. `K`: its keys."""
 
     name = "controller"
     workers = 8
@@ -37,19 +38,19 @@ class Controller:
         self.client = client
         self.now = now
         self.random = random
-        self.queue: WorkQueue[str] = WorkQueue(name=self.name)
+        self.queue: WorkQueue[K] = WorkQueue(name=self.name)
         self.recorder = Recorder(client, self.name, now=now, random=random)
         self.log: Any = structlog.get_logger(component=self.name)
         self._informers: list[Informer[Any]] = []
-        self._overtaken: dict[str, int] = {}  # key -> how often in a row it was decided on something old
+        self._overtaken: dict[K, int] = {}  # key -> how often in a row it was decided on something old
 
     def watch(
         self,
         kind: type[T],
-        touches: Callable[[T], Iterable[str]] | None = None,
+        touches: Callable[[T], Iterable[K]] | None = None,
         *,
         matters: Callable[[T], object] | None = None,
-        differ: Callable[[T, T], Iterable[str] | None] | None = None,
+        differ: Callable[[T, T], Iterable[K] | None] | None = None,
         indexers: dict[str, Indexer[T]] | None = None,
         field_selector: str = "",
         keep: Callable[[T], T] | None = None,
@@ -65,7 +66,7 @@ class Controller:
         )
         if touches is not None:
 
-            def changed(old: T, new: T) -> Iterable[str]:
+            def changed(old: T, new: T) -> Iterable[K]:
                 if matters is not None and matters(old) == matters(new):
                     return ()
                 keys = differ(old, new) if differ is not None else None
@@ -83,7 +84,7 @@ class Controller:
         self._informers.append(informer)
         return informer
 
-    async def reconcile(self, key: str) -> None:
+    async def reconcile(self, key: K) -> None:
         """Makes one key true. Raising brings the key back after its backoff."""
         raise NotImplementedError
 
@@ -113,13 +114,13 @@ class Controller:
             self.log.info("started", keys=len(self.queue))
             await self.queue.run(self.workers, self._reconcile)
 
-    async def _reconcile(self, key: str) -> None:
+    async def _reconcile(self, key: K) -> None:
         try:
             await self.reconcile(key)
         except (Conflict, NotFound) as error:
             # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept meanwhile: the
             # writes of a rival would wake it at once, and two could hinder each other for ever.
-            self.log.debug("decided on something old", key=key, error=str(error))
+            self.log.debug("decided on something old", key=str(key), error=str(error))
             tries = self._overtaken[key] = self._overtaken.get(key, 0) + 1
             slower = 2.0 ** min(max(tries - SOON_TRIES, 0), SLOWER_TIMES)  # where the cache is late, hurry is in vain
             await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)

@@ -185,7 +185,11 @@ class WorkQueue(Generic[K]):
             except Exception as error:
                 delay = self.add_backoff(key)
                 log.warning(
-                    "work failed", queue=self._name, key=key, error=f"{type(error).__name__}: {error}", retry_s=delay
+                    "work failed",
+                    queue=self._name,
+                    key=str(key),
+                    error=f"{type(error).__name__}: {error}",
+                    retry_s=delay,
                 )
             else:
                 self.forget(key)

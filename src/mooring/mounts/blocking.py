@@ -1,7 +1,8 @@
 """The one way to run blocking work beside the event loop: a capped pool of threads.
 
-Guarantee: when `blocking` returns or raises, the function has ended, also if the task was cancelled meanwhile. So a
-cancelled operation has no effect later, when somebody else already acts on the same device.
+Guarantee: when `blocking` returns or raises, the function has ended, also if the task was
+cancelled meanwhile. So a cancelled operation has no effect later, when another operation on
+the same device may be in flight.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ async def blocking(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwar
 
 
 async def finish(future: asyncio.Future[_T]) -> _T:
-    """Awaits `future` to its end, however often this task is cancelled meanwhile; then the cancellation is raised."""
+    """Awaits `future` to its end, however often this task is cancelled meanwhile; then the
+    cancellation is raised."""
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:
@@ -33,6 +35,6 @@ async def finish(future: asyncio.Future[_T]) -> _T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        future.exception()  # an error that nobody will see any more is not reported as "never retrieved"
+        future.exception()  # the task was cancelled: asyncio must not log this error as "never retrieved"
         raise cancelled
     return future.result()

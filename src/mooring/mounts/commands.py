@@ -1,7 +1,7 @@
 """Runs the system's storage tools (mount, mkfs, fsck, ...) to their end.
 
-Guarantee: a started tool is never abandoned half-way: cancellation waits for its end, because an interrupted mkfs or
-fsck leaves a device in a state that nobody asked for.
+Guarantee: a started tool is never abandoned half-way: cancellation waits for its end, because an interrupted
+mkfs or fsck leaves a damaged file system.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def find_tool(name: str) -> str:
 
 
 async def run(*command: str, ok: Collection[int] = (0,)) -> Outcome:
-    """Runs `command` in the C locale without input. Raises CommandFailed unless its exit status is in `ok`."""
+    """Runs `command` in the C locale without input. Raises CommandFailed unless its exit
+    status is in `ok`."""
     program = find_tool(command[0])
-    # Its start, too, is not to be cancelled: asyncio kills a process whose start is.
+    # Starting it must not be cancelled either: asyncio kills a process whose start is cancelled.
     outcome = await finish(asyncio.ensure_future(_to_its_end(program, *command[1:])))
     if outcome.status not in ok:
         raise CommandFailed(command, outcome.status, outcome.output)

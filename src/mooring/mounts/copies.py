@@ -1,4 +1,5 @@
-"""Copies of media: of files with their holes, as a clone where the file system can, and of directories. Blocking."""
+"""Copies of media: of files with their holes, as a clone where the file system can, and of
+directories. Blocking."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ class ProbeFailed(MountsError):
 
 
 class FilesystemMismatch(MountsError):
-    """A device holds `found`, which is not the wanted file system `wanted`. It was neither formatted nor mounted."""
+    """A device holds `found`, which is not the wanted file system `wanted`. It was neither
+    formatted nor mounted."""
 
     def __init__(self, device: str, wanted: str, found: str) -> None:
         self.device = device

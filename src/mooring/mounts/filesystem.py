@@ -1,7 +1,7 @@
 """File systems on block devices: what is there, making one, checking one, growing one.
 
-Guarantee: only a device that is provably blank is formatted. Blank is: blkid finds no signature, and the first and the
-last MiB are zeros. Whatever cannot be read, or is not understood, counts as data.
+Guarantee: only a device that is provably blank is formatted. Blank is: blkid finds no signature, and the
+first and the last MiB are zeros. Whatever cannot be read, or is not understood, counts as data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _NOT_PERMITTED = "Permission denied to resize"
 _EXT_64BIT = 0x80
 _BLKID_FOUND, _BLKID_NOTHING = 0, 2
 _FSCK_FINE = 0, 1, 2, 3
-"""Bits 1 and 2: errors were corrected, and that "the system should be rebooted", which concerns a mounted root only."""
+"""Bits 1 and 2: errors were corrected, and that "the system should be rebooted", which
+concerns a mounted root only."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ async def _check(form: Sequence[str], device: str) -> None:
 
 
 async def prepare(device: str, fs_type: str, read_only: bool, format_options: Sequence[str] = ()) -> None:
-    """Makes `device` ready to be mounted with `fs_type`: formatted (`format_options` are for mkfs) if it is blank; if
-    it is not, checked, and grown if the device has become larger."""
+    """Makes `device` ready to be mounted with `fs_type`: formatted (`format_options` are for mkfs) if it is
+    blank; if it is not, checked, and grown if the device has become larger."""
     found = await probe(device)
     if found.content is Content.BLANK and not read_only:
         await make_filesystem(device, fs_type, format_options)
@@ -131,8 +132,8 @@ async def prepare(device: str, fs_type: str, read_only: bool, format_options: Se
 
 
 async def grow_filesystem(device: str, mount_path: str, fs_type: str) -> None:
-    """Grows the mounted file system to the size of its device. Raises MountsError, with the way out, where the kernel
-    does not let this process do it."""
+    """Grows the mounted file system to the size of its device. Raises MountsError, with the way out, where
+    the kernel does not let this process do it."""
     try:
         await run(*_fill_in(filesystem_type(fs_type).grow, device, mount_path))
     except CommandFailed as error:
@@ -152,7 +153,8 @@ async def _grow_unmounted(device: str, fs_type: str) -> None:
 
 
 def _has_room(device: str) -> bool:
-    """Whether a device is larger than the ext file system on it, by more than what may be left over at its end."""
+    """Whether a device is larger than the ext file system on it, by more than what may be
+    left over at its end."""
     with open(device, "rb", buffering=0) as file:
         superblock = os.pread(file.fileno(), 1024, 1024)
         size = file.seek(0, os.SEEK_END)

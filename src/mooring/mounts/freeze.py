@@ -1,7 +1,8 @@
-"""Freezing mounted file systems: what is written waits, what was written is on the device. Blocking.
+"""Freezes mounted file systems: everything written so far is on the device, and further
+writes wait. Blocking.
 
-A freeze outlives its process (FIFREEZE is a state of the file system), so whoever freezes writes that down first, and
-whoever finds it written down thaws: `thaw` is idempotent.
+A freeze outlives its process (FIFREEZE is a state of the file system). So the caller records it before it
+freezes, and after a crash the next process that finds the record thaws: `thaw` is idempotent.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _FITHAW = 0xC0045878
 
 
 def freeze(device: str) -> bool:
-    """Freezes the file system that is mounted from the block device; whether there is one. All mounts of a device, in
-    whatever mount namespace, are of one file system. Raises OSError."""
+    """Freezes the file system that is mounted from the block device. Returns whether one is mounted. All
+    mounts of a device, in all mount namespaces, are of one file system. Raises OSError."""
     return _first(_ways_to(device), _FIFREEZE, also_fine=errno.EBUSY)
 
 
@@ -37,7 +38,8 @@ def _ways_to(device: str) -> list[str]:
 
 
 def _first(paths: Iterable[str], request: int, also_fine: int) -> bool:
-    """The request on the first of the paths that can be opened: it is one file system. False if there is none."""
+    """Sends the request to the first path that can be opened: all are of one file system.
+    Returns False if none can."""
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
-"""Who uses a block device: mounts in any mount namespace, open files of any process, devices stacked on it.
+"""What uses a block device: mounts in any mount namespace, open files of any process, devices stacked on it.
 
-The kernel has no such call, so `/proc` and `/sys` are searched. The answer is for people; whether a device *is* in use
-is decided by opening it exclusively (`in_exclusive_use`), which the kernel answers for all mount namespaces at once.
-Blocking.
+The kernel has no such call, so `/proc` and `/sys` are searched. The result is for messages. Whether a
+device *is* in use is decided by opening it exclusively (`in_exclusive_use`), which the kernel answers for
+all mount namespaces at once. Blocking.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 from mooring.mounts.interface import Mount
 from mooring.mounts.table import mounts_of_device, read_mount_table
 
-# What a process that ends, or that we may not look into, gives instead of an answer.
+# Errors of reading about a process that is ending, or that this one may not read.
 _GONE_OR_HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError, NotADirectoryError)
 
 
 def in_exclusive_use(device: str) -> bool:
-    """Whether the device is mounted in any mount namespace, or claimed by another device or program (O_EXCL)."""
+    """Whether the device is mounted in any mount namespace, or claimed by another device or
+    program (O_EXCL)."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
@@ -32,7 +33,8 @@ def in_exclusive_use(device: str) -> bool:
 
 
 def device_number(path: str) -> tuple[int, int]:
-    """Major and minor number of the block device at `path`. Raises OSError; ValueError if it is no block device."""
+    """Major and minor number of the block device at `path`. Raises OSError; ValueError if it
+    is no block device."""
     status = os.stat(path)
     if not stat.S_ISBLK(status.st_mode):
         raise ValueError(f"{path} is not a block device")
@@ -46,7 +48,8 @@ def who_holds(device: str) -> list[str]:
 
 
 def who_mounts(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[str]:
-    """For each mount namespace with a process in it: the mounts that `select` chooses from its table, in words."""
+    """For each mount namespace with a process in it: the mounts that `select` chooses from
+    its table, in words."""
     found = mounts_everywhere(select)
     return [f"mounted at {mount.mount_point} in the mount namespace of {describe_process(pid)}" for pid, mount in found]
 
@@ -79,7 +82,8 @@ def processes() -> Iterator[int]:
 
 
 def open_files(pid: int) -> list[str]:
-    """Paths under `/proc` that lead to what the process has open; empty if it has ended or may not be looked into."""
+    """Paths under `/proc` that lead to what the process has open; empty if it has ended or
+    may not be looked into."""
     directory = f"/proc/{pid}/fd"
     try:
         return [f"{directory}/{entry}" for entry in os.listdir(directory)]

@@ -1,4 +1,5 @@
-"""`Mounts` for real: the kernel of this machine and its storage tools. Needs root (or a user and mount namespace)."""
+"""`Mounts` for real: the kernel of this machine and its storage tools. Needs root (or a user
+and mount namespace)."""
 
 from __future__ import annotations
 
@@ -114,8 +115,8 @@ def _bind(source: str, target: str, read_only: bool) -> None:
 
 
 def _content(status: os.stat_result) -> tuple[int, int]:
-    """What two paths have in common that show one file system, or one device: all device nodes are on one file system,
-    so of these the device itself is compared, too."""
+    """Returns a value that is equal for two paths that show one file system, or one device. All device nodes
+    are on one file system, so for these the device itself is compared, too."""
     is_device = stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
     return status.st_dev, status.st_rdev if is_device else 0
 
@@ -127,12 +128,13 @@ def _unmount(target: str) -> None:
         except OSError as error:
             if error.errno == errno.EBUSY:
                 raise DeviceBusy(target, _users_of(target)) from error
-            if error.errno != errno.EINVAL:  # unmounted by somebody else meanwhile
+            if error.errno != errno.EINVAL:  # unmounted by another process meanwhile
                 raise
 
 
 def _users_of(target: str) -> list[str]:
-    """Who keeps a mount busy: mounts below it, and processes that work in it or have files of it open."""
+    """Returns what keeps a mount busy, in words: mounts below it, and processes that work in
+    it or have files of it open."""
     below = [mount for mount in table.mounts_below(table.read_mount_table(), target) if mount.mount_point != target]
     prefix = target + "/"
     return [f"mounted below it: {mount.mount_point}" for mount in below] + [

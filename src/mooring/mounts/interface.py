@@ -1,7 +1,8 @@
 """The seam between Mooring and the kernel: what a node does to its mounts, as one protocol.
 
-`mooring.mounts.host.HostMounts` does it for real; a simulation puts its own implementation here. All methods are
-coroutines, because mounts block. All paths are absolute. Every method is idempotent where its docstring says so.
+`mooring.mounts.host.HostMounts` does it for real; a simulation puts its own implementation here.
+All methods are coroutines, because mounts block. All paths are absolute. Every method is
+idempotent where its docstring says so.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Content(Enum):
     """What a device holds."""
 
     BLANK = "blank"
-    """Provably nothing: no signature, and zeros where signatures would be. Only this is ever formatted."""
+    """Provably empty: no signature, and zeros where signatures would be. Only a blank device
+    is ever formatted."""
     FILESYSTEM = "filesystem"
     PARTITION_TABLE = "partition table"
     UNKNOWN = "unknown data"
@@ -42,7 +44,8 @@ class Content(Enum):
 
 @dataclass(frozen=True)
 class Probe:
-    """What `Mounts.probe` found. `fs_type` is set for file systems (and LVM, swap, ...: whatever has a signature)."""
+    """What `Mounts.probe` found. `fs_type` is set for file systems (and LVM, swap, ...:
+    whatever has a signature)."""
 
     content: Content
     fs_type: str = ""
@@ -71,27 +74,30 @@ class Mounts(Protocol):
         ...
 
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
-        """Makes the directory `source` also visible at `target`, which is created when missing; or a file or device, if
-        `target` is a file. Idempotent: a target that is a mount point already is left as it is, save for being made
-        read-only when asked. Raises `DeviceBusy` if another file system, or another device, is mounted there."""
+        """Makes the directory `source` also visible at `target`, which is created when missing; or a file
+        or device, if `target` is a file. Idempotent: a target that is a mount point already is left as it
+        is, save for being made read-only when asked. Raises `DeviceBusy` if another file system, or
+        another device, is mounted there."""
         ...
 
     async def unmount(self, target: str) -> None:
-        """Unmounts what is mounted at `target`, all layers. Idempotent: nothing mounted is success. Never lazily: while
-        a process uses the mount, raises `DeviceBusy` naming it."""
+        """Unmounts what is mounted at `target`, all layers. Idempotent: nothing mounted is success. Never
+        lazily: while a process uses the mount, raises `DeviceBusy` naming it."""
         ...
 
     async def remove_mount_point(self, target: str) -> None:
-        """Unmounts `target` as `unmount` does and removes the empty directory. Idempotent. Never removes content."""
+        """Unmounts `target` as `unmount` does and removes the empty directory. Idempotent.
+        Never removes content."""
         ...
 
     async def get_device_mount_refs(self, path: str) -> list[str]:
-        """Other mount points that show the same file system as the one mounted at `path` (or, if `path` is a block
-        device, all its mount points). Empty when nothing is mounted there."""
+        """Other mount points that show the same file system as the one mounted at `path` (or, if `path` is a
+        block device, all its mount points). Empty when nothing is mounted there."""
         ...
 
     async def can_make(self, fs_type: str) -> None:
-        """Raises `MountsError`, naming what to install, unless this machine can make file systems of this type."""
+        """Raises `MountsError`, naming what to install, unless this machine can make file
+        systems of this type."""
         ...
 
     async def probe(self, device: str) -> Probe:
@@ -106,15 +112,16 @@ class Mounts(Protocol):
         options: Sequence[str] = (),
         format_options: Sequence[str] = (),
     ) -> None:
-        """Mounts `device` at `target` with `fs_type`, formatting it first if, and only if, it is provably blank, and
-        checking it (fsck) if it is not. Idempotent: the same device already mounted there is success. `format_options`
-        are arguments for mkfs, which the caller has checked.
+        """Mounts `device` at `target` with `fs_type`, formatting it first if, and only if, it is provably
+        blank, and checking it (fsck) if it is not. Idempotent: the same device already mounted there is
+        success. `format_options` are arguments for mkfs, which the caller has checked.
 
-        Raises `FilesystemMismatch` when the device holds anything else (nothing is changed), `FilesystemCheckFailed`,
-        `ProbeFailed`, `CommandFailed`, `ToolMissing`.
+        Raises `FilesystemMismatch` when the device holds anything else (nothing is changed),
+        `FilesystemCheckFailed`, `ProbeFailed`, `CommandFailed`, `ToolMissing`.
         """
         ...
 
     async def resize(self, device: str, mount_path: str) -> None:
-        """Grows the file system on `device`, mounted at `mount_path`, to the size of the device. Idempotent."""
+        """Grows the file system on `device`, mounted at `mount_path`, to the size of the
+        device. Idempotent."""
         ...

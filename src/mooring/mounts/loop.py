@@ -1,7 +1,9 @@
-"""Loop devices: a file as a block device. Straight to the kernel's interface (loop(4), linux/loop.h). Blocking.
+"""Loop devices: a file as a block device. Straight to the kernel's interface (loop(4),
+linux/loop.h). Blocking.
 
-Guarantee: `remove` either removes the device now, or raises `DeviceBusy` and leaves it as it was. The kernel by itself
-would answer "done" for a device in use and remove it some time later. Errors are OSError where nothing else is said.
+Guarantee: `remove` either removes the device now, or raises `DeviceBusy` and leaves it as it was. The
+kernel by itself would answer "done" for a device in use and remove it some time later. Errors are
+OSError where nothing else is said.
 """
 
 from __future__ import annotations
@@ -50,21 +52,22 @@ def create(backing_file: str, read_only: bool = False) -> str:
             except OSError as error:
                 if error.errno != errno.EBUSY:
                     raise
-                continue  # somebody else took it between the two calls
+                continue  # another process took it between the two calls
             _set_read_only(device, read_only)
             return device
     raise MountsError(f"no loop device for {backing_file}: others took each free one first, {_TRIES} times. Try again")
 
 
 def _set_read_only(device: str, read_only: bool) -> None:
-    """The kernel keeps what `blockdev --setro` said of a device of this number, also when another file is behind it."""
+    """The kernel keeps what `blockdev --setro` said of a device of this number, also when
+    another file is behind it."""
     with _opened(device, os.O_RDONLY) as descriptor:
         fcntl.ioctl(descriptor, _BLKROSET, struct.pack("i", read_only))
 
 
 def remove(device: str) -> None:
-    """Removes the loop device. Idempotent. Raises `DeviceBusy` while it is mounted in any mount namespace or open in
-    any process; then it is as it was before."""
+    """Removes the loop device. Idempotent. Raises `DeviceBusy` while it is mounted in any mount namespace or
+    open in any process; then it is as it was before."""
     if backing_file(device) is None:
         return
     try:
@@ -78,13 +81,14 @@ def remove(device: str) -> None:
 
 
 def set_capacity(device: str) -> None:
-    """Lets the device grow with its file."""
+    """Makes the device as large as its file."""
     with _opened(device, os.O_RDONLY) as descriptor:
         fcntl.ioctl(descriptor, _SET_CAPACITY)
 
 
 def backing_file(device: str) -> str | None:
-    """The file behind a loop device, None if there is none; with " (deleted)" at the end if it was deleted since."""
+    """The file behind a loop device, None if there is none; with " (deleted)" at the end if
+    it was deleted since."""
     try:
         return Path(f"/sys/block/{Path(device).name}/loop/backing_file").read_text().removesuffix("\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +107,8 @@ def devices_of(file: str) -> list[str]:
 
 
 def is_device_of(device: str, file: str) -> bool:
-    """Whether the device at this path (links are followed) is a loop device of the very file that is at `file` now."""
+    """Whether the device at this path (links are followed) is a loop device of the very file
+    that is at `file` now."""
     return backing_file(os.path.realpath(device)) == os.path.realpath(file)
 
 
@@ -125,13 +130,13 @@ def _configure(device: str, file: int, name: str, mode: int) -> None:
 
 
 def _clear(device: str, descriptor: int) -> None:
-    """Clears the device if nobody else has it open. If somebody has, the kernel only marks it to be cleared later: the
-    mark is taken back and EBUSY raised."""
+    """Clears the device if no other process has it open. If one has, the kernel only marks the device to be
+    cleared later: the mark is taken back and EBUSY raised."""
     fcntl.ioctl(descriptor, _CLR_FD)
     try:
         status = list(_INFO64.unpack(fcntl.ioctl(descriptor, _GET_STATUS64, bytes(_INFO64.size))))
     except OSError as error:
-        if error.errno == errno.ENXIO:  # unbound: it goes when we close it
+        if error.errno == errno.ENXIO:  # unbound: it is removed when this process closes it
             return
         raise
     status[_FLAGS_INDEX] &= ~_FLAG_AUTOCLEAR

@@ -16,7 +16,8 @@ MS_SHARED = 1 << 20
 MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
 
-# Per-mount flags which a remount must repeat, or it would drop them. ST_* of statvfs and MS_* are the same bits.
+# Per-mount flags which a remount must repeat, or it would drop them. ST_* of statvfs and MS_* are the same
+# bits.
 KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,12 +47,14 @@ def unmount(target: str) -> None:
 
 
 def make_shared(target: str) -> None:
-    """What is mounted below `target` from now on also appears in namespaces that are made after this, and follow."""
+    """What is mounted below `target` from now on also appears in namespaces that are made
+    after this, and follow."""
     mount("none", target, None, MS_SHARED)
 
 
 def unmount_lazily(target: str) -> None:
-    """Takes it out of sight; it ends when nobody uses it any more. Only where its users have lost it anyway."""
+    """Unmounts lazily: it disappears at once, and ends when its last user does. Only for mounts
+    whose users have lost them anyway."""
     if _libc.umount2(os.fsencode(target), UMOUNT_NOFOLLOW | MNT_DETACH) != 0:
         raise _error(target)
 

@@ -1,4 +1,5 @@
-"""Mount tables: parsing `/proc/PID/mountinfo` (proc(5)), and questions about one. Pure but for `read_mount_table`."""
+"""Mount tables: parsing `/proc/PID/mountinfo` (proc(5)), and questions about one. Pure but
+for `read_mount_table`."""
 
 from __future__ import annotations
 
@@ -44,21 +45,23 @@ def parse_mount_table(text: str) -> tuple[Mount, ...]:
 
 
 def read_mount_table(pid: int | None = None) -> tuple[Mount, ...]:
-    """The mount table as process `pid` (default: this one) sees it. Raises OSError if there is no such process."""
+    """The mount table as process `pid` (default: this one) sees it. Raises OSError if there
+    is no such process."""
     content = Path(f"/proc/{'self' if pid is None else pid}/mountinfo").read_bytes()
     return parse_mount_table(os.fsdecode(content))
 
 
 def mount_at(table: Iterable[Mount], path: str) -> Mount | None:
-    """What one sees at the mount point `path`: the topmost of the mounts there, on which no other of them stands."""
+    """What one sees at the mount point `path`: the topmost of the mounts there, on which no
+    other of them stands."""
     here = [mount for mount in table if mount.mount_point == path]
     covered = {mount.parent_id for mount in here}
     return next((mount for mount in reversed(here) if mount.mount_id not in covered), None)
 
 
 def shown_at(table: Iterable[Mount], path: str) -> Mount:
-    """What a bind mount of the directory `path` (absolute, without links) would show: the mount that it lies in, with
-    the directory as its root. Raises ValueError if the table has no mount for it."""
+    """What a bind mount of the directory `path` (absolute, without links) would show: the mount that it lies
+    in, with the directory as its root. Raises ValueError if the table has no mount for it."""
     table = tuple(table)
     for place in (path, *map(str, PurePosixPath(path).parents)):
         if (found := mount_at(table, place)) is not None:
@@ -68,7 +71,8 @@ def shown_at(table: Iterable[Mount], path: str) -> Mount:
 
 
 def same_content(table: Iterable[Mount], shown: Mount) -> list[Mount]:
-    """All mounts that show what `shown` shows, or a part of it: bind mounts, and those of directories below."""
+    """All mounts that show what `shown` shows, or a part of it: bind mounts, and those of
+    directories below."""
     below = shown.root.rstrip("/") + "/"
     return [
         mount
@@ -83,8 +87,8 @@ def mounts_of_device(table: Iterable[Mount], device: tuple[int, int]) -> list[Mo
 
 
 def mounts_below(table: Iterable[Mount], path: str) -> list[Mount]:
-    """Mounts at `path` or anywhere below it, deepest first: the order in which they can be unmounted. Of several at one
-    mount point it does not matter which stands first: each unmount takes the topmost."""
+    """Mounts at `path` or anywhere below it, deepest first: the order in which they can be unmounted. Of
+    several at one mount point it does not matter which stands first: each unmount takes the topmost."""
     prefix = path.rstrip("/") + "/"
     found = [mount for mount in table if mount.mount_point == path or mount.mount_point.startswith(prefix)]
     return sorted(found, key=lambda mount: mount.mount_point.count("/"), reverse=True)

@@ -1,8 +1,10 @@
-"""Which volumes are attached, under which name, and what their storage promises: one answer for all that ask.
+"""Which volumes are attached, under which unique name, and what their storage
+guarantees: one rule for every caller.
 
-A volume of a plugin is attached if the plugin says so; what its storage promises, the plugin knows. A CSI volume is
-attached unless its CSIDriver says `attachRequired: false`; the API says nothing of its storage, so that it counts as
-refusing a second attach (the external attacher's driver answers), and as revoking only where that is known.
+A plugin says itself whether its volume is attached, and what the storage guarantees. A CSI volume
+is attached unless its CSIDriver says `attachRequired: false`. Of a CSI driver's storage the API
+says nothing: it counts as refusing a second attach (then the driver returns an error), and as
+revoking only where that is known (`revocation`).
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ GetDriver = Callable[[str], CSIDriver | None]
 
 
 def csi_name(spec: VolumeSpec) -> str | None:
-    """The unique name of a CSI volume, whether it is attached or not; None for any other volume. What is written in its
-    storage's own old words is one, too."""
+    """Returns the unique name of a CSI volume, whether it needs attaching or not; None for any other volume.
+    A volume of a former in-tree plugin that CSI has replaced (`migration`) is one, too."""
     source = spec.persistent_volume.spec.csi if spec.persistent_volume is not None else None
     found = Migrated(source.driver, source.volume_handle) if source is not None else migrated_spec(spec)
     if found is None or not (found.driver and found.handle):
@@ -38,7 +40,7 @@ def csi_name(spec: VolumeSpec) -> str | None:
 
 @lru_cache(maxsize=65536)
 def driver_of(unique_name: str) -> str:
-    """Whose volume it is: a CSI driver's name, or a plugin's. "" if it is no unique volume name."""
+    """Returns the CSI driver or the plugin of the volume; "" if it is no unique volume name."""
     try:
         plugin, name = split(unique_name)
         return split_csi_volume_name(name)[0] if plugin == CSI_PLUGIN else plugin
@@ -47,8 +49,8 @@ def driver_of(unique_name: str) -> str:
 
 
 class Attachability:
-    """Asks plugins and CSIDrivers. `revokes` overrides what is known of a driver or plugin; those that are `left_out`
-    somebody else attaches."""
+    """Asks plugins and CSIDrivers. `revokes` overrides what is known of a driver or plugin. `left_out` are
+    drivers and plugins whose volumes another controller attaches."""
 
     def __init__(
         self,
@@ -64,7 +66,8 @@ class Attachability:
         self._left_out = frozenset(left_out)
 
     def name(self, spec: VolumeSpec) -> str | None:
-        """The volume's unique name, if it is one that can be attached at all. Depends on the spec alone."""
+        """Returns the unique name of a volume that can be attached at all, else
+        None. Depends on the spec alone."""
         try:
             if (found := csi_name(spec)) is not None:
                 return found if self.answers_for(found) else None
@@ -72,20 +75,21 @@ class Attachability:
             found = attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec)) if plugin else None
             return found if found and self.answers_for(found) else None
         except (VolumeError, ValueError):
-            return None  # not ours, or malformed: the node says so in the pod's events
+            return None  # no plugin for it, or malformed: the node reports that in the pod's events
 
     def attached_name(self, spec: VolumeSpec) -> str | None:
-        """Its unique name if it is to be attached as things are now."""
+        """Returns the unique name if the volume needs attaching as things are now, else None."""
         name = self.name(spec)
         return name if name and self.attach_required(name) else None
 
     def attach_required(self, unique_name: str) -> bool:
-        """What the CSIDriver says of its volumes; a driver without one needs attaching, as upstream."""
+        """Whether volumes of this driver need attaching. One without a CSIDriver does, as in upstream."""
         driver = self._get_driver(driver_of(unique_name)) if unique_name.startswith(f"{CSI_PLUGIN}/") else None
         return driver is None or driver.spec.attach_required
 
     def answers_for(self, unique_name: str) -> bool:
-        """Whether a name in a Node's lists is one of ours: of a CSI volume, or of a plugin that is here."""
+        """Whether a name in a Node's lists is one of ours: a CSI volume, or one of a
+        plugin of this process."""
         driver = driver_of(unique_name)
         if not driver or driver in self._left_out:
             return False
@@ -106,7 +110,7 @@ class Attachability:
         return needs_lock(capabilities, exclusive=is_exclusive(spec, capabilities))
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
-        """What the storage of an attachable volume promises, as far as anybody knows."""
+        """Returns what is known of the guarantees of an attachable volume's storage."""
         name = csi_name(spec)
         if name is not None:
             refuses = driver_refuses(self._get_driver(driver_of(name)))
@@ -120,7 +124,8 @@ class Attachability:
         return found if revokes == found.revokes else replace(found, revokes=revokes)
 
     def revokes(self, unique_name: str, spec: VolumeSpec | None = None) -> bool:
-        """Whether a detach cuts the node off for good; of a plugin's volume that nothing defines any more: False."""
+        """Whether a detach revokes the node's access for good. False for a plugin's volume that is not
+        defined any more, unless overridden."""
         driver = driver_of(unique_name)
         if unique_name.startswith(f"{CSI_PLUGIN}/"):
             return driver_revokes(driver, self._get_driver(driver), self._revokes)

@@ -1,13 +1,14 @@
-"""The lock of a volume whose storage does not refuse a second attach: an annotation of its PersistentVolume. Pure.
+"""The lock of a volume whose storage does not refuse a second attach: an annotation
+of its PersistentVolume. Pure.
 
-The pod-safety document's compare-and-swap (steps 6, 13, 14): the lock names the node and the pod that the volume was
-granted to, and the *epoch* of that grant. Each grant advances the epoch, and a VolumeAttachment carries the epoch under
-which it was made: attacher, report and node compare the two, so that a VolumeAttachment that was created late, by a
-leader that is gone, is worth nothing. A lock is never released, only granted on.
+The lock names the node and the pod that the volume was granted to, and the *epoch* of that grant: a fencing
+token. Each grant advances the epoch, and a VolumeAttachment carries the epoch under which it was made. The
+attacher, the report and the node agent compare the two, so that a VolumeAttachment that a former lease holder
+creates late is void (docs/protocol.md C14). A lock is never released, only granted on.
 
-A forced release (the node was not asked) advances the epoch, too, whatever the storage, and *closes* the node for the
-volume: what is still mounted there must not come to life again by a new grant (protocol.md C16). It is opened when the
-node's agent says that nothing of the volume is mounted, or after another boot.
+A force detach (the node was not asked) advances the epoch whatever the storage is, and *closes* the node for
+the volume: a later grant must not bring a mount back to life that is still there (docs/protocol.md C16). The
+node is opened again when its agent says that nothing of the volume is mounted, or after another boot.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ ATTACHED_TO = "mooring.dev/attached-to"
 
 
 class Closed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The boot of a node from which the volume was taken by force (boot ID "": nobody knew), and the epoch since."""
+    """The boot of a node from which the volume was taken by force (boot ID "":
+    unknown), and the epoch since then."""
 
     epoch: int
     boot_id: str = msgspec.field(default="", name="bootID")
 
 
 class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """To whom the volume is granted; `closed` by the names of nodes. The epoch of a volume without lock is 0."""
+    """The node and pod that the volume is granted to. `closed` is keyed by the names
+    of nodes. Epoch 0: never granted."""
 
     epoch: int = 0
     node: str = ""
@@ -39,27 +42,29 @@ class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     closed: dict[str, Closed] = {}
 
     def granted(self, node: Node, pod: str) -> Lock:
-        """The next epoch is this node's, and whatever closed the node is over."""
+        """Returns the lock of the next epoch, granted to this node and open for it."""
         others = {name: closed for name, closed in self.closed.items() if name != node.name}
         return Lock(self.epoch + 1, node.name, node.uid, pod, others)
 
     def released(self, node: str, boot_id: str, *, advance: bool) -> Lock:
-        """Taken from the node by force. `advance`: all attachments made so far are void."""
+        """Returns the lock after a force detach from the node. `advance`: all
+        VolumeAttachments made so far become void."""
         epoch = self.epoch + advance
         return msgspec.structs.replace(self, epoch=epoch, closed={**self.closed, node: Closed(epoch, boot_id)})
 
     def opened(self, node: str) -> Lock:
-        """The node may have the volume again."""
+        """Returns the lock, open for the node again."""
         return msgspec.structs.replace(self, closed={name: c for name, c in self.closed.items() if name != node})
 
 
 def needs_lock(capabilities: AttachCapabilities, *, exclusive: bool) -> bool:
-    """Whether only a lock keeps a second node from the volume: the storage's own word does not (protocol.md C14)."""
+    """Whether only a lock keeps a second node from the volume, because the storage
+    does not (docs/protocol.md C14)."""
     return exclusive and not capabilities.refuses
 
 
 def lock_of(persistent_volume: PersistentVolume | None) -> Lock:
-    """The lock as it is. InvalidSpec if it cannot be read: then nobody may grant anything."""
+    """Returns the lock. Raises InvalidSpec if it cannot be read: then it must not be granted to any node."""
     text = persistent_volume.metadata.annotations.get(ATTACHED_TO) if persistent_volume is not None else None
     if not text:
         return Lock()
@@ -68,17 +73,17 @@ def lock_of(persistent_volume: PersistentVolume | None) -> Lock:
     except msgspec.DecodeError as error:
         raise InvalidSpec(
             f"annotation {ATTACHED_TO} of PersistentVolume {persistent_volume and persistent_volume.name} is damaged "
-            f"({error}): nobody knows who has the volume. When no node uses it, remove the annotation"
+            f"({error}): which node has the volume is not known. When no node uses it, remove the annotation"
         ) from None
 
 
 def annotation(lock: Lock) -> dict[str, str]:
-    """The lock as an annotation of the PersistentVolume."""
+    """Returns the lock as an annotation of the PersistentVolume."""
     return {ATTACHED_TO: msgspec.json.encode(lock).decode()}
 
 
 def epoch_of(record: VolumeAttachment) -> int:
-    """The epoch under which the VolumeAttachment was made; 0 if the volume had no lock."""
+    """Returns the epoch under which the VolumeAttachment was made; 0 if the volume had no lock."""
     text = record.metadata.annotations.get(ATTACH_EPOCH, "0")
     return int(text) if text.isdecimal() else -1
 
@@ -89,7 +94,7 @@ def is_current(record: VolumeAttachment, persistent_volume: PersistentVolume | N
 
 
 def closed_at(persistent_volume: PersistentVolume | None, node_name: str) -> int | None:
-    """The epoch of a lock that is closed for the node; None if it is not, or cannot be read."""
+    """Returns the epoch of a lock that is closed for the node; None if it is open, or cannot be read."""
     try:
         lock = lock_of(persistent_volume)
     except InvalidSpec:
@@ -98,7 +103,7 @@ def closed_at(persistent_volume: PersistentVolume | None, node_name: str) -> int
 
 
 def may_open(closed: Closed, node: Node | None, volume: str) -> bool:
-    """Whether the node that was closed for the volume has shown that nothing of it is left there."""
+    """Whether a node that is closed for the volume has shown that nothing of it is left there."""
     if node is None or node.ready == "Unknown":
         return False
     boot_id = node.status.node_info.boot_id
@@ -108,7 +113,7 @@ def may_open(closed: Closed, node: Node | None, volume: str) -> bool:
 
 
 def awaited_epochs(node: Node) -> dict[str, int]:
-    """What the node's agent says under AWAITED."""
+    """Returns the epochs that the node's agent states in the annotation AWAITED."""
     try:
         return msgspec.json.decode(node.metadata.annotations.get(AWAITED, "{}"), type=dict[str, int])
     except msgspec.DecodeError:

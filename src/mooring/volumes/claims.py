@@ -1,7 +1,8 @@
-"""From a volume of a pod to its spec: claim, PersistentVolume, and whether they belong together.
+"""From a volume of a pod to its spec: its claim, its PersistentVolume, and whether they belong together.
 
-Pure: what is known is passed in as two look-ups. Rules: upstream's attach/detach controller and kubelet (reference
-sections 1.5 and 3.6). Every refusal is a `ClaimError` that names the object to look at.
+Pure: what is known is passed in as two look-ups. Rules: upstream's attach/detach controller
+(`attachdetach/util`) and kubelet (`volumemanager/populator`). Every refusal is a
+`ClaimError` that names the object to look at.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ GetPersistentVolume = Callable[[str], PersistentVolume | None]
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """The claim that `volume` uses, in the pod's namespace; None for volumes without one. A generic ephemeral volume
-    has the claim `<pod>-<volume>`."""
+    """Returns the name of the claim that `volume` uses, in the pod's namespace; None for a volume without a
+    claim. A generic ephemeral volume has the claim `<pod>-<volume>`."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -30,24 +31,26 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def claims_of(pod: Pod) -> list[str]:
-    """The keys of the claims that the pod's volumes name."""
+    """Returns the keys of the claims that the pod's volumes name."""
     names = (claim_name(pod, volume) for volume in pod.spec.volumes)
     return [f"{pod.namespace}/{name}" for name in names if name]
 
 
 def users_of_claim(key: str, pods: Iterable[Pod]) -> list[Pod]:
-    """Those of the pods that may have mounted the volume of the claim `key`: they name it, have a node, and have not
-    ended. Upstream: `isVolumeUsed` of the persistentvolume controller."""
+    """Returns the pods that may have mounted the volume of the claim `key`: they name it, have a node, and
+    have not ended. Upstream: `isVolumeUsed` of the persistentvolume controller."""
     return [pod for pod in pods if pod.spec.node_name and not pod.finished and key in claims_of(pod)]
 
 
 def not_of_successor(pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool) -> list[Pod]:
-    """Of the users of a claim that is gone, those that may have its volume and not that of the claim which has its name
-    now, if there is one.
+    """Returns those users of a deleted claim that may have its volume, and not the volume of its successor:
+    the claim that has its name now, if there is one.
 
-    A pod names its claim and not the claim's uid. For a volume that is `attached` before it is mounted the attachments
-    tell (the caller has seen none). For others the time does: a pod that is younger than the successor can have the
-    successor's volume only. Times are whole seconds, so one born in the same second counts."""
+    A pod names its claim, and not the claim's uid. For a volume that is `attached` before it
+    is mounted, its attachments tell (the caller has seen none). For other volumes, time tells:
+    a pod that is younger than the successor can only have the successor's volume. Times are
+    whole seconds, so a pod of the same second counts.
+    """
     if successor is None:
         return list(pods)
     born = successor.metadata.creation_timestamp or ""
@@ -57,7 +60,8 @@ def not_of_successor(pods: Iterable[Pod], successor: PersistentVolumeClaim | Non
 def volume_spec(
     pod: Pod, volume: Volume, get_claim: GetClaim, get_persistent_volume: GetPersistentVolume
 ) -> VolumeSpec:
-    """The spec of a pod's volume. Raises `ClaimError` when its claim is missing, unbound, or not the volume's."""
+    """Returns the spec of a pod's volume. Raises `ClaimError` if its claim is
+    missing, unbound, or not the volume's."""
     name = claim_name(pod, volume)
     if name is None:
         return VolumeSpec.of_volume(volume)
@@ -68,7 +72,7 @@ def volume_spec(
 
 
 def bound_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim | None) -> PersistentVolumeClaim:
-    """The claim if the pod may use it."""
+    """Returns the claim if the pod may use it. Raises `ClaimError`."""
     where = f"PersistentVolumeClaim {pod.namespace}/{claim_name(pod, volume)}"
     if claim is None:
         raise ClaimError(where, "ClaimNotFound", f"{where} of volume {volume.name} does not exist")
@@ -84,7 +88,7 @@ def bound_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim | None) -
 
 
 def bound_persistent_volume(claim: PersistentVolumeClaim, pv: PersistentVolume | None) -> PersistentVolume:
-    """The claim's PersistentVolume if it is bound to this very claim."""
+    """Returns the claim's PersistentVolume if it is bound to this very claim. Raises `ClaimError`."""
     where = f"PersistentVolume {claim.spec.volume_name}"
     if pv is None:
         message = f"{where} of claim {claim.key} does not exist"
@@ -97,15 +101,16 @@ def bound_persistent_volume(claim: PersistentVolumeClaim, pv: PersistentVolume |
     return pv
 
 
-def refuse_vanishing(claim: PersistentVolumeClaim) -> None:
-    """Raises `ClaimError` for a claim that is going away and that nothing protects any more: no new mount of it."""
+def refuse_being_deleted(claim: PersistentVolumeClaim) -> None:
+    """Raises `ClaimError` for a claim that is being deleted and has no protection
+    finalizer any more: it must not be mounted anew."""
     if claim.deleting and CLAIM_PROTECTION not in claim.metadata.finalizers:
         where = f"PersistentVolumeClaim {claim.key}"
         raise ClaimError(where, "ClaimBeingDeleted", f"{where} is being deleted")
 
 
 def refuse_wrong_use(pod: Pod, volume: Volume, spec: VolumeSpec) -> None:
-    """Raises `ClaimError` where a raw device is to be mounted, or a file system to be given as a device."""
+    """Raises `ClaimError` if a raw device is to be mounted, or a file system is to be given as a device."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     mounted = any(mount.name == volume.name for container in containers for mount in container.volume_mounts)
     as_device = any(device.name == volume.name for container in containers for device in container.volume_devices)

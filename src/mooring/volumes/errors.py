@@ -6,24 +6,24 @@
     │   ├── NoPluginMatched           no plugin for this spec or name
     │   └── MultiplePluginsMatched    more than one plugin claims this spec
     ├── ClaimError                    a pod's volume cannot be resolved (yet): `mooring.volumes.claims`
-    ├── ContentMissing                what the volume shows (a ConfigMap, a key) does not exist; it may come
+    ├── ContentMissing                the ConfigMap, Secret or key that the volume shows does not exist (yet)
     ├── InvalidSpec                   what the user wrote in the volume, its PV or class cannot work: no retry
     ├── StorageRefused                the storage said no: the operation has certainly not happened
     │   ├── VolumeInUse               attached elsewhere; `nodes` says where
     │   ├── DeviceStillInUse          a detach was refused, because the node still uses the device
     │   ├── VolumeNotFound            the storage has no such volume
-    │   ├── SnapshotNotFound          nor such a snapshot
+    │   ├── SnapshotNotFound          the storage has no such snapshot
     │   ├── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
     │   └── StorageFull               it has no room for the volume where it is wanted
-    ├── NotAsked                      nothing was asked of the storage: so nothing has happened
+    ├── NotAsked                      the request was not sent to the storage: nothing has happened
     │   ├── NodeUnsuited                  the volume cannot be made for that node; for another one it may
     │   └── LockNotHeld               the volume is locked for another node, or for a later attachment
     ├── OutcomeUnknown                the storage did not answer, or not clearly: it may have happened
     ├── DeviceNotAttached             the device did not appear on this node in time
     └── WrongDevice                   the device is there, but it is not this volume's
 
-**Any other exception of an attach or detach than StorageRefused, NotAsked and InvalidSpec leaves its outcome unknown**,
-and unknown counts as attached.
+**Any other exception of an attach or detach than StorageRefused, NotAsked and InvalidSpec leaves its outcome
+unknown**, and unknown counts as attached.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class MultiplePluginsMatched(PluginError):
 
 
 class ClaimError(VolumeError):
-    """A pod's volume cannot be resolved. `reason` is one CamelCase word, `object` is "Kind namespace/name"."""
+    """A pod's volume cannot be resolved. `reason` is one CamelCase word, `object` is
+    "Kind namespace/name"."""
 
     def __init__(self, object: str, reason: str, message: str) -> None:
         self.object = object
@@ -72,15 +73,16 @@ class ClaimError(VolumeError):
 
 
 class InvalidSpec(VolumeError):
-    """The volume as it is written cannot work; somebody must change it."""
+    """The volume as it is written cannot work; its author must change it."""
 
 
 class ContentMissing(VolumeError):
-    """What the volume is to show does not exist, or not yet."""
+    """The object or key that the volume is to show does not exist, or not yet."""
 
 
 class StorageRefused(VolumeError):
-    """The storage answered that it did not do it: the outcome is known, nothing has changed."""
+    """The storage answered that it did not carry the request out: the outcome is
+    certain, nothing has changed."""
 
 
 class VolumeInUse(StorageRefused):
@@ -120,8 +122,9 @@ class VolumeNotFound(StorageRefused):
 
 
 class DeletedVolumeInUse(StorageRefused):
-    """A volume is neither deleted nor emptied while it is attached to `nodes` or has other `users`. Not a failure: a
-    Normal event, and another try later. A user is said in words: "used by pod ns/name", "mounted at ..."."""
+    """A volume is not deleted or emptied while it is attached to `nodes` or has other
+    `users`. Not a failure: a Normal event, and another try later. A user is given in
+    words: "used by pod ns/name", "mounted at ..."."""
 
     def __init__(self, volume: str, nodes: Sequence[str] = (), *, users: Sequence[str] = ()) -> None:
         self.volume = volume
@@ -131,23 +134,24 @@ class DeletedVolumeInUse(StorageRefused):
 
 
 class StorageFull(StorageRefused):
-    """There is no room for the volume where it is wanted; elsewhere there may be."""
+    """The storage has no room for the volume where it is wanted; elsewhere it may have."""
 
 
 class NotAsked(VolumeError):
-    """The storage was not asked, for the reason that is given: nothing has happened."""
+    """The request was not sent to the storage, for the reason given: nothing has happened."""
 
 
 class NodeUnsuited(NotAsked):
-    """The volume cannot be made where that node is; elsewhere it may."""
+    """The volume cannot be made for that node; for another node it may."""
 
 
 class LockNotHeld(NotAsked):
-    """The lock of the volume was granted since to another attachment."""
+    """The lock of the volume was granted to another attachment since."""
 
 
 class OutcomeUnknown(VolumeError):
-    """The storage did not answer, or not so that one knows: what was asked may have happened, or may still happen."""
+    """The storage did not answer, or not clearly: what was requested may have
+    happened, or may still happen."""
 
 
 class DeviceNotAttached(VolumeError):

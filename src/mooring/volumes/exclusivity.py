@@ -1,6 +1,7 @@
-"""Who may have a volume at the same time: one node, several, or one pod only.
+"""Which nodes and pods may have a volume at the same time: one node, several, or one pod only.
 
-Pure. Upstream's rule (`IsMultiAttachAllowed`, reference section 1.5), and what the storage itself can do.
+Pure. Upstream's rule (kube-controller-manager's attach/detach controller,
+`IsMultiAttachAllowed`), and what the storage itself can do.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ ONE_POD_MODE = "ReadWriteOncePod"
 
 
 def is_multi_attach_allowed(spec: VolumeSpec | None) -> bool:
-    """Whether Kubernetes' rules let several nodes have the volume. A PersistentVolume without access modes, or with one
-    that several nodes can share, may be; so may a volume that a pod defines itself (but for some kinds of disks), and
-    one that is not known."""
+    """Whether Kubernetes' rules let several nodes have the volume: a PersistentVolume without
+    access modes, or with one that several nodes can share; a volume that a pod defines itself
+    (except for some kinds of disks); an unknown volume."""
     if spec is None:
         return True
     if spec.persistent_volume is None:
@@ -27,7 +28,8 @@ def is_multi_attach_allowed(spec: VolumeSpec | None) -> bool:
 
 
 def is_exclusive(spec: VolumeSpec, capabilities: AttachCapabilities) -> bool:
-    """Whether the volume must be attached to one node at a time: the rules say so, or the storage can do no other."""
+    """Whether the volume may be attached to one node at a time only: by the rules,
+    or because the storage cannot do more."""
     return not is_multi_attach_allowed(spec) or not capabilities.multi_attach
 
 

@@ -1,8 +1,9 @@
-"""The volumes that claims could get, in the order in which they are given: finding one does not look at all.
+"""An index of the volumes that claims could get: finding one for a claim does not look at all of them.
 
-Volumes are kept by class, volume mode and access modes, each such group by size: of 10 000 that are free, a claim looks
-at the one that it gets. Rules: upstream's binder (reference section 4.1): a volume reserved for the claim before all
-others; then those with the fewest access modes first; among these the smallest that is large enough.
+Volumes are kept by class, volume mode and access modes, and each such group by size: of 10 000 free volumes,
+a claim looks at the one that it gets. Rules: upstream's binder (kube-controller-manager,
+`persistentvolume/index.go`): a volume that is reserved for the claim first; then those with the fewest access
+modes; among these the smallest that is large enough.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class _Group(NamedTuple):
 
 
 class FreeVolumes:
-    """Told of every change of a PersistentVolume by `update`, as an informer's handler."""
+    """The index. `update` is called with every change of a PersistentVolume, as an informer's handler."""
 
     def __init__(self, volumes: Iterable[PersistentVolume] = ()) -> None:
         self._volumes: dict[str, PersistentVolume] = {}
@@ -35,7 +36,7 @@ class FreeVolumes:
             self.update(None, pv)
 
     def update(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        """`old` was there before and is not any more, `new` is there now."""
+        """Replaces `old` with `new`; either may be None."""
         if old is not None:
             self._remove(old.name)
         if new is not None:
@@ -44,13 +45,13 @@ class FreeVolumes:
     def find(
         self, claim: PersistentVolumeClaim, node: Node | None = None, taken: Container[str] = ()
     ) -> PersistentVolume | None:
-        """The volume that the claim gets, or None. With a node: only one that can be used there. Those whose names are
-        in `taken` are passed over."""
+        """Returns the volume that the claim gets, or None. With a node: only one that can be used there.
+        Volumes whose names are in `taken` are passed over."""
         candidates = (pv for pv in self._in_order(claim) if pv.name not in taken)
         return next((pv for pv in candidates if node is None or fits(pv, node)), None)
 
     def reserved(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume whose claimRef names the claim and that can serve it."""
+        """Returns the volume whose claimRef names the claim, if it can serve the claim."""
         named = (self._volumes[name] for name in sorted(self._by_claim.get(claim.key, ())))
         return next((pv for pv in named if reserved_for(pv, claim) and mismatch(pv, claim) is None), None)
 

@@ -1,4 +1,5 @@
-"""What a plugin may ask of the process that it runs in: the `VolumeHost` seam and its two implementations.
+"""What a plugin may ask of the process that it runs in: the protocol `VolumeHost`
+and its two implementations.
 
 Layout on a node, like the kubelet's:
 
@@ -30,7 +31,7 @@ T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 class Objects(Protocol[T_co]):
-    """What a list is answered with."""
+    """The answer to a list."""
 
     @property
     def items(self) -> Sequence[T_co]: ...
@@ -47,8 +48,8 @@ class ObjectReader(Protocol):
 
 
 class VolumeHost(Protocol):
-    """Given to each plugin's `init`. On a controller only `settings`, `now` and `objects` work; the rest raises
-    PluginError."""
+    """Given to each plugin's `init`. On a controller only `settings`, `now` and
+    `objects` work; the rest raises PluginError."""
 
     @property
     def node_name(self) -> str:
@@ -60,17 +61,18 @@ class VolumeHost(Protocol):
 
     @property
     def now(self) -> Callable[[], datetime]:
-        """The wall clock, for stamps that people read. UTC."""
+        """The wall clock in UTC, for times that people read."""
         ...
 
     @property
     def objects(self) -> ObjectReader:
-        """The API server, as this process may read it. Raises PluginError if it may not."""
+        """Reads the API server with this process's rights. Raises PluginError if
+        this process does not read for plugins."""
         ...
 
     @property
     def allocatable(self) -> Mapping[str, str]:
-        """What the node has for pods, by resource; empty on a controller."""
+        """The allocatable resources of the node; empty on a controller."""
         ...
 
     def settings(self, plugin: str) -> Mapping[str, str]:
@@ -200,7 +202,7 @@ class ControllerVolumeHost:
 
 def _given(reader: ObjectReader | None) -> ObjectReader:
     if reader is None:
-        raise PluginError("a plugin asked for objects of the API server, which this process does not read for plugins")
+        raise PluginError("a plugin asked for objects of the API server, and this process reads none for plugins")
     return reader
 
 

@@ -1,7 +1,7 @@
 """How many volumes can be attached to a node: by CSI driver or plugin, as the node says. Pure.
 
-A CSI driver's limit is in its CSINode (`allocatable.count`); a plugin's is a resource of the Node, as upstream had it
-for its own plugins: `attachable-volumes-<plugin>`, with a dash for the slash.
+A CSI driver's limit is in its CSINode (`allocatable.count`); a plugin's is a resource of the Node, as
+upstream had it for its own plugins: `attachable-volumes-<plugin>`, with a dash for the slash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RESOURCE_PREFIX = "attachable-volumes-"
 
 
 class Attachable(NamedTuple):
-    """A volume that takes one of the places of a node: whose it is, and which one."""
+    """A volume that takes one of the node's places: its driver or plugin, and its name."""
 
     driver: str
     volume: str
@@ -27,13 +27,13 @@ def limit_resource(plugin: str) -> str:
 
 
 def attachable(pv: PersistentVolume) -> Attachable | None:
-    """The place that the volume takes; None for one that no driver or plugin attaches."""
+    """Returns the place that the volume takes; None for one that no driver or plugin attaches."""
     source = pv.spec.csi or pv.spec.flex_volume
     return Attachable(source.driver, pv.name) if source is not None else None
 
 
 def limit_of(driver: str, node: Node, csi_node: CSINode | None) -> int | None:
-    """How many volumes of the driver the node takes; None if it does not say."""
+    """Returns how many volumes of the driver the node takes; None if it states no limit."""
     for each in csi_node.spec.drivers if csi_node is not None else ():
         if each.name == driver and each.allocatable is not None:
             return each.allocatable.count
@@ -44,8 +44,8 @@ def limit_of(driver: str, node: Node, csi_node: CSINode | None) -> int | None:
 def exceeds_limit(
     wanted: Set[Attachable], held: Callable[[], Set[Attachable]], node: Node, csi_node: CSINode | None
 ) -> bool:
-    """Whether the node would have too many volumes of a driver with `wanted` beside what it has: `held` is asked only
-    where there is a limit."""
+    """Whether the node would exceed the limit of a driver with the volumes `wanted` beside those it has.
+    `held` is called only if there is a limit."""
     limits = {each.driver: limit_of(each.driver, node, csi_node) for each in wanted}
     if all(limit is None for limit in limits.values()):
         return False

@@ -1,6 +1,7 @@
 """Whether a PersistentVolume can serve a claim. Shared by the binder, the scheduler and `why`. Pure.
 
-Which of several it gets is `free_volumes`' matter. Rules: upstream's binder (reference section 4.1).
+Which of several volumes a claim gets: `free_volumes`. Rules: upstream's binder (kube-controller-manager,
+`pkg/controller/volume/persistentvolume`, and `findMatchingVolume` of component-helpers).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def claim_reference(claim: PersistentVolumeClaim) -> dict[str, str]:
 
 
 def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """The volume's claimRef names this claim: its uid, or (a reservation) none."""
+    """Whether the volume's claimRef names this claim: by its uid, or (a reservation) without a uid."""
     reference = pv.spec.claim_ref
     return (
         reference is not None
@@ -54,7 +55,7 @@ def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
-    """Why the volume cannot serve the claim, whoever names whom; None if it can."""
+    """Returns why the volume cannot serve the claim, whichever names the other; None if it can."""
     if pv.deleting:
         return f"volume {pv.name} is being deleted"
     if capacity(pv) < requested(claim):
@@ -69,7 +70,7 @@ def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
 
 
 def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
-    """Whether the claim's selector, if it has one, means the volume."""
+    """Whether the claim's selector, if it has one, matches the volume."""
     if selector is None:
         return True
     labels = pv.metadata.labels

@@ -1,4 +1,4 @@
-"""How full a volume is: from the file system that it is on, or, where it shares one, from what lies in it."""
+"""How full a volume is: by its file system, or, if it shares one with others, by the files in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _BLOCK = 512  # the unit of st_blocks, whatever the file system's own is
 
 
 def file_system_metrics(path: str) -> Metrics:
-    """The use of the file system that `path` is on. Blocking. Raises MetricsNotSupported if there is no such path."""
+    """The use of the file system that `path` is on. Blocking. Raises
+    MetricsNotSupported if there is no such path."""
     try:
         status = os.statvfs(path)
     except FileNotFoundError as error:
@@ -28,8 +29,9 @@ def file_system_metrics(path: str) -> Metrics:
 
 
 def directory_metrics(path: str) -> Metrics:
-    """What the directory itself takes of a file system that it shares with others; capacity and what is available are
-    the file system's. Each file counts once, however many names it has. Blocking. Raises MetricsNotSupported."""
+    """Returns what the directory itself takes of a file system that it shares with
+    others. Capacity and available bytes are the file system's. A file with several names
+    counts once. Blocking. Raises MetricsNotSupported."""
     whole = file_system_metrics(path)
     seen = {(status.st_dev, status.st_ino): status.st_blocks * _BLOCK for status in _walk(path)}
     return replace(whole, used=sum(seen.values()), inodes_used=len(seen))

@@ -1,8 +1,9 @@
-"""Volumes in their storage's own old words ("in-tree"), as the CSI volumes that they are today. Pure.
+"""Volumes of former in-tree plugins (awsElasticBlockStore, gcePersistentDisk, ...),
+as the CSI volumes that they are today. Pure.
 
-Kubernetes has removed these plugins; it serves such volumes through CSI drivers, under names that it makes from what is
-written (csi-translation-lib). Only what attaching needs is here: driver and handle. Azure Files are left out: their
-driver attaches nothing.
+Kubernetes has removed these plugins. It serves such volumes through CSI drivers, under names that
+csi-translation-lib makes from the old source. Only what attaching needs is here: driver and handle. Azure
+Files are left out: their driver does not attach.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ VSPHERE = "csi.vsphere.vmware.com"
 PORTWORX = "pxd.portworx.com"
 
 ONE_NODE_INLINE = frozenset({AZURE_DISK, CINDER})
-"""Of volumes that a pod defines itself those that one node may have at a time (upstream: IsMultiAttachAllowed)."""
+"""Drivers of volumes that, if a pod defines them itself, one node may have at a time
+(upstream: IsMultiAttachAllowed)."""
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 SEVERAL = "__"
 """Between the zones of a disk that is in several."""
@@ -32,7 +34,7 @@ _AWS_ID = re.compile(r"(?:aws://[^/]*/)?(vol-[^/]+)")
 
 
 class Migrated(NamedTuple):
-    """What the volume is to CSI."""
+    """The driver and handle of a volume."""
 
     driver: str
     handle: str
@@ -42,8 +44,8 @@ Source: TypeAlias = PersistentVolumeSpec | Volume
 
 
 def migrated(source: Source, labels: Mapping[str, str] = {}) -> Migrated | None:
-    """The CSI volume that a PersistentVolume (with its labels) or a volume of a pod is; None if it is none of these, or
-    has no id."""
+    """Returns the CSI volume that a PersistentVolume (with its labels) or a volume of a pod is; None if it is
+    of another kind, or has no id."""
     if (aws := source.aws_elastic_block_store) is not None:
         return _named(AWS, _aws_handle(aws.volume_id))
     if (gce := source.gce_persistent_disk) is not None:

@@ -1,7 +1,7 @@
 """Names that several parts must agree on: unique volume names, VolumeAttachment names, annotations.
 
-Pure. CSI volumes are named as upstream names them, so that Mooring and kube-controller-manager can take over from each
-other; for plugin volumes upstream has no VolumeAttachment, so their names are ours (design section 2).
+Pure. CSI volumes are named as in upstream, so that Mooring and kube-controller-manager can take over from
+each other. For plugin volumes upstream has no VolumeAttachment, so those names are ours.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ NODE_UID = "mooring.dev/node-uid"
 ATTACH_REQUESTED_AT = "mooring.dev/attach-requested-at"
 DETACH_REQUESTED_AT = "mooring.dev/detach-requested-at"
 DETACHED = "mooring.dev/detached"
-"""On a VolumeAttachment that is being deleted: the storage has detached the volume. What was not answered may detach it
-there once more, so its own node waits until that is over; others may have it."""
+"""On a VolumeAttachment that is being deleted: the storage has detached the volume. An unanswered detach may
+still take effect on its own node, which waits until that is over; other nodes may have the volume."""
 ATTACH_EPOCH = "mooring.dev/attach-epoch"
-"""On a VolumeAttachment: the epoch of the lock under which it was made (`mooring.volumes.attachment_lock`)."""
+"""On a VolumeAttachment: the epoch of the lock under which it was made
+(`mooring.volumes.attachment_lock`)."""
 FORCE_DETACH_SINCE = "mooring.dev/force-detach-since"
-"""On a VolumeAttachment: since when nobody wants the volume there and the node does not answer."""
+"""On a VolumeAttachment: since when no pod wants the volume there and the node does not answer."""
 NODE_ABSENT_SINCE = "mooring.dev/node-absent-since"
 """On a marked VolumeAttachment: when a live read after the mark found no Node."""
 CONFIRMED_DEAD = "mooring.dev/node-confirmed-dead"
 """On a VolumeAttachment: an operator's statement about its node (`mooring.volumes.statements`)."""
 FENCE_EVIDENCE = "mooring.dev/fence-evidence"
-"""On a VolumeAttachment: that its node was fenced (`mooring.volumes.statements`)."""
+"""On a VolumeAttachment: evidence that its node was fenced (`mooring.volumes.statements`)."""
 BROKEN = "mooring.dev/break-attachment"
-"""On a VolumeAttachment: somebody broke it on purpose; who, and when."""
+"""On a VolumeAttachment: an operator broke it on purpose; by whom, and when."""
 VOLUMES_ATTACHED_WRITE = "mooring.dev/volumes-attached-write"
 INLINE_VOLUME = "mooring.dev/inline-volume"
 """On the VolumeAttachment of a volume that a pod defines itself: that volume, as JSON."""
@@ -53,8 +54,9 @@ RECONSTRUCTED = "mooring.dev/reconstructed"
 STATUS_WRITE = "mooring.dev/status-write"
 """On a Node: differs after each status write of its agent."""
 AWAITED = "mooring.dev/volumes-awaited"
-"""On a Node: of its volumesInUse those that a pod waits for and of which nothing is mounted, each with the epoch of the
-lock that the agent has seen; only for volumes that were taken from this node by force. As JSON."""
+"""On a Node, as JSON: the volumes of its volumesInUse that a pod waits for and of which
+nothing is mounted, each with the epoch of the lock that the agent has seen. Only
+volumes that were taken from this node by force."""
 
 
 def attachable_volume_name(plugin: str, volume_name: str) -> str:
@@ -91,22 +93,22 @@ def split_csi_volume_name(volume_name: str) -> tuple[str, str]:
 
 
 def volume_of(record: VolumeAttachment) -> str:
-    """The unique name of the volume that a VolumeAttachment of ours is about; "" for others'."""
+    """Returns the unique name of the volume that one of our VolumeAttachments is about; "" for others'."""
     annotations = record.metadata.annotations
     plugin, name = annotations.get(PLUGIN), annotations.get(VOLUME_NAME)
     return attachable_volume_name(plugin, name) if plugin and name else ""
 
 
 def inline_csi_name(record: VolumeAttachment) -> str:
-    """The unique name of the CSI volume that is written in the VolumeAttachment itself, since a pod defines it; "" for
-    any other one."""
+    """Returns the unique name of the CSI volume that the VolumeAttachment itself contains, since a pod
+    defines it; "" for any other VolumeAttachment."""
     written: Any = (record.spec.source.inline_volume_spec or {}).get("csi") or {}
     driver, handle = written.get("driver"), written.get("volumeHandle")
     return attachable_volume_name(CSI_PLUGIN, csi_volume_name(driver, handle)) if driver and handle else ""
 
 
 def is_about(record: VolumeAttachment, unique_name: str) -> bool:
-    """Whether a VolumeAttachment is about the volume: it says so, or its name does."""
+    """Whether a VolumeAttachment is about the volume, by its annotations or else by its own name."""
     said = volume_of(record)
     if said:
         return said == unique_name
@@ -123,18 +125,19 @@ def volume_attachment_name(plugin: str, volume_name: str, node: str) -> str:
 
 
 def attacher_name(plugin: str, volume_name: str) -> str:
-    """`spec.attacher` of the volume's VolumeAttachments: who carries them out."""
+    """Returns the attacher that carries out the volume's VolumeAttachments (`spec.attacher`)."""
     return split_csi_volume_name(volume_name)[0] if plugin == CSI_PLUGIN else ATTACHER
 
 
 def inline_persistent_volume_name(unique_name: str) -> str:
-    """The `persistentVolumeName` in the VolumeAttachment of a volume that has no PersistentVolume. No PV has this
-    name: hashes in PV names are not made, and the API server does not look."""
+    """Returns the `persistentVolumeName` for the VolumeAttachment of a volume without a PersistentVolume. No
+    PersistentVolume has such a name, and the API server does not look for one."""
     return "inline-" + _sha256(unique_name)
 
 
 def volume_name_by_place(device_mount_path: str) -> str | None:
-    """The volume whose device is mounted at `<root>/plugins/<plugin>/mounts/<volume name>`; None elsewhere."""
+    """Returns the volume whose device is mounted at
+    `<root>/plugins/<plugin>/mounts/<volume name>`; None for another path."""
     found = _PLACE.search(device_mount_path)
     return found[1] if found else None
 

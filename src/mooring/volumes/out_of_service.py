@@ -1,15 +1,15 @@
-"""When an operator's out-of-service taint releases what a node holds. One rule for every controller that asks.
+"""When an operator's out-of-service taint releases a node's volumes and pods. One rule for every controller.
 
-The taint `node.kubernetes.io/out-of-service` (NoExecute) is the operator's word that the machine is shut down. It
-counts only while the node's Ready is Unknown (False means: an agent is alive and reports), and only if the node has
-not reported since the taint appeared: a taint under which the node has reported is *spent* and must be set anew
-(design section 2, rule 2; protocol.md C10, C11). That must come from the report itself: a controller that noted it
-could be away at that moment.
+The taint `node.kubernetes.io/out-of-service` (NoExecute) is the operator's statement that the machine is shut
+down. It counts only while the node's Ready is Unknown (with False an agent is alive and reports:
+docs/protocol.md C10), and only if the node has not reported since the taint appeared: a taint under which the
+node has reported is *spent* and must be set anew (C11). That has to come from the report itself: a controller
+that stored it could be away at that moment.
 
-Our agent says so: while it sees the taint, each of its status writes carries the annotation SEEN with the taint's
-identity. Of upstream's kubelets the API server notes in `managedFields` when they last wrote a status. When the taint
-was set is its `timeAdded`, or when the spec's taints were last written, by the same clock; where a controller has
-written them since, nobody knows, and the taint counts as spent.
+Our agent states it: while it sees the taint, each of its status writes carries the annotation SEEN with the
+taint's identity. For upstream's kubelets, the API server records in `managedFields` when they last wrote a
+status. The taint was set at its `timeAdded`, or else when the spec's taints were last written, by the same
+clock. If a controller has written the taints since, that time is unknown, and the taint counts as spent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAINT = "node.kubernetes.io/out-of-service"
 SEEN = "mooring.dev/out-of-service-seen"
 EFFECT = "NoExecute"
 CONTROLLERS = ("kube-controller-manager", "cloud-controller-manager", "mooring")
-"""Managers of fields that are no node's agent, and no operator."""
+"""Managers of fields that are neither a node's agent nor an operator."""
 
 
 def taint_of(node: Node) -> Taint | None:
@@ -32,12 +32,13 @@ def taint_of(node: Node) -> Taint | None:
 
 
 def identity(taint: Taint) -> str:
-    """What tells this taint from one set earlier or later: the time at which it was added, where that is known."""
+    """Returns what distinguishes this taint from one set earlier or later: the time
+    at which it was added, if known."""
     return taint.time_added or "true"
 
 
 def spent(node: Node) -> bool:
-    """The node has reported under the taint that it carries."""
+    """Whether the node has reported under the taint that it carries."""
     taint = taint_of(node)
     if taint is None:
         return False
@@ -47,12 +48,12 @@ def spent(node: Node) -> bool:
 
 
 def out_of_service(node: Node) -> bool:
-    """The taint is in force: what the node held may be released."""
+    """Whether the taint is in force, so that what the node had may be released."""
     return taint_of(node) is not None and node.ready == "Unknown" and not spent(node)
 
 
 def _reported_since(node: Node, taint: Taint) -> bool:
-    """Upstream's kubelet has written a status since the taint appeared, or that cannot be told."""
+    """Whether upstream's kubelet has written a status since the taint appeared, or may have."""
     others = [each for each in node.metadata.managed_fields if each.time and each.manager not in CONTROLLERS]
     reports = [each.time for each in others if each.subresource == "status" and each.time]
     appeared = taint.time_added or _written(others)
@@ -62,5 +63,6 @@ def _reported_since(node: Node, taint: Taint) -> bool:
 
 
 def _written(entries: list[ManagedFieldsEntry]) -> str | None:
-    """When somebody who is no controller wrote the taints that there are now."""
+    """Returns when the present taints were last written by a manager that is no
+    controller; None if that is unknown."""
     return max((each.time for each in entries if each.time and "f:taints" in each.fields_v1.spec), default=None)

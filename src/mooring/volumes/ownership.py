@@ -1,7 +1,8 @@
-"""Gives a volume's content to a pod's fsGroup, as the kubelet does (reference section 3.7). Blocking.
+"""Gives a volume's content to a pod's fsGroup, as the kubelet does (`pkg/volume`,
+SetVolumeOwnership). Blocking.
 
-Everything below the directory gets the group, and the group may do what the volume allows; directories pass the group
-on to new files. Never leaves the file system, never follows a symbolic link.
+Everything below the directory gets the group, and the group gets the rights that the volume allows;
+directories pass the group on to new files. Never leaves the file system, and never follows a symbolic link.
 """
 
 from __future__ import annotations

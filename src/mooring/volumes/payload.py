@@ -1,9 +1,11 @@
-"""Files that change together: a directory whose content is replaced as a whole, as the kubelet does for ConfigMaps.
+"""Files that change together: a directory whose content is replaced as a whole, as
+the kubelet does for ConfigMaps.
 
     <dir>/..data -> ..<digest>      swapped by one rename: readers see all old files or all new ones
     <dir>/<name> -> ..data/<name>   what the user sees
 
-Blocking. Idempotent: the same payload again changes nothing, and what a crash left behind is removed by the next write.
+Blocking. Idempotent: the same payload again changes nothing, and what a crash left
+behind is removed by the next write.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ def digest(payload: Payload, group: int | None = None) -> str:
 
 
 def write_payload(directory: Path, payload: Payload, group: int | None = None) -> bool:
-    """Makes `directory` show exactly `payload`, its files readable by `group` if given. Returns whether anything
-    changed. Raises InvalidSpec for a path that is not allowed, and OSError."""
+    """Makes `directory` show exactly `payload`, its files readable by `group` if given. Returns whether
+    anything changed. Raises InvalidSpec for a path that is not allowed, and OSError."""
     for path in payload:
         check_path(path)
     directory.mkdir(parents=True, exist_ok=True)

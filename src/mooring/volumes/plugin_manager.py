@@ -1,7 +1,8 @@
 """Finds, initialises and looks up volume plugins.
 
-Guarantees: a plugin's `init` is called exactly once; a plugin that cannot be used is left out, with the reason, and
-does not harm the others. It knows interfaces only, no plugin. Rules: reference section 6.2.
+Guarantees: a plugin's `init` is called exactly once; a plugin that cannot be used is left out,
+with the reason, and does not harm the others. It knows interfaces only, no plugin. Rules:
+upstream's `VolumePluginMgr` (`pkg/volume/plugins.go`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _Kind = TypeVar("_Kind", bound=VolumePlugin)
 
 
 def qualified_name_problem(name: str) -> str | None:
-    """Why `name` is not a plugin name, or None if it is one: a DNS subdomain, one slash, a Kubernetes name."""
+    """Returns why `name` is not a plugin name, or None if it is one: a DNS
+    subdomain, one slash, a Kubernetes name."""
     prefix, slash, rest = name.partition("/")
     if not slash or "/" in rest:
         return "a plugin's name has exactly one slash, as in example.com/volume"
@@ -74,7 +76,7 @@ class PluginManager:
         self, plugins: Iterable[VolumePlugin], host: VolumeHost, not_loaded: Iterable[InvalidPlugin] = ()
     ) -> None:
         self._plugins: dict[str, VolumePlugin] = {}
-        self._drivers: dict[str, VolumePlugin] = {}  # they stand behind one of the plugins
+        self._drivers: dict[str, VolumePlugin] = {}  # CSI drivers, behind one of the plugins
         self.errors: list[InvalidPlugin] = []
         for error in not_loaded:
             self._leave_out(error)
@@ -112,7 +114,8 @@ class PluginManager:
         return plugin if isinstance(plugin, AttachableVolumePlugin) else None
 
     def find_device_mountable_plugin_by_spec(self, spec: VolumeSpec) -> DeviceMountableVolumePlugin | None:
-        """The plugin if this volume is mounted once for a node, else None. Raises as `find_plugin_by_spec`."""
+        """The plugin if this volume is mounted once for a node, else None. Raises as
+        `find_plugin_by_spec`."""
         plugin = self.find_plugin_by_spec(spec)
         return plugin if isinstance(plugin, DeviceMountableVolumePlugin) and plugin.can_device_mount(spec) else None
 
@@ -158,15 +161,15 @@ class PluginManager:
         return _must_be(self.find_plugin_by_name(name), SnapshottableVolumePlugin, "able to take snapshots")
 
     def attachers(self) -> dict[str, str]:
-        """Whose VolumeAttachments this process can carry out, and the finalizer of each: `plugins.mooring.dev` for all
-        plugins together, and CSI drivers by their names."""
+        """Returns the attachers' names whose VolumeAttachments this process can carry out, with the finalizer
+        of each: `plugins.mooring.dev` for all plugins together, and CSI drivers by their names."""
         attach = {name: each for name, each in self._plugins.items() if isinstance(each, AttachableVolumePlugin)}
         ours = {ATTACHER: ATTACHER_FINALIZER} if attach.keys() - {CSI_PLUGIN} else {}
         drivers = {name: each for name, each in self._drivers.items() if isinstance(each, AttachableVolumePlugin)}
         return ours | {name: each.finalizer() for name, each in drivers.items()}
 
     def volume_limits(self) -> dict[str, int]:
-        """How many volumes of each plugin this node takes, of those that know a limit."""
+        """Returns how many volumes of each plugin this node takes, for plugins that know a limit."""
         attachable = [each for each in self.plugins if isinstance(each, AttachableVolumePlugin)]
         return {each.get_plugin_name(): limit for each in attachable if (limit := each.volume_limit()) is not None}
 
@@ -180,7 +183,7 @@ class PluginManager:
         return pod_volume_name(plugin.get_plugin_name(), pod_uid, spec.name)
 
     def _maker(self, spec: VolumeSpec) -> VolumePlugin:
-        """Who makes, grows and copies the volume."""
+        """Returns the plugin or driver that makes, grows and copies the volume."""
         plugin = self.find_plugin_by_spec(spec)
         return self._drivers.get(plugin.get_driver_name(spec), plugin)
 
@@ -212,8 +215,8 @@ class PluginManager:
 
 
 def load_plugins(host: VolumeHost) -> PluginManager:
-    """All plugins that are installed: the entry points of the group `mooring.volume_plugins`, each a factory or a
-    plugin instance. One that cannot be loaded is among `PluginManager.errors`."""
+    """All plugins that are installed: the entry points of the group `mooring.volume_plugins`, each a factory
+    or a plugin instance. One that cannot be loaded is among `PluginManager.errors`."""
     plugins: list[VolumePlugin] = []
     errors: list[InvalidPlugin] = []
     for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):

@@ -1,6 +1,6 @@
-"""A pod's volume that is a directory of the node: the frame of most mounters and unmounters.
+"""A pod's volume that is a directory of the node: the base of most mounters and unmounters.
 
-A plugin says what to do at a path; where the path is, and that `set_up` is `set_up_at` there, is said here once.
+A plugin says what to do at a path. Where the path is, and that `set_up` is `set_up_at` there, is here once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class PodDirectoryMounter(Mounter):
-    """Sets up `<pod>/volumes/<plugin>/<spec name>`. Its use is that of the file system it is on, unless overridden."""
+    """Sets up `<pod>/volumes/<plugin>/<spec name>`. Its use is that of the file
+    system it is on, unless overridden."""
 
     def __init__(self, host: VolumeHost, plugin: str, spec: VolumeSpec, pod: Pod) -> None:
         self._host = host
@@ -35,7 +36,8 @@ class PodDirectoryMounter(Mounter):
 
 
 class BindMounter(PodDirectoryMounter):
-    """Shows what is mounted on the node at `device_mount_path`. Its content gets the fsGroup unless it is read-only."""
+    """Shows what is mounted on the node at `device_mount_path`. Its content gets the
+    fsGroup unless it is read-only."""
 
     def __init__(
         self, host: VolumeHost, plugin: str, spec: VolumeSpec, pod: Pod, device_mount_path: str, read_only: bool
@@ -56,7 +58,7 @@ class BindMounter(PodDirectoryMounter):
 
 
 class PodDirectoryUnmounter(Unmounter):
-    """Unmounts what is mounted there. Content that is not a mount's is removed: it lives as long as the pod."""
+    """Unmounts the directory. Content that is not a mount's is removed: it lives as long as the pod."""
 
     def __init__(self, host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> None:
         self._host = host

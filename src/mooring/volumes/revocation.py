@@ -1,12 +1,14 @@
-"""Which storage is known to revoke: after a detach the old node can never write again, whatever it holds. Data.
+"""Which storage is known to revoke: after a detach the old node can never write
+again, whatever is mounted there. Data.
 
-Only such storage may be taken from a node that does not answer by a mere timer (design section 2, rule 4). A driver is
-judged by the operator's override, else by the annotation of its CSIDriver, else by this table; what is not known does
-not revoke. Never in the table: storage that a node reaches by itself (iSCSI, FC, NFS, Ceph, Longhorn, ...): there a
-detach removes a record, not the way to the data.
+Only such storage may be taken by a mere timer from a node that does not answer (docs/protocol.md, "When a
+node does not answer", 4). For a driver, the operator's override counts, else the annotation of its CSIDriver,
+else this table; any other driver does not revoke. Never in the table: storage that a node reaches by itself
+(iSCSI, FC, NFS, Ceph, Longhorn, ...). There a detach removes a record, not the path to the data.
 
-The table names cloud disks whose detach is carried out by the hypervisor, below the guest: the device is gone whatever
-the guest does. Sources: the providers' documentation of their disk services' detach calls (force detach included).
+The table names cloud disks whose detach is carried out by the hypervisor, below the guest: the
+device is gone whatever the guest does. Sources: the providers' documentation of their disk
+services' detach calls (force detach included).
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from mooring.kube.objects import CSIDriver
 REVOKES = "mooring.dev/detach-revokes-access"
 """On a CSIDriver: "true" or "false"."""
 REFUSES = "mooring.dev/refuses-second-attach"
-"""On a CSIDriver: "false" if its storage attaches an exclusive volume to a second node without a word. Such a volume is
-locked on its PersistentVolume."""
+"""On a CSIDriver: "false" if its storage silently attaches an exclusive volume to a second node. Such a
+volume is locked on its PersistentVolume."""
 
 WELL_KNOWN: Mapping[str, str] = {
     "ebs.csi.aws.com": "EC2 DetachVolume: the block device is removed from the instance; Force=true without the guest",
@@ -30,7 +32,7 @@ WELL_KNOWN: Mapping[str, str] = {
     "csi.hetzner.cloud": "volume action detach: the hypervisor takes the device away",
     "csi.vsphere.vmware.com": "vSphere ReconfigVM_Task: the virtual disk is removed from the virtual machine",
 }
-"""Driver to how its detach takes effect."""
+"""By driver: how its detach takes effect."""
 
 
 def driver_revokes(name: str, driver: CSIDriver | None, overrides: Mapping[str, bool]) -> bool:
@@ -42,5 +44,6 @@ def driver_revokes(name: str, driver: CSIDriver | None, overrides: Mapping[str, 
 
 
 def driver_refuses(driver: CSIDriver | None) -> bool:
-    """Whether the storage itself refuses a second attach of an exclusive volume; assumed unless it is denied."""
+    """Whether the storage itself refuses a second attach of an exclusive volume;
+    assumed unless it is denied."""
     return driver is None or driver.metadata.annotations.get(REFUSES) != "false"

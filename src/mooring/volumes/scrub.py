@@ -1,7 +1,7 @@
-"""Empties a directory so that another claim can have it (`Recycle`). What is mounted below it is never entered.
+"""Empties a directory so that another claim can have it (`Recycle`). Mounts below it are never entered.
 
-It happens on the machine of the controller. Only where that is the volume's machine, too, may it happen at all: the
-operator says so with the plugin's setting `recycle: this-machine`, as `mooring up` does.
+It runs on the controller's machine, and only where that is the volume's machine, too: the operator says so
+with the plugin's setting `recycle: this-machine`, as `mooring up` does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def may_recycle(settings: Mapping[str, str], pv_name: str) -> None:
 
 
 async def scrub(path: str, pv_name: str, record: RecycleEventRecorder) -> None:
-    """Removes everything in the directory and keeps the directory. Idempotent. Raises InvalidSpec for a path that
-    nobody means to empty (`/`, `/home`), DeletedVolumeInUse while a part of it is mounted anywhere (in a container, in
-    whatever mount namespace) or something is mounted below it, OSError."""
+    """Removes everything in the directory and keeps the directory. Idempotent. Raises InvalidSpec for a path
+    that can only be a mistake (`/`, `/home`), DeletedVolumeInUse while a part of it is mounted in any mount
+    namespace (in a container, for example) or something is mounted below it, OSError."""
     if len(os.path.realpath(path).split("/")) < _FEWEST_PARTS or os.path.islink(path):
         raise InvalidSpec(f"volume {pv_name} is not recycled: {path} is a link or a top-level directory")
     if not os.path.isdir(path):
@@ -53,19 +53,21 @@ def _empty(path: str, pv_name: str) -> None:
 
 
 def _users(path: str) -> list[str]:
-    """Who has the directory or a part of it mounted, in any mount namespace of this machine, and what is mounted below
-    it here; in words."""
+    """Returns, in words, which mount namespaces of this machine have the directory or a part of it mounted,
+    and what is mounted below it here."""
     table = read_mount_table()
     shown = shown_at(table, path)
     inside = [mount for mount in mounts_below(table, path) if mount.mount_point != path]
-    # Where the directory is a mount point itself, a mount namespace that was copied from this one has that mount, too.
+    # Where the directory is a mount point itself, a mount namespace that was copied from this one has that
+    # mount, too.
     own = [_place(table, mount) for mount in table if mount.mount_point == path]
     elsewhere = who_mounts(lambda each: [m for m in same_content(each, shown) if _place(each, m) not in own])
     return [f"covered by a mount at {mount.mount_point}" for mount in inside] + elsewhere
 
 
 def _place(table: tuple[Mount, ...], mount: Mount) -> tuple[object, ...]:
-    """Where a mount stands: a container's mount stands on the container's root file system, a copy on this one's."""
+    """Where a mount is: one in a container is on the container's root file system, a
+    copy of ours is on this one's."""
     parent = next((each for each in table if each.mount_id == mount.parent_id), None)
     below = (parent.device, parent.root, parent.mount_point) if parent is not None else ()
     return mount.mount_point, mount.device, mount.root, *below

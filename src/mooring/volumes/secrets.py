@@ -1,8 +1,8 @@
 """Which Secret a class's parameters name for an operation of a CSI driver. Pure.
 
-Parameters `csi.storage.k8s.io/<operation>-secret-name` and `-namespace` may contain `${...}`, which the object that is
-worked on fills in; what stands for anything else is refused, so that nobody reads a Secret by the name of a claim.
-Rules: the CSI community's "secrets and credentials" pages.
+Parameters `csi.storage.k8s.io/<operation>-secret-name` and `-namespace` may contain `${...}`, which is filled
+in from the object that is worked on. Any other content of the braces is refused, so that the name of a claim
+cannot select a Secret. Rules: the CSI community's "secrets and credentials" pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mooring.kube.objects import SecretReference
 from mooring.volumes.errors import InvalidSpec
 
 PREFIX = "csi.storage.k8s.io/"
-"""Of the parameters that are for the controllers, and that no driver sees."""
+"""Prefix of the parameters that are for the controllers, and that no driver gets."""
 
 _HOLE = re.compile(r"\$\{([^}]*)\}")
 
@@ -22,10 +22,10 @@ _HOLE = re.compile(r"\$\{([^}]*)\}")
 def secret_reference(
     parameters: Mapping[str, str], operation: str, values: Mapping[str, str], *, only_in_name: tuple[str, ...] = ()
 ) -> SecretReference | None:
-    """The Secret for `operation` (provisioner, controller-publish, node-stage, ...), or None if none is named.
-
-    `values` fill the holes; those that `only_in_name` names (with or without a [...]) may stand in the name, and not in
-    the namespace. Raises InvalidSpec if one of name and namespace is missing, or a hole is unknown."""
+    """Returns the Secret for `operation` (provisioner, controller-publish, node-stage, ...), or None
+    if none is named. `values` fill the braces; those that `only_in_name` names (with or without a
+    [...]) may stand in the name, and not in the namespace. Raises InvalidSpec if only one of name
+    and namespace is given, or for unknown braces."""
     keys = [f"{PREFIX}{operation}-secret-{part}" for part in ("name", "namespace")]
     name, namespace = (parameters.get(key, "") for key in keys)
     if not (name or namespace):

@@ -1,4 +1,4 @@
-"""A volume as plugins see it, wherever it was written: in a pod, or in a PersistentVolume."""
+"""A volume as plugins see it, whether it is defined in a pod or in a PersistentVolume."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mooring.kube.objects import PersistentVolume, Volume
 class VolumeSpec(msgspec.Struct, frozen=True):
     """Exactly one of `volume` (written in the pod) and `persistent_volume` is set.
 
-    `name` is the pod's name for an inline volume, else the PersistentVolume's. `read_only` is what the pod's claim
-    asks for. Specs are equal by value; two inline volumes of different pods may be equal, their unique names are not.
+    `name` is the pod's name for an inline volume, else the PersistentVolume's. `read_only` is
+    what the pod's claim asks for. Specs are equal by value; two inline volumes of different
+    pods may be equal, their unique names are not.
     """
 
     name: str

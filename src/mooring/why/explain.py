@@ -7,11 +7,11 @@ from typing import Any
 
 from mooring.kube.objects import Object
 from mooring.why.cause import Cause
-from mooring.why.claims import explain_claim
-from mooring.why.nodes import explain_node
-from mooring.why.pods import explain_pod
+from mooring.why.explain_claims import explain_claim
+from mooring.why.explain_nodes import explain_node
+from mooring.why.explain_pods import explain_pod
+from mooring.why.explain_volumes import explain_volume
 from mooring.why.snapshot import Snapshot
-from mooring.why.volumes import explain_volume
 
 KINDS = {
     "pod": ("pods", True, explain_pod),

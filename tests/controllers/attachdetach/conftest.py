@@ -37,7 +37,7 @@ class Leader:
         self.handshake = Handshake(
             self.client, self.records, self.nodes, now=now, random=random, answers_for=lambda name: True
         )
-        self.handshake.one_clock = True
+        self.handshake.versions_comparable = True
         self._tasks = [asyncio.create_task(each.run()) for each in (self.records, self.nodes)]
 
     async def synced(self) -> Leader:

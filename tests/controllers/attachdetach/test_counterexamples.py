@@ -17,9 +17,9 @@ import msgspec
 import pytest
 
 from mooring.controllers.attachdetach import decide, handshake, locks, release, state
-from mooring.controllers.attachdetach.decide import Verdict
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.controllers.attachdetach.locks import Locks
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Terms
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, Unreachable
@@ -83,7 +83,7 @@ def without_a_live_look_at_the_attachment(patch: Patch) -> None:
 
 
 def with_a_judgement_made_before(patch: Patch) -> None:
-    verdict = Verdict(True, True, Reason("OutOfService", "as read earlier"))
+    verdict = ReleaseDecision(Release.FORCE, Reason("OutOfService", "as read earlier"))
     patch.setattr(handshake, "may_release", lambda node, attachment, terms: verdict)
 
 
@@ -407,9 +407,10 @@ def test_c10_a_taint_on_a_node_whose_agent_says_that_it_is_not_ready_releases_no
 
 
 def test_c10_does_harm_if_not_ready_is_taken_for_silent(play: Play, monkeypatch: Patch):
-    def weak(node: Any, attachment: Any, terms: Any) -> Verdict:
+    def weak(node: Any, attachment: Any, terms: Any) -> ReleaseDecision:
         code = "OutOfService" if node and node.tainted and node.ready != "True" else "InUse"
-        return Verdict(code == "OutOfService", code == "OutOfService", Reason(code, "not ready"))
+        action = Release.FORCE if code == "OutOfService" else Release.KEEP
+        return ReleaseDecision(action, Reason(code, "not ready"))
 
     monkeypatch.setattr(handshake, "may_release", weak)
     assert play(c10_not_ready) == ("OutOfService", True)
@@ -500,7 +501,8 @@ def test_c13_a_node_of_another_uid_counts_as_using_it_until_it_has_looked(play: 
 
 
 def test_c13_does_harm_if_any_node_of_that_name_may_speak(play: Play, monkeypatch: Patch):
-    monkeypatch.setattr(decide, "is_same_node", lambda node, attachment: True)
+    for module in (release, decide):
+        monkeypatch.setattr(module, "is_same_node", lambda node, attachment: True)
     assert play(c13_registered_anew) == ("NotInUse", True)
 
 

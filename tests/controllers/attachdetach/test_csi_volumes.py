@@ -724,7 +724,7 @@ def test_another_active_controller_is_reported(play: Play):
         await cluster.until(lambda: told(cluster, "AnotherAttachDetachController", "volumesAttached of node n0"))
         await cluster.volume("w")
         await cluster.upstreams_record("w", "n1")
-        await cluster.until(lambda: told(cluster, "AnotherAttachDetachController", "was created by somebody else"))
+        await cluster.until(lambda: told(cluster, "AnotherAttachDetachController", "was created by another controller"))
 
     play(story)
 
@@ -741,7 +741,7 @@ def test_a_volume_whose_driver_does_not_refuse_is_locked_and_kubelets_are_said_n
         lock = lock_of(held)
         assert ATTACHED_TO in held.metadata.annotations
         assert (lock.epoch, lock.node, lock.pod) == (1, "n0", "default/p")
-        await cluster.until(lambda: told(cluster, "LockIsAdvisory", "does not look at the lock"))
+        await cluster.until(lambda: told(cluster, "LockIsAdvisory", "does not compare the lock"))
         await cluster.end_pod("p")
         await cluster.in_use("n0")
         await cluster.pod("q", "v", "n1")

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from mooring.controllers.attachdetach.decide import (
     Action,
     Attachment,
-    Decision,
     Demand,
     NodeState,
+    VolumeDecision,
     VolumeState,
     decide,
     may_release,
@@ -63,7 +63,7 @@ def state(
     return VolumeState(VOLUME, several_nodes, demands, attachments, {each.name: each for each in nodes})
 
 
-def only(given_state: VolumeState) -> Decision:
+def only(given_state: VolumeState) -> VolumeDecision:
     (decision,) = decide(given_state)
     return decision
 

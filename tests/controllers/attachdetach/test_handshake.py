@@ -104,7 +104,7 @@ def test_a_report_looks_at_the_attachment_live_where_kinds_have_clocks_of_their_
     async def schedule(stage: Any, a: Any, b: Any):
         record = await stage.attached(a)
         a.freeze()
-        a.handshake.one_clock = False
+        a.handshake.versions_comparable = False
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         assert not await a.handshake.report(a.record())
         assert await stage.n0.listed() == set()

@@ -9,7 +9,7 @@ import pytest
 from decide_values import ATTACHED, NODE
 from msgspec.structs import replace
 
-from mooring.controllers.attachdetach.decide import may_release
+from mooring.controllers.attachdetach.release import may_release
 from mooring.controllers.attachdetach.state import Attachment, NodeState, Policy, Terms
 from mooring.kube.objects import (
     Condition,

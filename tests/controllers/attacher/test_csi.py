@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from played_driver import ALL, NAME, C, Storage, plugin
 
-from mooring.controllers.attacher.controller import VERIFY, VOLUME, AttacherController
+from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.controllers.attacher.slots import Slots
 from mooring.csi.driver.services import ControllerCapability
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import CSINode, PersistentVolume, VolumeAttachment
 from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
@@ -141,10 +142,10 @@ def test_upstreams_finalizer_of_a_volume_goes_when_it_is_attached_nowhere(desk: 
         await bench.set_up()
         await bench.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": [FINALIZER]}})
         await bench.api.delete(PersistentVolume, "pv")
-        await bench.controller.reconcile(f"{VOLUME}pv")
+        await bench.controller.reconcile(VolumeKey("pv"))
         assert await bench.api.find(PersistentVolume, "pv") is not None, "a VolumeAttachment names it"
         await bench.api.delete(VolumeAttachment, RECORD)
-        await bench.controller.reconcile(f"{VOLUME}pv")
+        await bench.controller.reconcile(VolumeKey("pv"))
         assert await bench.api.find(PersistentVolume, "pv") is None
 
     play(desk, story)

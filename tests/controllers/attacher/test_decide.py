@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from mooring.controllers.attacher.decide import Step, decide
+from mooring.controllers.attacher.decide import Action, decide
 from mooring.kube.objects import ObjectMeta, VolumeAttachment, VolumeAttachmentSpec, VolumeAttachmentStatus
 
 ATTACHER, FINALIZER, REQUESTED = "plugins.mooring.dev", "mooring.dev/attacher", "mooring.dev/attach-requested-at"
@@ -26,35 +26,35 @@ def record(
 
 
 @pytest.mark.parametrize(
-    ("given_record", "step"),
+    ("given_record", "action"),
     [
-        (record(), Step.STORE_INTENT),
-        (record(held=True), Step.STORE_INTENT),
-        (record(asked=True), Step.STORE_INTENT),
-        (record(held=True, asked=True), Step.STORE_INTENT),
-        (record(held=True, asked=True, attached=True), Step.SETTLED),
-        (record(held=True, asked=True, attached=True, deleting=True), Step.DETACH),
-        (record(held=True, asked=True, deleting=True), Step.DETACH),
-        (record(held=True, deleting=True), Step.DETACH),
-        (record(deleting=True), Step.IGNORE),
-        (record(attacher="ebs.csi.aws.com"), Step.IGNORE),
-        (record(attacher="ebs.csi.aws.com", held=True, deleting=True), Step.IGNORE),
+        (record(), Action.STORE_INTENT),
+        (record(held=True), Action.STORE_INTENT),
+        (record(asked=True), Action.STORE_INTENT),
+        (record(held=True, asked=True), Action.STORE_INTENT),
+        (record(held=True, asked=True, attached=True), Action.SETTLED),
+        (record(held=True, asked=True, attached=True, deleting=True), Action.DETACH),
+        (record(held=True, asked=True, deleting=True), Action.DETACH),
+        (record(held=True, deleting=True), Action.DETACH),
+        (record(deleting=True), Action.IGNORE),
+        (record(attacher="ebs.csi.aws.com"), Action.IGNORE),
+        (record(attacher="ebs.csi.aws.com", held=True, deleting=True), Action.IGNORE),
     ],
 )
-def test_the_next_step(given_record: VolumeAttachment, step: Step):
-    assert decide(given_record)[0] is step
+def test_the_next_step(given_record: VolumeAttachment, action: Action):
+    assert decide(given_record).action is action
 
 
 def test_the_storage_is_asked_when_this_very_request_was_stored():
-    assert decide(record(held=True, asked=True), stored=True)[0] is Step.ATTACH
-    assert decide(record(asked=True), stored=True)[0] is Step.STORE_INTENT
+    assert decide(record(held=True, asked=True), stored=True).action is Action.ATTACH
+    assert decide(record(asked=True), stored=True).action is Action.STORE_INTENT
 
 
 @given(st.fixed_dictionaries({key: st.booleans() for key in ("held", "asked", "attached", "deleting")}), st.booleans())
 def test_the_storage_is_asked_to_attach_only_what_the_finalizer_holds_and_nobody_deletes(
     flags: dict[str, bool], stored: bool
 ):
-    if decide(record(**flags), stored=stored)[0] is Step.ATTACH:
+    if decide(record(**flags), stored=stored).action is Action.ATTACH:
         assert flags["held"]
         assert flags["asked"]
         assert not flags["deleting"]
@@ -62,4 +62,4 @@ def test_the_storage_is_asked_to_attach_only_what_the_finalizer_holds_and_nobody
 
 @given(st.fixed_dictionaries({key: st.booleans() for key in ("asked", "attached")}))
 def test_whatever_may_have_been_attached_is_detached_when_it_is_deleted(flags: dict[str, bool]):
-    assert decide(record(held=True, deleting=True, **flags))[0] is Step.DETACH
+    assert decide(record(held=True, deleting=True, **flags)).action is Action.DETACH

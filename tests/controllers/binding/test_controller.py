@@ -7,6 +7,7 @@ from typing import Any
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
+from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK
 
@@ -27,10 +28,10 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
         await desk.api.delete(PersistentVolumeClaim, "c", "default")
         controller = desk.make(BindingController)
         controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
-        await controller.reconcile("claim:default/c")
+        await controller.reconcile(ClaimKey("default/c"))
         assert await desk.api.find(PersistentVolumeClaim, "c", "default") is not None
         await desk.api.delete(Pod, "p", "default", grace_period_seconds=0)
-        await controller.reconcile("claim:default/c")
+        await controller.reconcile(ClaimKey("default/c"))
         assert await desk.api.find(PersistentVolumeClaim, "c", "default") is None
 
     desk(scene)
@@ -53,7 +54,7 @@ def test_a_binding_that_lost_any_of_its_four_answers_is_finished(desk: Desk):
             controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
             desk.wire.unanswered(lambda request: request.method == "PATCH")
             try:
-                await controller.reconcile("claim:default/c")
+                await controller.reconcile(ClaimKey("default/c"))
             except Unreachable:
                 continue
         pv = await desk.api.get(PersistentVolume, "pv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from claims_and_volumes import claim, volume
 
-from mooring.controllers.binding.decide import Claim, decide_claim, decide_phase
+from mooring.controllers.binding.decide import Action, decide_claim, phase_of
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -30,24 +30,24 @@ LATE = storage_class(mode="WaitForFirstConsumer")
 @pytest.mark.parametrize(
     ("given_claim", "named", "volumes", "of_class", "action", "code"),
     [
-        (claim(), None, [volume()], None, Claim.BIND, "Matched"),
-        (claim(), None, [], storage_class(), Claim.PROVISION, "ExternalProvisioning"),
-        (claim(), None, [], None, Claim.WAIT, "ProvisioningFailed"),
-        (claim(storage_class_name=""), None, [], None, Claim.WAIT, "FailedBinding"),
-        (claim(), None, [], storage_class("kubernetes.io/no-provisioner"), Claim.WAIT, "FailedBinding"),
-        (claim(), None, [volume()], LATE, Claim.WAIT, "WaitForFirstConsumer"),
-        (claim(annotations=SELECTED), None, [volume()], LATE, Claim.PROVISION, "ExternalProvisioning"),
-        (claim(), None, [volume(to="")], LATE, Claim.BIND, "Matched"),
-        (claim(volume_name="pv"), None, [], None, Claim.WAIT, "FailedBinding"),
-        (claim(volume_name="pv"), volume(), [], None, Claim.BIND, "Named"),
-        (claim(volume_name="pv"), volume(to=""), [], None, Claim.BIND, "Named"),
-        (claim(volume_name="pv"), volume(claim_ref=OTHER), [], None, Claim.WAIT, "FailedBinding"),
-        (claim(volume_name="pv"), volume(to="former"), [], None, Claim.WAIT, "FailedBinding"),
-        (claim(volume_name="pv", size="2Gi"), volume(), [], None, Claim.WAIT, "VolumeMismatch"),
-        (claim(volume_name="pv", annotations=BOUND), volume(to="u"), [], None, Claim.BIND, "Bound"),
-        (claim(volume_name="pv", annotations=BOUND), None, [], None, Claim.LOST, "ClaimLost"),
-        (claim(annotations=BOUND), None, [volume()], None, Claim.LOST, "ClaimLost"),
-        (claim(volume_name="pv", annotations=BOUND), volume(claim_ref=OTHER), [], None, Claim.LOST, "ClaimMisbound"),
+        (claim(), None, [volume()], None, Action.BIND, "Matched"),
+        (claim(), None, [], storage_class(), Action.PROVISION, "ExternalProvisioning"),
+        (claim(), None, [], None, Action.WAIT, "ProvisioningFailed"),
+        (claim(storage_class_name=""), None, [], None, Action.WAIT, "FailedBinding"),
+        (claim(), None, [], storage_class("kubernetes.io/no-provisioner"), Action.WAIT, "FailedBinding"),
+        (claim(), None, [volume()], LATE, Action.WAIT, "WaitForFirstConsumer"),
+        (claim(annotations=SELECTED), None, [volume()], LATE, Action.PROVISION, "ExternalProvisioning"),
+        (claim(), None, [volume(to="")], LATE, Action.BIND, "Matched"),
+        (claim(volume_name="pv"), None, [], None, Action.WAIT, "FailedBinding"),
+        (claim(volume_name="pv"), volume(), [], None, Action.BIND, "Named"),
+        (claim(volume_name="pv"), volume(to=""), [], None, Action.BIND, "Named"),
+        (claim(volume_name="pv"), volume(claim_ref=OTHER), [], None, Action.WAIT, "FailedBinding"),
+        (claim(volume_name="pv"), volume(to="former"), [], None, Action.WAIT, "FailedBinding"),
+        (claim(volume_name="pv", size="2Gi"), volume(), [], None, Action.WAIT, "VolumeMismatch"),
+        (claim(volume_name="pv", annotations=BOUND), volume(to="u"), [], None, Action.BIND, "Bound"),
+        (claim(volume_name="pv", annotations=BOUND), None, [], None, Action.LOST, "ClaimLost"),
+        (claim(annotations=BOUND), None, [volume()], None, Action.LOST, "ClaimLost"),
+        (claim(volume_name="pv", annotations=BOUND), volume(claim_ref=OTHER), [], None, Action.LOST, "ClaimMisbound"),
     ],
 )
 def test_what_becomes_of_a_claim(
@@ -55,12 +55,12 @@ def test_what_becomes_of_a_claim(
     named: PersistentVolume | None,
     volumes: list[PersistentVolume],
     of_class: StorageClass | None,
-    action: Claim,
+    action: Action,
     code: str,
 ):
     decision = decide_claim(given_claim, named, FreeVolumes(volumes), of_class)
     assert (decision.action, decision.reason.code) == (action, code)
-    assert (decision.volume is not None) == (action is Claim.BIND)
+    assert (decision.volume is not None) == (action is Action.BIND)
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_what_becomes_of_a_claim(
     ],
 )
 def test_the_phase_of_a_volume(pv: PersistentVolume, of: PersistentVolumeClaim | None, elsewhere: bool, phase: str):
-    assert decide_phase(pv, of, elsewhere) == phase
+    assert phase_of(pv, of, elsewhere) == phase

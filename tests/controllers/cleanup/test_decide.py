@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.cleanup.decide import FOREGROUND, ORPHAN, Act, Owner, decide
+from mooring.controllers.cleanup.decide import FOREGROUND, ORPHAN, Action, Owner, decide
 from mooring.kube.objects import ObjectMeta, OwnerReference
 
 ALIVE = ObjectMeta(name="x", uid="x")
@@ -17,37 +17,37 @@ def ending(*finalizers: str) -> ObjectMeta:
 
 
 @pytest.mark.parametrize(
-    ("owners", "act"),
+    ("owners", "action"),
     [
-        ([], Act.KEEP),
-        ([Owner(OWNER, True)], Act.KEEP),
-        ([Owner(OWNER, False)], Act.DELETE),
-        ([Owner(OWNER, False), Owner(OTHER, False)], Act.DELETE),
-        ([Owner(OWNER, False), Owner(OTHER, True)], Act.DROP_OWNERS),
-        ([Owner(OWNER, True, waits=True)], Act.DELETE_FOREGROUND),
-        ([Owner(OWNER, True, waits=True), Owner(OTHER, True)], Act.DROP_OWNERS),
-        ([Owner(OWNER, True, waits=True), Owner(OTHER, False)], Act.DELETE_FOREGROUND),
+        ([], Action.KEEP),
+        ([Owner(OWNER, True)], Action.KEEP),
+        ([Owner(OWNER, False)], Action.DELETE),
+        ([Owner(OWNER, False), Owner(OTHER, False)], Action.DELETE),
+        ([Owner(OWNER, False), Owner(OTHER, True)], Action.DROP_OWNERS),
+        ([Owner(OWNER, True, waits=True)], Action.DELETE_FOREGROUND),
+        ([Owner(OWNER, True, waits=True), Owner(OTHER, True)], Action.DROP_OWNERS),
+        ([Owner(OWNER, True, waits=True), Owner(OTHER, False)], Action.DELETE_FOREGROUND),
     ],
 )
-def test_an_object_stays_as_long_as_one_owner_stays(owners: list[Owner], act: Act) -> None:
-    assert decide(ALIVE, owners, {}).act is act
+def test_an_object_stays_as_long_as_one_owner_stays(owners: list[Owner], action: Action) -> None:
+    assert decide(ALIVE, owners, {}).action is action
 
 
 def test_an_object_that_is_being_deleted_is_not_deleted_again() -> None:
-    assert decide(ending(), [Owner(OWNER, False)], {}).act is Act.KEEP
+    assert decide(ending(), [Owner(OWNER, False)], {}).action is Action.KEEP
 
 
 def test_a_foreground_deletion_waits_for_dependents_that_block_it() -> None:
     blocking = {"y": OwnerReference(uid="x", block_owner_deletion=True)}
     harmless = {"y": OwnerReference(uid="x")}
-    assert decide(ending(FOREGROUND), [], blocking).act is Act.KEEP
+    assert decide(ending(FOREGROUND), [], blocking).action is Action.KEEP
     for dependents in (harmless, {}):
         decision = decide(ending(FOREGROUND), [], dependents)
-        assert (decision.act, decision.finalizer) == (Act.REMOVE_FINALIZER, FOREGROUND)
+        assert (decision.action, decision.finalizer) == (Action.REMOVE_FINALIZER, FOREGROUND)
 
 
 def test_an_orphaning_deletion_first_releases_its_dependents() -> None:
     dependents = {"y": OwnerReference(uid="x")}
-    assert decide(ending(ORPHAN), [], dependents).act is Act.RELEASE_DEPENDENTS
+    assert decide(ending(ORPHAN), [], dependents).action is Action.RELEASE_DEPENDENTS
     decision = decide(ending(ORPHAN), [], {})
-    assert (decision.act, decision.finalizer) == (Act.REMOVE_FINALIZER, ORPHAN)
+    assert (decision.action, decision.finalizer) == (Action.REMOVE_FINALIZER, ORPHAN)

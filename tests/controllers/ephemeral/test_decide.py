@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.controllers.ephemeral.decide import missing
+from mooring.controllers.ephemeral.decide import Action, decide
 from mooring.kube.objects import (
     EphemeralVolumeSource,
     ObjectMeta,
@@ -35,7 +35,8 @@ def nothing(_: str) -> None:
 
 
 def test_a_claim_is_made_as_the_template_says_and_goes_with_the_pod():
-    (body,) = missing(pod(), nothing).claims
+    (decision,) = decide(pod(), nothing)
+    body = decision.body
     assert body["metadata"]["name"] == "p-scratch"
     assert body["metadata"]["labels"] == {"a": "b"}
     assert body["spec"] == TEMPLATE["spec"]
@@ -45,16 +46,16 @@ def test_a_claim_is_made_as_the_template_says_and_goes_with_the_pod():
 
 def test_what_is_there_is_not_made_again():
     held: dict[str, Any] = {"ns/p-scratch": claim("u")}
-    assert missing(pod(), held.get) == ((), ())
+    assert [each.action for each in decide(pod(), held.get)] == [Action.SETTLED]
 
 
 def test_a_claim_of_somebody_else_is_never_used():
     held: dict[str, Any] = {"ns/p-scratch": claim("former")}
-    found = missing(pod(), held.get)
-    assert found.claims == ()
-    assert "ns/p-scratch was not created for pod ns/p" in found.refused[0].message
+    (decision,) = decide(pod(), held.get)
+    assert decision.action is Action.REFUSE
+    assert "ns/p-scratch was not created for pod ns/p" in decision.reason.message
 
 
 def test_a_pod_that_is_ending_or_has_ended_needs_none():
     for each in (pod(deleting=True), pod(phase="Succeeded"), pod(phase="Failed")):
-        assert missing(each, nothing).claims == ()
+        assert decide(each, nothing) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.expansion.decide import Step, decide, with_condition
+from mooring.controllers.expansion.decide import Action, decide, with_condition
 from mooring.kube.objects import (
     Condition,
     ObjectMeta,
@@ -38,31 +38,35 @@ def volume(size: str) -> PersistentVolume:
 
 
 CASES = [
-    (claim("1Gi", "1Gi"), volume("1Gi"), GROWS, True, Step.SETTLED),
-    (claim("1Gi", "2Gi"), volume("2Gi"), GROWS, True, Step.SETTLED),
-    (claim("2Gi", "1Gi", phase="Pending"), volume("1Gi"), GROWS, True, Step.SETTLED),
-    (claim("2Gi", "1Gi"), None, GROWS, True, Step.SETTLED),
-    (claim("2Gi", "1Gi"), volume("1Gi"), FIXED, True, Step.REFUSE),
-    (claim("2Gi", "1Gi"), volume("1Gi"), None, True, Step.REFUSE),
-    (claim("2Gi", "1Gi"), volume("1Gi"), GROWS, True, Step.EXPAND),
-    (claim("2Gi", "1Gi", RESIZING), volume("1Gi"), GROWS, True, Step.EXPAND),
-    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, True, Step.ASK_NODE),
-    (claim("2Gi", "1Gi"), volume("2Gi"), FIXED, True, Step.ASK_NODE),
-    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Step.SETTLED),
-    (claim("3Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Step.EXPAND),
-    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, False, Step.FINISH),
-    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, False, Step.SETTLED),
-    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, None, Step.EXPAND),
-    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, None, Step.SETTLED),
-    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, None, Step.SETTLED),
+    (claim("1Gi", "1Gi"), volume("1Gi"), GROWS, True, Action.SETTLED),
+    (claim("1Gi", "2Gi"), volume("2Gi"), GROWS, True, Action.SETTLED),
+    (claim("2Gi", "1Gi", phase="Pending"), volume("1Gi"), GROWS, True, Action.SETTLED),
+    (claim("2Gi", "1Gi"), None, GROWS, True, Action.SETTLED),
+    (claim("2Gi", "1Gi"), volume("1Gi"), FIXED, True, Action.REFUSE),
+    (claim("2Gi", "1Gi"), volume("1Gi"), None, True, Action.REFUSE),
+    (claim("2Gi", "1Gi"), volume("1Gi"), GROWS, True, Action.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("1Gi"), GROWS, True, Action.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, True, Action.ASK_NODE),
+    (claim("2Gi", "1Gi"), volume("2Gi"), FIXED, True, Action.ASK_NODE),
+    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Action.SETTLED),
+    (claim("3Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, True, Action.EXPAND),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, False, Action.FINISH),
+    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, False, Action.SETTLED),
+    (claim("2Gi", "1Gi", RESIZING), volume("2Gi"), GROWS, None, Action.EXPAND),
+    (claim("2Gi", "1Gi", FILE_SYSTEM_RESIZE_PENDING), volume("2Gi"), GROWS, None, Action.SETTLED),
+    (claim("2Gi", "2Gi"), volume("2Gi"), GROWS, None, Action.SETTLED),
 ]
 
 
-@pytest.mark.parametrize(("asks", "pv", "of", "on_node", "step"), CASES)
+@pytest.mark.parametrize(("asks", "pv", "of", "on_node", "action"), CASES)
 def test_the_next_step(
-    asks: PersistentVolumeClaim, pv: PersistentVolume | None, of: StorageClass | None, on_node: bool | None, step: Step
+    asks: PersistentVolumeClaim,
+    pv: PersistentVolume | None,
+    of: StorageClass | None,
+    on_node: bool | None,
+    action: Action,
 ):
-    assert decide(asks, pv, of, on_node)[0] is step
+    assert decide(asks, pv, of, on_node).action is action
 
 
 def test_a_condition_about_the_size_replaces_the_one_before_and_leaves_others_alone():

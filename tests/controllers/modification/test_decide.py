@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.modification.decide import Step, decide
+from mooring.controllers.modification.decide import Action, decide
 from mooring.kube.objects import (
     ObjectMeta,
     PersistentVolume,
@@ -36,20 +36,22 @@ def volume(has: str | None) -> PersistentVolume:
 
 
 @pytest.mark.parametrize(
-    ("asks", "has", "wanted", "step"),
+    ("asks", "has", "wanted", "action"),
     [
-        (claim(None), None, None, Step.SETTLED),
-        (claim("gold", "gold"), "gold", GOLD, Step.SETTLED),
-        (claim("gold", "gold"), "gold", None, Step.SETTLED),
-        (claim("gold", "gold", target="gold"), "gold", GOLD, Step.FINISH),
-        (claim("gold"), None, None, Step.WAIT),
-        (claim("gold"), None, OTHERS, Step.WAIT),
-        (claim("gold"), None, GOLD, Step.BEGIN),
-        (claim("gold", "silver", target="silver"), "silver", GOLD, Step.BEGIN),
-        (claim("gold", "silver", target="gold"), "silver", GOLD, Step.MODIFY),
-        (claim("gold", "silver", target="gold"), "gold", GOLD, Step.FINISH),
-        (claim("gold"), "gold", GOLD, Step.FINISH),
+        (claim(None), None, None, Action.SETTLED),
+        (claim("gold", "gold"), "gold", GOLD, Action.SETTLED),
+        (claim("gold", "gold"), "gold", None, Action.SETTLED),
+        (claim("gold", "gold", target="gold"), "gold", GOLD, Action.FINISH),
+        (claim("gold"), None, None, Action.WAIT),
+        (claim("gold"), None, OTHERS, Action.WAIT),
+        (claim("gold"), None, GOLD, Action.BEGIN),
+        (claim("gold", "silver", target="silver"), "silver", GOLD, Action.BEGIN),
+        (claim("gold", "silver", target="gold"), "silver", GOLD, Action.MODIFY),
+        (claim("gold", "silver", target="gold"), "gold", GOLD, Action.FINISH),
+        (claim("gold"), "gold", GOLD, Action.FINISH),
     ],
 )
-def test_the_next_step(asks: PersistentVolumeClaim, has: str | None, wanted: VolumeAttributesClass | None, step: Step):
-    assert decide(asks, volume(has), wanted, DRIVER)[0] is step
+def test_the_next_step(
+    asks: PersistentVolumeClaim, has: str | None, wanted: VolumeAttributesClass | None, action: Action
+):
+    assert decide(asks, volume(has), wanted, DRIVER).action is action

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.podgc.decide import decide
+from mooring.controllers.podgc.decide import Action, decide
 from mooring.kube.objects import Condition, ManagedMeta, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Taint
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
 
@@ -42,8 +42,8 @@ HEALTHY = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(conditions=(Cond
     ],
 )
 def test_who_knows_that_the_pod_does_not_run(given_pod: Pod, there: Node | None, code: str | None):
-    reason = decide(given_pod, there)
-    assert (reason.code if reason else None) == code
+    decision = decide(given_pod, there)
+    assert (decision.reason.code if decision.action is Action.REMOVE else None) == code
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.errors import Unreachable
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
 from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
@@ -47,7 +48,7 @@ async def released(desk: Any, uid: str = "gone") -> Any:
 def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(desk: Desk):
     async def scene(desk: Any):
         controller = await released(desk)
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == set()
         pv = await desk.api.find(PersistentVolume, "pv")
         assert pv is None or pv.deleting, "only its protection is left"
@@ -60,7 +61,7 @@ def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(desk:
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         made = await desk.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim}, "default")
         controller = await released(desk, made.uid)
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == {"d"}
 
     desk(scene)
@@ -71,10 +72,10 @@ def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does
         controller = await released(desk)
         spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
         await desk.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == {"d"}
         await desk.api.delete(VolumeAttachment, "va")
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == set()
 
     desk(scene)
@@ -116,11 +117,11 @@ def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(desk: Desk):
     async def scene(desk: Any):
         controller = await released(desk)
         await desk.api.create(Pod, USES_C, "default")
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == {"d"}
         assert await events(desk, controller) == [("Normal", "VolumeDelete")]
         await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == set()
 
     desk(scene)
@@ -133,12 +134,12 @@ def test_a_volume_is_not_emptied_under_a_running_pod(desk: Desk, tmp_path: Path,
     async def scene(desk: Any):
         controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
         await desk.api.create(Pod, USES_C, "default")
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert (tmp_path / "data" / "old").exists()
         assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Released", "it is tried again"
         assert await events(desk, controller) == [("Normal", "VolumeRecycle")]
         await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
 
     desk(scene)
@@ -184,7 +185,7 @@ def test_a_recycled_volume_is_empty_and_nobodys_and_its_events_say_so(
 
     async def scene(desk: Any):
         controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
-        await controller.reconcile("volume:pv")
+        await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
         assert (await desk.api.get(PersistentVolume, "pv")).spec.claim_ref is None
         assert await events(desk, controller) == [("Normal", "VolumeRecycle"), ("Normal", "VolumeRecycled")]
@@ -196,7 +197,7 @@ def test_a_volume_of_another_machine_is_not_recycled_here(desk: Desk, tmp_path: 
     async def scene(desk: Any):
         controller = await to_recycle(desk, tmp_path / "data", {})
         with pytest.raises(InvalidSpec, match="machine"):
-            await controller.reconcile("volume:pv")
+            await controller.reconcile(VolumeKey("pv"))
         assert (tmp_path / "data" / "old").exists()
         assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Failed"
         assert await events(desk, controller) == [("Warning", "VolumeFailedRecycle")]
@@ -221,7 +222,7 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
         controller._classes.accept(storage_class)
         controller._claims.accept(made)
         with pytest.raises(InvalidSpec, match="mount options"):
-            await controller.reconcile("claim:default/c")
+            await controller.reconcile(ClaimKey("default/c"))
         assert await events(desk, controller) == [("Warning", "ProvisioningFailed")]
 
     desk(scene)
@@ -255,11 +256,11 @@ def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(desk: Desk):
         controller, _ = await waiting_claim(desk)
         desk.wire.unanswered(request("POST", "persistentvolumes"))
         with pytest.raises(Unreachable):
-            await controller.reconcile("claim:default/c")
+            await controller.reconcile(ClaimKey("default/c"))
         claim = await desk.api.get(PersistentVolumeClaim, "c", "default")
         assert BEGUN in claim.metadata.finalizers
         controller._volumes.accept(await only_volume(desk))
-        await controller.reconcile("claim:default/c")
+        await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
     desk(scene)
@@ -272,11 +273,11 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
         controller, claim = await waiting_claim(desk)
         desk.wire.lose(request("POST", "persistentvolumes"))
         with pytest.raises(Unreachable):
-            await controller.reconcile("claim:default/c")
+            await controller.reconcile(ClaimKey("default/c"))
         assert len(desk.array.disks) == 1
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
         controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
-        await controller.reconcile("claim:default/c")
+        await controller.reconcile(ClaimKey("default/c"))
         assert {(await only_volume(desk)).name} == desk.array.disks
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
@@ -289,11 +290,11 @@ def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothin
         bad = await desk.api.get(StorageClass, "disk")
         controller._classes._objects["disk"] = msgspec.structs.replace(bad, parameters={"bad": "yes"})
         with pytest.raises(InvalidSpec):
-            await controller.reconcile("claim:default/c")
+            await controller.reconcile(ClaimKey("default/c"))
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
         controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
         with pytest.raises(InvalidSpec):
-            await controller.reconcile("claim:default/c")
+            await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
     desk(scene)
@@ -302,7 +303,7 @@ def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothin
 def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
     async def scene(desk: Any):
         controller, claim = await waiting_claim(desk)
-        await controller.reconcile("claim:default/c")
+        await controller.reconcile(ClaimKey("default/c"))
         await desk.api.delete(PersistentVolume, (await only_volume(desk)).name)
         await desk.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default", uid=claim.uid)
         await desk.api.delete(PersistentVolumeClaim, "c", "default")
@@ -311,7 +312,7 @@ def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
         await desk.api.patch(PersistentVolume, pv.name, patch)
         released = {"status": {"phase": "Released"}}
         controller._volumes.accept(await desk.api.patch(PersistentVolume, pv.name, released, subresource="status"))
-        await controller.reconcile(f"volume:{pv.name}")
+        await controller.reconcile(VolumeKey(pv.name))
         assert desk.array.disks == set()
         assert await desk.api.find(PersistentVolume, pv.name) is None
 

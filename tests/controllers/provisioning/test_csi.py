@@ -12,6 +12,7 @@ from played_driver import NAME, Storage, plugin
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN, MADE_BY_DRIVER
 from mooring.csi.errors import Code
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     CSINode,
     Node,
@@ -77,7 +78,7 @@ class Bench:
 
     async def reconciled(self) -> PersistentVolume | None:
         await self.refresh()
-        await self.controller.reconcile("claim:default/c")
+        await self.controller.reconcile(ClaimKey("default/c"))
         made = (await self.api.list(PersistentVolume)).items
         return made[0] if made else None
 
@@ -147,7 +148,7 @@ def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(desk: Desk)
         status = {"status": {"phase": "Released"}}
         bench.controller._volumes.accept(await bench.api.patch(PersistentVolume, pv.name, status, subresource="status"))
         assert await bench.api.find(PersistentVolumeClaim, "c", "default") is None or claim.uid
-        await bench.controller.reconcile(f"volume:{pv.name}")
+        await bench.controller.reconcile(VolumeKey(pv.name))
         assert bench.storage.volumes == {}
 
     play(desk, story)

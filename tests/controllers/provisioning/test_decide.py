@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.provisioning.decide import is_to_be_deleted, volume_name, wants_volume
+from mooring.controllers.provisioning.decide import VolumeAction, decide_volume, volume_name, wants_volume
 from mooring.kube.objects import (
     ObjectMeta,
     PersistentVolume,
@@ -70,7 +70,7 @@ def pv(phase: str = "Released", policy: str = "Delete", by: str = "example.com/d
     ],
 )
 def test_which_volumes_are_deleted(given_pv: PersistentVolume, deleted: bool):
-    assert is_to_be_deleted(given_pv, OURS) is deleted
+    assert (decide_volume(given_pv, OURS).action is VolumeAction.DELETE) is deleted
 
 
 def test_a_volume_is_named_after_its_claims_uid():

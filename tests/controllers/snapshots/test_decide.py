@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.snapshots.decide import Act, class_of, content_body, decide, status_of
+from mooring.controllers.snapshots.decide import Action, class_of, content_body, decide, status_of
 from mooring.controllers.snapshots.names import BEING_DELETED, DEFAULT_CLASS, SNAPSHOT_FINALIZER
 from mooring.kube.objects import (
     ObjectMeta,
@@ -85,35 +85,39 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
 
 
 @pytest.mark.parametrize(
-    ("given", "held", "of", "act", "code"),
+    ("given", "held", "of", "action", "code"),
     [
-        (snapshot(), None, None, Act.WAIT, "ClaimNotFound"),
-        (snapshot(), None, claim("Pending"), Act.WAIT, "ClaimNotBound"),
-        (snapshot(), None, claim(), Act.CREATE_CONTENT, "CreatingSnapshot"),
-        (snapshot(), content(), claim(), Act.TELL, "ContentChanged"),
-        (snapshot(), content(ready=True), None, Act.TELL, "ContentChanged"),
-        (snapshot(ready=True), content(ready=True), None, Act.SETTLED, "Told"),
-        (snapshot(ready=True), content(), None, Act.TELL, "ContentChanged"),
-        (snapshot(ready=True), None, claim(), Act.WAIT, "SnapshotContentMissing"),
-        (snapshot(), content(uid="another"), claim(), Act.WAIT, "SnapshotContentMismatch"),
-        (snapshot(volume_snapshot_content_name="kept"), None, None, Act.WAIT, "SnapshotContentMissing"),
-        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Act.BIND, "Binding"),
-        (snapshot(deleting=True), content(ready=True), None, Act.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(deleting=True), None, Act.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(told=True), None, Act.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(told=True, deleting=True), None, Act.WAIT, "Deleting"),
-        (snapshot(deleting=True), content(policy="Retain"), None, Act.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(policy="Retain", told=True), None, Act.RELEASE, "Retained"),
-        (snapshot(deleting=True), content(uid="another"), None, Act.RELEASE, "NothingLeft"),
-        (snapshot(deleting=True), None, None, Act.RELEASE, "NothingLeft"),
-        (snapshot(deleting=True, held=False), None, None, Act.SETTLED, "Deleted"),
+        (snapshot(), None, None, Action.WAIT, "ClaimNotFound"),
+        (snapshot(), None, claim("Pending"), Action.WAIT, "ClaimNotBound"),
+        (snapshot(), None, claim(), Action.CREATE_CONTENT, "CreatingSnapshot"),
+        (snapshot(), content(), claim(), Action.COPY_STATUS, "ContentChanged"),
+        (snapshot(), content(ready=True), None, Action.COPY_STATUS, "ContentChanged"),
+        (snapshot(ready=True), content(ready=True), None, Action.SETTLED, "Told"),
+        (snapshot(ready=True), content(), None, Action.COPY_STATUS, "ContentChanged"),
+        (snapshot(ready=True), None, claim(), Action.WAIT, "SnapshotContentMissing"),
+        (snapshot(), content(uid="another"), claim(), Action.WAIT, "SnapshotContentMismatch"),
+        (snapshot(volume_snapshot_content_name="kept"), None, None, Action.WAIT, "SnapshotContentMissing"),
+        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Action.BIND, "Binding"),
+        (snapshot(deleting=True), content(ready=True), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(deleting=True), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(told=True), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(told=True, deleting=True), None, Action.WAIT, "Deleting"),
+        (snapshot(deleting=True), content(policy="Retain"), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(policy="Retain", told=True), None, Action.RELEASE, "Retained"),
+        (snapshot(deleting=True), content(uid="another"), None, Action.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True), None, None, Action.RELEASE, "NothingLeft"),
+        (snapshot(deleting=True, held=False), None, None, Action.SETTLED, "Deleted"),
     ],
 )
 def test_the_next_step(
-    given: VolumeSnapshot, held: VolumeSnapshotContent | None, of: PersistentVolumeClaim | None, act: Act, code: str
+    given: VolumeSnapshot,
+    held: VolumeSnapshotContent | None,
+    of: PersistentVolumeClaim | None,
+    action: Action,
+    code: str,
 ):
     step = decide(given, held, of)
-    assert (step.act, step.reason.code) == (act, code)
+    assert (step.action, step.reason.code) == (action, code)
 
 
 def a_class(name: str, driver: str = "d", *, default: bool = False) -> VolumeSnapshotClass:

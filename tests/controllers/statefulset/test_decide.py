@@ -9,8 +9,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from mooring.controllers.statefulset.decide import REVISION, Act, decide, is_ready, ordinal_of, revision_for
-from mooring.controllers.statefulset.pods import claim_bodies, claim_owners, pod_body, revision_name
+from mooring.controllers.statefulset.decide import REVISION, Action, decide, is_ready, ordinal_of, revision_for
+from mooring.controllers.statefulset.identity_objects import claim_bodies, claim_owners, pod_body, revision_name
 from mooring.kube.objects import (
     ClaimRetentionPolicy,
     Condition,
@@ -53,16 +53,16 @@ def pod(
 NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
 
 
-def steps(given_set: StatefulSet, *pods: Pod, revision: str = "r1") -> list[tuple[Act, int]]:
+def steps(given_set: StatefulSet, *pods: Pod, revision: str = "r1") -> list[tuple[Action, int]]:
     by_ordinal = {int(each.name.rpartition("-")[2]): each for each in pods}
-    return [(step.act, step.ordinal) for step in decide(given_set, by_ordinal, revision, NOW)]
+    return [(step.action, step.ordinal) for step in decide(given_set, by_ordinal, revision, NOW)]
 
 
 def test_pods_are_created_in_order_each_after_its_predecessor_is_ready():
-    assert steps(stateful_set()) == [(Act.CREATE, 0)]
+    assert steps(stateful_set()) == [(Action.CREATE, 0)]
     assert steps(stateful_set(), pod(0, "Pending", ready=False)) == []
     assert steps(stateful_set(), pod(0, ready=False)) == []
-    assert steps(stateful_set(), pod(0)) == [(Act.CREATE, 1)]
+    assert steps(stateful_set(), pod(0)) == [(Action.CREATE, 1)]
     assert steps(stateful_set(), pod(0), pod(1), pod(2)) == []
 
 
@@ -72,37 +72,37 @@ def test_a_pod_that_is_ending_is_waited_for_whatever_its_node_says():
 
 
 def test_a_pod_that_has_failed_is_deleted_and_then_created_anew():
-    assert steps(stateful_set(1), pod(0, "Failed", ready=False)) == [(Act.DELETE, 0)]
+    assert steps(stateful_set(1), pod(0, "Failed", ready=False)) == [(Action.DELETE, 0)]
 
 
 def test_scaling_down_goes_from_the_top_one_at_a_time():
-    assert steps(stateful_set(1), pod(0), pod(1), pod(2)) == [(Act.DELETE, 2)]
+    assert steps(stateful_set(1), pod(0), pod(1), pod(2)) == [(Action.DELETE, 2)]
     assert steps(stateful_set(1), pod(0), pod(1), pod(2, deleting=True)) == []
     assert steps(stateful_set(1), pod(0, ready=False), pod(1)) == [], "not while one that stays is not ready"
 
 
 def test_parallel_creates_and_deletes_all_at_once():
     parallel = {"pod_management_policy": "Parallel"}
-    assert steps(stateful_set(2, **parallel)) == [(Act.CREATE, 0), (Act.CREATE, 1)]
-    assert steps(stateful_set(0, **parallel), pod(0), pod(1)) == [(Act.DELETE, 1), (Act.DELETE, 0)]
+    assert steps(stateful_set(2, **parallel)) == [(Action.CREATE, 0), (Action.CREATE, 1)]
+    assert steps(stateful_set(0, **parallel), pod(0), pod(1)) == [(Action.DELETE, 1), (Action.DELETE, 0)]
 
 
 def test_with_parallel_a_pod_that_cannot_be_made_keeps_none_that_nobody_wants():
     """Its name may be taken, by a pod of another set on a machine that is silent."""
     found = steps(stateful_set(1, pod_management_policy="Parallel"), pod(1))
-    assert found == [(Act.DELETE, 1), (Act.CREATE, 0)]
+    assert found == [(Action.DELETE, 1), (Action.CREATE, 0)]
 
 
 def test_an_update_rolls_from_the_top_each_after_the_one_before_is_ready():
     old = [pod(0), pod(1), pod(2)]
-    assert steps(stateful_set(), *old, revision="r2") == [(Act.DELETE, 2)]
-    assert steps(stateful_set(), *old[:2], pod(2, revision="r2"), revision="r2") == [(Act.DELETE, 1)]
+    assert steps(stateful_set(), *old, revision="r2") == [(Action.DELETE, 2)]
+    assert steps(stateful_set(), *old[:2], pod(2, revision="r2"), revision="r2") == [(Action.DELETE, 1)]
     assert steps(stateful_set(), *old[:2], pod(2, revision="r2", ready=False), revision="r2") == []
 
 
 def test_a_partition_and_on_delete_hold_an_update_back():
     partition = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
-    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), pod(2), revision="r2") == [(Act.DELETE, 2)]
+    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), pod(2), revision="r2") == [(Action.DELETE, 2)]
     done = pod(2, revision="r2")
     assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), done, revision="r2") == []
     on_delete = UpdateStrategy(type="OnDelete")
@@ -112,29 +112,29 @@ def test_a_partition_and_on_delete_hold_an_update_back():
 def test_several_at_once_where_so_many_may_be_unavailable():
     two = UpdateStrategy(rolling_update=RollingUpdate(max_unavailable=2))
     old = [pod(0), pod(1), pod(2)]
-    assert steps(stateful_set(update_strategy=two), *old, revision="r2") == [(Act.DELETE, 2), (Act.DELETE, 1)]
+    assert steps(stateful_set(update_strategy=two), *old, revision="r2") == [(Action.DELETE, 2), (Action.DELETE, 1)]
     coming = pod(2, revision="r2", ready=False)
     both = {"update_strategy": two, "pod_management_policy": "Parallel"}
-    assert steps(stateful_set(**both), *old[:2], coming, revision="r2") == [(Act.DELETE, 1)]
+    assert steps(stateful_set(**both), *old[:2], coming, revision="r2") == [(Action.DELETE, 1)]
 
 
 def test_a_broken_pod_of_the_old_template_does_not_keep_the_new_one_away():
     """Upstream waits for it for ever (kubernetes issue 67250), until somebody deletes it."""
     broken = pod(1, "Pending", ready=False, waiting="CrashLoopBackOff")
     assert steps(stateful_set(2), pod(0), broken, revision="r1") == []
-    assert steps(stateful_set(2), pod(0), broken, revision="r2") == [(Act.DELETE, 1)]
+    assert steps(stateful_set(2), pod(0), broken, revision="r2") == [(Action.DELETE, 1)]
     starting = pod(1, "Pending", ready=False, waiting="ContainerCreating")
     assert steps(stateful_set(2), pod(0), starting, revision="r2") == []
 
 
 def test_with_parallel_an_old_pod_that_is_not_ready_is_replaced_by_an_update():
     assert steps(stateful_set(1, pod_management_policy="Parallel"), pod(0, ready=False), revision="r2") == [
-        (Act.DELETE, 0)
+        (Action.DELETE, 0)
     ]
 
 
 def test_a_pod_must_have_been_ready_for_long_enough():
-    assert steps(stateful_set(2, min_ready_seconds=30), pod(0)) == [(Act.CREATE, 1)]
+    assert steps(stateful_set(2, min_ready_seconds=30), pod(0)) == [(Action.CREATE, 1)]
     assert steps(stateful_set(2, min_ready_seconds=31), pod(0)) == []
 
 
@@ -151,7 +151,7 @@ def test_below_the_partition_a_pod_is_made_of_the_revision_before_the_update():
 
 
 def test_ordinals_may_start_elsewhere():
-    assert steps(stateful_set(2, ordinals=Ordinals(start=5)), pod(5)) == [(Act.CREATE, 6)]
+    assert steps(stateful_set(2, ordinals=Ordinals(start=5)), pod(5)) == [(Action.CREATE, 6)]
 
 
 def test_nothing_is_done_for_a_set_that_is_being_deleted():
@@ -183,7 +183,7 @@ def test_an_identity_is_given_only_where_no_pod_has_it_and_nothing_is_deleted_tw
     pods: dict[int, Pod], replicas: int, policy: str
 ):
     for step in decide(stateful_set(replicas, pod_management_policy=policy), pods, "r2", NOW):
-        if step.act is Act.CREATE:
+        if step.action is Action.CREATE:
             assert step.ordinal not in pods
             assert step.ordinal < replicas
         else:

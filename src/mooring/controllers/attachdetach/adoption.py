@@ -1,10 +1,11 @@
-"""VolumeAttachments that do not say which volume they are about: upstream's controller made them.
+"""Finds out which volume a VolumeAttachment is about that does not say so: upstream's controller made it.
 
-Ours carry plugin and volume name. Others' name a PersistentVolume, or are named by a hash of handle, driver and node:
-so a Node's own lists, or a volume that is wanted, tell which volume it is also when the PersistentVolume is gone
-(upstream skips those for ever: reference/safety.md, H4a). What nobody can tell is a volume of its own, which no pod
-can want. Not touched: VolumeAttachments with a volume in their spec, and of volumes that are not CSI's (in-tree
-volumes that upstream translates).
+Our VolumeAttachments carry the plugin and the volume name. Upstream's name a PersistentVolume, and their own
+name is a hash of handle, driver and node. So when the PersistentVolume is gone, the volume is found among the
+volumes of its Node's lists, or when a pod wants it (upstream's controller skips such a VolumeAttachment for
+ever: docs/protocol.md, rule H4a). A VolumeAttachment whose volume cannot be found counts as a volume of its
+own, which no pod can want. Left alone: VolumeAttachments with a volume in their spec under another name than
+ours, and those of volumes that are not CSI's (in-tree volumes that upstream translates).
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from mooring.volumes.names import (
 from mooring.volumes.spec import VolumeSpec
 
 UNKNOWN = "^?"
-"""In the name of a volume of which nothing is known but its VolumeAttachment."""
+"""Part of the name that stands for an unknown volume: of it only the VolumeAttachment is known."""
 
 
 def is_unknown(volume: str) -> bool:
+    """Whether the name stands for a volume that could not be found out."""
     return UNKNOWN in volume
 
 
@@ -49,7 +51,8 @@ class Adoption:
         self._unknown: dict[str, VolumeAttachment] = {}
 
     def volume(self, record: VolumeAttachment, node: Node | None = None) -> str:
-        """The unique name of the record's volume, "" if it is not ours to look after. `node`: newer than the cache."""
+        """Returns the unique name of the VolumeAttachment's volume; "" if another controller looks after it.
+        `node`: the Node, if it is newer than the cache."""
         said = volume_of(record)
         if said:
             return said if self._attachability.answers_for(said) else ""
@@ -62,26 +65,27 @@ class Adoption:
         return found
 
     def forget(self, record: VolumeAttachment) -> None:
-        """It is gone."""
+        """The VolumeAttachment does not exist any more."""
         self._unknown.pop(record.name, None)
         self._move(record.name, "")
 
     def names(self, volume: str) -> list[str]:
-        """The adopted VolumeAttachments of a volume, by name; those that nobody could tell before are looked at."""
+        """Returns the names of the adopted VolumeAttachments of a volume. Those whose volume was unknown are
+        compared with this one."""
         for record in list(self._unknown.values()):
             if driver_of(volume) == record.spec.attacher and is_about(record, volume):
                 self._note(record, volume)
         return list(self._of_volume.get(volume, ()))
 
     def unknown_on(self, node: str) -> Iterator[VolumeAttachment]:
-        """Those on the node of which nobody knows the volume."""
+        """Returns the VolumeAttachments of the node whose volume is unknown."""
         return (record for record in list(self._unknown.values()) if record.spec.node_name == node)
 
     def _find(self, record: VolumeAttachment, node: Node | None) -> str:
         inline = inline_csi_name(record)
         if inline:
             ours = is_about(record, inline) and self._attachability.answers_for(inline)
-            return inline if ours else ""  # under another name it is somebody else's
+            return inline if ours else ""  # one under another name is another controller's
         source, attacher = record.spec.source.persistent_volume_name, record.spec.attacher
         fallback = attachable_volume_name(CSI_PLUGIN, f"{attacher}{UNKNOWN}{record.name}")
         if not source or attacher == ATTACHER or not self._attachability.answers_for(fallback):

@@ -1,8 +1,13 @@
-"""Changes of one object that wait together are written together: one write under way, the rest goes with the next.
+"""Groups changes of one object into one write: while a write of the object is in
+flight, further changes wait for the next.
 
-The more changes are under way, of whichever objects, the longer a write waits for what else comes for its object: a
-burst takes few writes, however many objects it is spread over. A change that comes alone is written at once, also soon
-after another. No object waits for another's write, as long as there are few of them. Knows nothing of what is written.
+Guarantees:
+- At most one write for a key is in flight. Its changes are taken at one moment, and each gets its own result.
+- A change that comes alone is written at once, also right after another. Only a burst waits, so that it takes
+  few writes, however many objects it is spread over.
+- Each change is carried out once, or its caller gets an error; also if the caller that writes is cancelled.
+
+Knows nothing of what is written.
 """
 
 from __future__ import annotations
@@ -16,45 +21,52 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 STEP_S = 0.01
-"""How long a write waits for each other change that is under way: a hundred changes a second begin a burst."""
+"""Seconds for which a write waits for each other change in flight: a hundred changes
+a second begin a burst."""
 LONGEST_S = 0.5
-"""No write waits longer for changes."""
+"""Seconds for which a write waits for further changes at most."""
 WRITES = 32
-"""So many writes at once: more of them make no server faster."""
+"""Writes in flight at once, of all keys: more of them make no server faster."""
 
 
 @dataclass
 class _Waiting(Generic[E, R]):
-    """What waits for one object."""
+    """The changes that wait for one key, and the lock that its writer holds."""
 
     entries: list[tuple[E, asyncio.Future[R]]] = field(default_factory=list[tuple[E, asyncio.Future[R]]])
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Batches(Generic[E, R]):
-    """`write(key, entries)` carries out all entries of one key, and returns their results in order."""
+    """`write(key, entries)` carries out all entries of one key, and returns their
+    results in the same order."""
 
     def __init__(self, write: Callable[[str, Sequence[E]], Awaitable[Sequence[R]]]) -> None:
         self._write = write
         self._waiting: dict[str, _Waiting[E, R]] = {}
         self._places = asyncio.Semaphore(WRITES)
         self.under_way = 0
-        """Changes that wait, or are being written."""
+        """Changes that wait or are being written, of all keys."""
 
     async def through(self, key: str, entry: E) -> R:
-        """Carries out `entry`, with what else waits for `key`; its result, or what the common write raised."""
+        """Carries out `entry` in one write with whatever else waits for `key`. Returns its result, or raises
+        what the write raised."""
         waiting = self._waiting.setdefault(key, _Waiting[E, R]())
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         waiting.entries.append((entry, future))
         self.under_way += 1
         try:
+            # Every caller competes for the lock. The one that gets it writes everything that waits, its own
+            # entry among it; the others find their futures done when they get the lock, and do nothing.
             async with waiting.lock:
                 if not future.done():
                     await self._carry_out(key, waiting)
             return future.result()
         finally:
             self.under_way -= 1
-            del future  # or an error and who waited for it hold each other until garbage is collected
+            # An error keeps its traceback, the traceback this frame, and the frame the future that holds the
+            # error: without this, each failed write stays in memory until the garbage collector runs.
+            del future
 
     async def _carry_out(self, key: str, waiting: _Waiting[E, R]) -> None:
         await self._gather()
@@ -62,9 +74,12 @@ class Batches(Generic[E, R]):
             await self._write_all(key, waiting)
 
     async def _gather(self) -> None:
-        """Waits for more changes. Those that come meanwhile make it longer."""
+        """Waits for further changes: the longer, the more are in flight. A change
+        that is alone does not wait."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        # Other keys' changes count, too: a burst that is spread over many objects is to take few writes for
+        # each.
         while (left := begun + min((self.under_way - 1) * STEP_S, LONGEST_S) - loop.time()) > 0:  # noqa: ASYNC110 - time itself is waited for
             await asyncio.sleep(left)
 
@@ -74,9 +89,11 @@ class Batches(Generic[E, R]):
             results = await self._write(key, [entry for entry, _ in taken])
         except Exception as error:
             _fail([future for _, future in taken], error)
-            taken.clear()  # as above
+            taken.clear()  # as in `through`: the traceback holds this frame
         except BaseException:
-            waiting.entries = taken + waiting.entries  # another one who waits carries them out
+            # Cancelled: the callers of the other entries still wait for the lock, and the next one writes
+            # them.
+            waiting.entries = taken + waiting.entries
             raise
         else:
             for (_, future), result in zip(taken, results, strict=True):
@@ -86,4 +103,4 @@ class Batches(Generic[E, R]):
 def _fail(futures: Sequence[asyncio.Future[R]], error: Exception) -> None:
     for future in futures:
         future.set_exception(error)
-        future.exception()  # whoever waited may be gone
+        future.exception()  # marks it as retrieved: the caller may have been cancelled, and asyncio would complain

@@ -1,10 +1,12 @@
-"""The attach/detach controller: what is decided for a volume is done through the API, and nothing is remembered.
+"""The attach/detach controller: decides about one volume at a time, and writes what was decided.
 
-The unit of work is a volume, by its unique name. Changes of pods, claims, volumes, nodes and VolumeAttachments mark the
-volumes that they touch, and only those are decided again; timers wake single volumes. A slow sweep looks at everything
-once more and counts what it had to correct: nothing, if no change was missed. Attaching and detaching itself is the
-attacher's work; this controller knows no storage. What it writes, and on what condition, is in `handshake`; what it
-decides, in `decide`.
+A key is a volume, by its unique name. Changes of pods, claims, volumes, nodes and VolumeAttachments mark the
+volumes that they touch, and only those are decided again; timers wake single volumes. A slow sweep decides
+about everything once more and counts what it had to correct: nothing, if no change was missed.
+
+Nothing is remembered that could not be read again. The storage is the attacher's: this
+controller does not know any. What is decided is in `decide` and `release`; what is written,
+and under which preconditions, in `handshake`.
 """
 
 from __future__ import annotations
@@ -13,28 +15,29 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import events, metrics
 from mooring.controllers.attachdetach.adoption import is_unknown
-from mooring.controllers.attachdetach.clock import one_clock
 from mooring.controllers.attachdetach.decide import decide
+from mooring.controllers.attachdetach.foreign_writes import ForeignWrites
 from mooring.controllers.attachdetach.handshake import Handshake, Released
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attachdetach.observation import Observation
-from mooring.controllers.attachdetach.rivals import Rivals
+from mooring.controllers.attachdetach.resource_versions import versions_comparable
 from mooring.controllers.attachdetach.state import (
     Action,
     Attachment,
-    Decision,
     NodeState,
     Policy,
     Terms,
+    VolumeDecision,
     VolumeState,
     demands_of,
 )
-from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep
+from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep, SweepKey
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
@@ -45,16 +48,21 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import RECONSTRUCTED
 from mooring.volumes.plugin_manager import PluginManager
 
+Key = str | SweepKey
+"""A volume, by its unique name; or the sweep over all of them."""
+
 SOON_S = 0.05
-DOING = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.NOTE, Action.REPORT, Action.DETACH)
-SILENT = (Action.ATTACH, Action.SETTLED)
-"""What nobody is told of."""
+WRITING = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.NOTE, Action.REPORT, Action.DETACH)
+"""Actions that write something."""
+WITHOUT_EVENT = (Action.ATTACH, Action.SETTLED)
+"""Actions that users get no event about."""
 
 
 @dataclass(frozen=True)
 class AttachDetachOptions:
-    """What an operator can say. `revokes`: driver or plugin to whether its detach cuts a node off for good, against
-    what is known of it. `left_out`: drivers whose volumes somebody else attaches. `observe`: nothing is written."""
+    """What the operator has set. `revokes`: for a driver or plugin, whether its detach revokes the node's
+    access for good, in place of what is known of it. `left_out`: drivers whose volumes another controller
+    attaches. `observe`: decide, log and count, and write nothing."""
 
     policy: Policy = Policy()  # noqa: RUF009 - immutable
     revokes: Mapping[str, bool] = field(default_factory=dict[str, bool])
@@ -62,11 +70,11 @@ class AttachDetachOptions:
     observe: bool = False
 
 
-class AttachDetachController(Controller):
+class AttachDetachController(Controller[Key]):
     """Creates and deletes VolumeAttachments and derives `node.status.volumesAttached` from them."""
 
     name = "attachdetach-controller"
-    workers = 512  # nearly all wait: for answers, and for what else changes about their nodes
+    workers = 512  # nearly all of them wait: for answers, and for the common write of their node
 
     def __init__(
         self,
@@ -89,25 +97,26 @@ class AttachDetachController(Controller):
             random=random,
             answers_for=self._attachability.answers_for,
             named=self._index.adoption.volume,
-            writing=(rivals := Rivals(self._tell_of_rival)).writing,
+            writing=(foreign_writes := ForeignWrites(self._report_foreign_write)).writing,
         )
-        self._rivals = rivals
-        self._index.nodes.add_handler(rivals.node_changed)
-        self._index.records.add_handler(rivals.record_changed)
+        self._foreign_writes = foreign_writes
+        self._index.nodes.add_handler(foreign_writes.node_changed)
+        self._index.records.add_handler(foreign_writes.record_changed)
         self._volumes = metrics.Volumes()
         self._observation = Observation(self.log) if options.observe else None
         self._sweep = Sweep(self._index)
-        # Deletions that were asked for and that the cache does not show yet: VolumeAttachment name -> uid.
+        # Deletions that were requested and that the cache does not show yet: VolumeAttachment name -> uid.
         self._deleted: dict[str, str] = {}
         self._index.records.add_handler(self._forget_deleted)
-        # (volume, node) -> what events said, to whom, and when (the loop's time)
-        self._told: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
+        # (volume, node) -> the last events about it, with their objects, and when they were sent (the loop's
+        # time)
+        self._last_events: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
 
     async def started(self) -> None:
-        self._rivals.active = not self._options.observe
+        self._foreign_writes.active = not self._options.observe
         try:
-            self._handshake.one_clock = await one_clock(self.client)
-        except KubeError as error:  # not known: then every report reads what it lists
+            self._handshake.versions_comparable = await versions_comparable(self.client)
+        except KubeError as error:  # then each report reads the VolumeAttachment live
             self.log.warning("ClockNotKnown", error=str(error))
         self.queue.add_after(SWEEP, SWEEP_S)
 
@@ -119,9 +128,9 @@ class AttachDetachController(Controller):
 
     # --- one volume ----------------------------------------------------------------------------------------------
 
-    async def reconcile(self, key: str) -> None:
-        """Decides about one volume and does what was decided."""
-        if key == SWEEP:
+    async def reconcile(self, key: Key) -> None:
+        """Decides about one volume and carries the decisions out; or looks at the next slice of the sweep."""
+        if isinstance(key, SweepKey):
             self.queue.add_after(SWEEP, self._sweep.next(self._correct))
             return
         state = self._state(key)
@@ -132,16 +141,17 @@ class AttachDetachController(Controller):
             self.queue.add_after(key, again) if again else None
             return
         for decision in decisions:
-            self._tell(decision, state)
-            await self._do(key, decision, state)
+            self._send_events(decision, state)
+            await self._carry_out(key, decision, state)
             if decision.after:
                 self.queue.add_after(key, decision.after + SOON_S)
 
     def _correct(self, volume: str) -> None:
-        """Looks whether something is to be done about the volume that no change and no timer would have brought up."""
+        """Marks the volume if something is to be written about it that no change and
+        no timer has brought up."""
         if volume in self.queue:
             return
-        missed = next((each for each in decide(self._state(volume)) if each.action in DOING), None)
+        missed = next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
         if missed is not None:
             metrics.corrected(missed.action)
             self.log.warning("missed", volume=volume, node=missed.node, action=missed.action.value)
@@ -170,22 +180,22 @@ class AttachDetachController(Controller):
             self._deleted.pop(old.name, None)
 
     def _vanished(self, record: VolumeAttachment) -> bool:
-        """Its deletion was asked for, and nothing held it: the cache is late."""
+        """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""
         return self._deleted.get(record.name) == record.uid and not record.metadata.finalizers
 
     def _attachment(self, record: VolumeAttachment) -> Attachment:
-        asked = self._deleted.get(record.name) == record.uid
-        if record.deleting or not asked:
+        requested = self._deleted.get(record.name) == record.uid
+        if record.deleting or not requested:
             self._deleted.pop(record.name, None)
         attachment = Attachment.of(record)
-        return replace(attachment, deleting=True) if asked else attachment
+        return replace(attachment, deleting=True) if requested else attachment
 
-    # --- doing ---------------------------------------------------------------------------------------------------
+    # --- carrying out ------------------------------------------------------------------------------
 
-    async def _do(self, volume: str, decision: Decision, state: VolumeState) -> None:
-        if decision.action not in DOING:
-            return
+    async def _carry_out(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         match decision.action:
+            case Action.WAIT | Action.BLOCKED | Action.SETTLED:
+                return
             case Action.ATTACH:
                 await self._attach(volume, decision, state)
             case Action.GRANT:
@@ -202,33 +212,35 @@ class AttachDetachController(Controller):
                 locked = state.locked or (state.lock or Lock()).epoch > 0
                 if not await self._handshake.report(record, locked=locked):
                     self.queue.add_after(volume, SOON_S)
-            case _:
+            case Action.DETACH:
                 await self._detach(volume, decision, state)
+            case _:
+                assert_never(decision.action)
         self.log.info(decision.action.value, volume=volume, node=decision.node, reason=decision.reason.message)
 
-    async def _attach(self, volume: str, decision: Decision, state: VolumeState) -> None:
+    async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
         assert spec is not None, f"volume {volume} is wanted, but nothing defines it"
         try:
             await self._handshake.attach(volume, node, spec, locked=state.locked, pod=decision.pods[0])
         except AlreadyExists:
-            self.queue.add_after(volume, SOON_S)  # an older one of the same name is still going
+            self.queue.add_after(volume, SOON_S)  # an older one of the same name is still being deleted
             return
         if state.locked and RECONSTRUCTED not in node.metadata.annotations and spec.persistent_volume is not None:
-            said = f"volume {spec.name} is locked for node {node.name}, whose kubelet does not look at the lock"
-            advice = "nothing keeps it from mounting a volume that another node has"
-            self.recorder.event(spec.persistent_volume, "Warning", "LockIsAdvisory", f"{said}: {advice}")
+            message = f"volume {spec.name} is locked for node {node.name}, whose kubelet does not compare the lock"
+            risk = "nothing keeps it from mounting a volume that another node has"
+            self.recorder.event(spec.persistent_volume, "Warning", "LockIsAdvisory", f"{message}: {risk}")
 
-    async def _detach(self, volume: str, decision: Decision, state: VolumeState) -> None:
+    async def _detach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         record = self._record(volume, decision.node)
         if is_unknown(volume) and await self._persistent_volume_exists(record):
-            self.queue.add_after(volume, 1.0)  # it is not in the cache yet
+            self.queue.add_after(volume, 1.0)  # the cache is stale: it will tell which volume this is
             return
         released = await self._handshake.detach(record, state.terms, exclusive=not state.several_nodes)
         if released.verdict.allowed:
             self._deleted[released.record.name] = released.record.uid
             if released.verdict.forced:
-                self._tell_forced(volume, decision, released)
+                self._report_force_detach(volume, decision, released)
         self.queue.add_after(volume, SOON_S)
 
     async def _persistent_volume_exists(self, record: VolumeAttachment) -> bool:
@@ -236,7 +248,8 @@ class AttachDetachController(Controller):
         return await self.client.find(PersistentVolume, name) is not None
 
     def _record(self, volume: str, node: str) -> VolumeAttachment:
-        """What was decided about; NotFound if it went while an earlier decision was carried out: decide again."""
+        """Returns the VolumeAttachment that was decided about. Raises NotFound, so that the volume is decided
+        about again, if it was deleted while an earlier decision was carried out."""
         record = self._find_record(volume, node)
         if record is None:
             raise NotFound(f"volume {volume} has no VolumeAttachment on node {node} any more", status=404)
@@ -251,51 +264,53 @@ class AttachDetachController(Controller):
             raise NotFound(f"node {name} does not exist any more", status=404)
         return node
 
-    # --- telling -------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------
 
-    def _tell_forced(self, volume: str, decision: Decision, released: Released) -> None:
-        """Every forced release is an event with its evidence: on the Node, or on the VolumeAttachment if it is gone."""
+    def _report_force_detach(self, volume: str, decision: VolumeDecision, released: Released) -> None:
+        """Every force detach is an event with its evidence: on the Node, or on the
+        VolumeAttachment if there is no Node."""
         reason = released.verdict.reason
         metrics.forced(reason.code)
         self.log.warning("forced detach", volume=volume, node=decision.node, reason=reason.message)
         about: Object = self._index.nodes.get(decision.node) or released.record
         self.recorder.event(about, "Warning", "ForcedDetach", f"volume {volume}: {reason.message}")
 
-    def _tell_of_rival(self, name: str, message: str) -> None:
+    def _report_foreign_write(self, name: str, message: str) -> None:
         self.log.warning("AnotherAttachDetachController", node=name, reason=message)
         node = self._index.nodes.get(name)
         if node is not None:
             self.recorder.event(node, "Warning", "AnotherAttachDetachController", message)
 
-    def _tell(self, decision: Decision, state: VolumeState) -> None:
-        """Says what users must know: once for each change of it, and again while it lasts."""
-        if decision.action in SILENT:
-            self._say((state.volume, decision.node), [])
+    def _send_events(self, decision: VolumeDecision, state: VolumeState) -> None:
+        """Sends the events about a decision: once for each change of them, and again
+        while a warning lasts."""
+        if decision.action in WITHOUT_EVENT:
+            self._send((state.volume, decision.node), [])
             return
         volume, record = state.volume, self._find_record(state.volume, decision.node)
         spec = self._index.spec_of(volume)
         name = spec.name if spec is not None else volume
         pods = [pod for key in decision.pods if (pod := self._index.pods.get(key)) is not None]
-        said: list[tuple[Object, events.Told]] = []
+        found: list[tuple[Object, events.EventText]] = []
         if decision.action is Action.BLOCKED and decision.reason.code == "MultiAttach":
-            said = [(pod, events.multi_attach(name, pod.key, decision, state)) for pod in pods]
-        elif told := events.about_pods(name, decision, record):
-            said = [(pod, told) for pod in pods]
-        elif (told := events.about_node(name, record)) and (node := self._index.nodes.get(decision.node)):
-            said = [(node, told)]
-        self._say((volume, decision.node), said)
+            found = [(pod, events.multi_attach(name, pod.key, decision, state)) for pod in pods]
+        elif text := events.about_pods(name, decision, record):
+            found = [(pod, text) for pod in pods]
+        elif (text := events.about_node(name, record)) and (node := self._index.nodes.get(decision.node)):
+            found = [(node, text)]
+        self._send((volume, decision.node), found)
 
-    def _say(self, key: tuple[str, str], said: list[tuple[Object, events.Told]]) -> None:
-        if not said:
-            self._told.pop(key, None)
+    def _send(self, key: tuple[str, str], found: list[tuple[Object, events.EventText]]) -> None:
+        if not found:
+            self._last_events.pop(key, None)
             return
-        told = tuple(word for about, words in said for word in (about.uid, *words))
-        before, when = self._told.get(key, ((), 0.0))
-        now, lasts = asyncio.get_running_loop().time(), said[0][1].type == "Warning"
-        if told != before or (lasts and when + events.REPEAT_S <= now):
-            self._told[key] = (told, when := now)
-            for about, words in said:
-                self.recorder.event(about, "Warning" if words.type == "Warning" else "Normal", *words[1:])
+        content = tuple(word for about, text in found for word in (about.uid, *text))
+        before, when = self._last_events.get(key, ((), 0.0))
+        now, lasts = asyncio.get_running_loop().time(), found[0][1].type == "Warning"
+        if content != before or (lasts and when + events.REPEAT_S <= now):
+            self._last_events[key] = (content, when := now)
+            for about, text in found:
+                self.recorder.event(about, "Warning" if text.type == "Warning" else "Normal", *text[1:])
         if lasts:
             self.queue.add_after(key[0], when + events.REPEAT_S - now)
 

@@ -1,7 +1,8 @@
-"""What users are told about attaching and detaching, in upstream's words (reference section 1.12). Pure.
+"""The events about attaching and detaching, in upstream's words (kube-controller-manager,
+`attachdetach/reconciler`). Pure.
 
-Names of pods of other namespaces are never told. What upstream does not say (why the other node keeps the volume)
-comes after its sentence.
+Pods of other namespaces are never named. What upstream does not say (what keeps the volume with the other
+node) comes after upstream's sentence.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mooring.controllers.attachdetach.decide import how_held
-from mooring.controllers.attachdetach.state import Action, Decision, VolumeState
+from mooring.controllers.attachdetach.state import Action, VolumeDecision, VolumeState
 from mooring.kube.objects import VolumeAttachment
 
 REPEAT_S = 300.0
-"""What lasts is told again after this time, in seconds: events are kept for an hour only."""
+"""Seconds after which a warning that lasts is sent again: the API server keeps events for an hour only."""
 
 
-class Told(NamedTuple):
+class EventText(NamedTuple):
     """Type, reason and message of an event."""
 
     type: str
@@ -25,40 +26,46 @@ class Told(NamedTuple):
     message: str
 
 
-def about_pods(spec_name: str, decision: Decision, record: VolumeAttachment | None) -> Told | None:
-    """What the pods of a decision are told of it; of a multi-attach error see `multi_attach`."""
+def about_pods(spec_name: str, decision: VolumeDecision, record: VolumeAttachment | None) -> EventText | None:
+    """Returns the event for the pods of a decision, or None. Multi-attach errors: `multi_attach`."""
     if decision.action is Action.REPORT and decision.pods:
-        return Told("Normal", "SuccessfulAttachVolume", f'AttachVolume.Attach succeeded for volume "{spec_name}"')
+        return EventText("Normal", "SuccessfulAttachVolume", f'AttachVolume.Attach succeeded for volume "{spec_name}"')
     if record is not None and record.status.attach_error is not None and decision.reason.code == "Attaching":
-        said = record.status.attach_error.message
-        return Told("Warning", "FailedAttachVolume", f'AttachVolume.Attach failed for volume "{spec_name}" : {said}')
+        error = record.status.attach_error.message
+        return EventText(
+            "Warning", "FailedAttachVolume", f'AttachVolume.Attach failed for volume "{spec_name}" : {error}'
+        )
     if decision.reason.code in ("ClosedNode", "LockDamaged"):
-        said = decision.reason.message
-        return Told("Warning", "FailedAttachVolume", f'AttachVolume.Attach failed for volume "{spec_name}" : {said}')
+        error = decision.reason.message
+        return EventText(
+            "Warning", "FailedAttachVolume", f'AttachVolume.Attach failed for volume "{spec_name}" : {error}'
+        )
     return None
 
 
-def about_node(spec_name: str, record: VolumeAttachment | None) -> Told | None:
-    """What is told of a detach that fails."""
+def about_node(spec_name: str, record: VolumeAttachment | None) -> EventText | None:
+    """Returns the event for the Node about a detach that fails, or None."""
     if record is None or not record.deleting or record.status.detach_error is None:
         return None
-    said = record.status.detach_error.message
-    return Told("Warning", "FailedDetachVolume", f'DetachVolume.Detach failed for volume "{spec_name}" : {said}')
+    error = record.status.detach_error.message
+    return EventText("Warning", "FailedDetachVolume", f'DetachVolume.Detach failed for volume "{spec_name}" : {error}')
 
 
-def multi_attach(spec_name: str, pod: str, decision: Decision, state: VolumeState) -> Told:
-    """Why the pod ("namespace/name") must wait: upstream's four forms, then what keeps the volume where it is."""
+def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: VolumeState) -> EventText:
+    """Returns the event why the pod ("namespace/name") must wait: one of upstream's four forms, then what
+    keeps the volume with the other node."""
     users = [key for demand in state.demands if demand.node != decision.node for key in demand.pods]
     wanted = {demand.node for demand in state.demands}
     holders = [each for each in state.holding if each.node not in wanted]
     why = "".join(f"; {how_held(state, each)}" for each in holders)
-    return Told(
+    return EventText(
         "Warning", "FailedAttachVolume", f'Multi-Attach error for volume "{spec_name}" {used_by(pod, users)}{why}'
     )
 
 
 def used_by(pod: str, users: Sequence[str]) -> str:
-    """Upstream's four forms, for a pod's user."""
+    """Returns the middle of upstream's sentence in one of its four forms: pods of
+    other namespaces are only counted."""
     namespace = pod.partition("/")[0]
     near = [key.partition("/")[2] for key in users if key.partition("/")[0] == namespace]
     far = len(users) - len(near)

@@ -1,17 +1,21 @@
-"""The writes of the handshake with the node: attach, report, detach. What is written, and on what condition.
+"""The writes of the handshake with the node: attach, report, detach. What is
+written, and under which preconditions.
 
-Both sides publish before they look, and every write carries what it was computed from, so that a request that arrives
-late is dead on arrival. `reference/protocol.md` (R1–R5) has the schedule that does harm for each rule left out here:
-- the mark comes before the un-report (R1); the deletion carries the resourceVersion that the mark returned (R2);
-- a report reads the Node, *then* the VolumeAttachment, then patches with that Node's resourceVersion (R3); it adds
-  only what it has seen so (C4), only for the Node that the VolumeAttachment was made for (C13), and where there is a
-  lock, only under its present epoch (C14);
+Both sides publish before they look, and every write carries what it was computed from, so
+that a request that arrives late is refused. docs/protocol.md has the rules (R1-R5), and
+for each the schedule that does harm without it:
+- the mark comes before the un-report (R1); the deletion carries the resourceVersion
+  that the mark returned (R2);
+- a report takes the Node, *then* looks at the VolumeAttachment, then writes with that Node's resourceVersion
+  (R3). It adds only volumes that it has looked at in this way (C4), only for the Node that the
+  VolumeAttachment was made for (C13), and where there is a lock, only under its present epoch (C14);
 - an un-report always changes the Node, also when the volume is not listed (R4);
 - only the un-report's answer is judged (C7);
-- a forced release is written on the PersistentVolume before the VolumeAttachment is deleted (C16).
-A Conflict anywhere ends the attempt; the next one starts at the beginning. Nothing here decides what to do.
+- a force detach is written on the PersistentVolume before the VolumeAttachment is
+  deleted (C16). A Conflict anywhere ends the attempt; the next attempt starts at the
+  beginning. `decide` and `release` decide what to do.
 
-Reports and un-reports of one node that come together are one write.
+Reports and un-reports of one node that come together are one write (`batches`).
 """
 
 from __future__ import annotations
@@ -20,14 +24,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Container, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import msgspec
 
 from mooring.controllers.attachdetach.batches import Batches
-from mooring.controllers.attachdetach.decide import is_same_node, may_release, reported_volumes
+from mooring.controllers.attachdetach.decide import reported_volumes
 from mooring.controllers.attachdetach.locks import Locks
-from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, Verdict, is_usable
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision, is_same_node, may_release
+from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms, is_usable
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
@@ -57,23 +62,25 @@ VolumeOf = Callable[[VolumeAttachment, Node | None], str]
 """The unique name of the volume that a VolumeAttachment is about, if a Node's lists can tell it."""
 
 CATCH_UP_S = 0.03
-"""How long a watch is given to bring what is newer than the cache."""
+"""Seconds for which a stale cache is given time to catch up before a live read."""
 REQUESTS = 32
-"""So many requests at once: writes of VolumeAttachments, and apart from those, all others. Many changes wait for each
-write of a Node, which must not wait for a burst of other writes."""
+"""Requests in flight at once: so many writes of VolumeAttachments, and so many others. Two limits, because
+many volumes wait for each write of a Node, and that must not wait behind a burst of writes of
+VolumeAttachments."""
 BURST = 4
-"""From so many changes of Nodes under way at once on, more are about to come."""
+"""From so many changes of Nodes in flight on, it is a burst: more are about to come."""
 
 
 class Released(NamedTuple):
-    """What came of a detach that was begun: the verdict on the un-report's answer."""
+    """The outcome of a detach that was begun: the decision on the un-report's
+    answer, and the marked VolumeAttachment."""
 
-    verdict: Verdict
+    verdict: ReleaseDecision
     record: VolumeAttachment
 
 
 class _Change(NamedTuple):
-    """What one volume wants changed in its node's volumesAttached: to be listed, or (with a token) not to be."""
+    """A change of a node's volumesAttached for one volume: a report or, with a token, an un-report."""
 
     volume: str
     record: VolumeAttachment
@@ -82,18 +89,18 @@ class _Change(NamedTuple):
 
 
 _Answer = tuple[bool, Node | None]
-"""Whether the volume was reported, and the Node that the write returned (None: there is none)."""
+"""Whether the volume was reported, and the Node that the write returned (None: there is no such Node)."""
 
 
 def own_volume(record: VolumeAttachment, node: Node | None) -> str:
-    """The volume of a VolumeAttachment that says so itself."""
+    """Returns the volume that one of our VolumeAttachments names; "" for those of other controllers."""
     return volume_of(record)
 
 
 class Handshake:
-    """Carries out single steps, live. `records` is the cache of VolumeAttachments, with an index "node".
+    """Carries out single steps. `records` is the cache of VolumeAttachments, with an index "node".
 
-    `writing(node, volumes)` is told of each list before it is written.
+    `writing(node, volumes)` is called with each list of volumes before it is written to a Node.
     """
 
     def __init__(
@@ -118,9 +125,9 @@ class Handshake:
         self._named = named
         self._writing = writing
         self.locks = Locks(client, named)
-        self.one_clock = False
+        self.versions_comparable = False
         """Whether resourceVersions of Nodes and VolumeAttachments can be compared (`clock`)."""
-        # One writer for a node's list at a time: our own writes would only conflict with each other.
+        # One write for a node's list at a time: two of our own would only conflict with each other.
         self._batches: Batches[_Change, _Answer] = Batches(self._change)
 
     # --- the VolumeAttachment
@@ -128,8 +135,9 @@ class Handshake:
     async def attach(
         self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool = False, pod: str = ""
     ) -> VolumeAttachment:
-        """Creates the VolumeAttachment: the intent, before anything is asked of the storage. With a lock, that is
-        granted first. Raises Conflict if it is another's, or the node is closed."""
+        """Creates the VolumeAttachment: the intent is stored before the storage is
+        asked. With a lock, the lock is granted first. Raises Conflict if another node
+        has the volume, or the node is closed for it."""
         plugin, name = split_volume_name(volume)
         annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid}
         source: dict[str, object] = {"persistentVolumeName": spec.name}
@@ -155,27 +163,29 @@ class Handshake:
         return created
 
     async def restore(self, record: VolumeAttachment) -> None:
-        """Takes the mark away: kills every deletion that was computed from it."""
+        """Removes the mark. That makes every deletion void that was computed from it."""
         await self._annotate(record, {DETACHING: None, NODE_ABSENT_SINCE: None})
 
     async def restamp(self, record: VolumeAttachment, node: Node) -> None:
-        """Notes the uid under which the node is registered now, in the lock and in the VolumeAttachment."""
+        """Stores the uid under which the node is registered now, in the lock and on the VolumeAttachment."""
         await self.locks.restamp(record, node)
         await self._annotate(record, {NODE_UID: node.uid})
 
     async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> None:
-        """Grants the lock to the node that has a VolumeAttachment of an older epoch, and stamps that."""
+        """Grants the lock to the node of a VolumeAttachment of an older epoch, and
+        stores the new epoch on it."""
         epoch = await self.locks.grant(record, node, pod)
         await self._annotate(record, {ATTACH_EPOCH: str(epoch), NODE_UID: node.uid})
 
     async def note(self, record: VolumeAttachment, notes: Sequence[tuple[str, str | None]]) -> None:
-        """Stores, or erases, since when timers run."""
+        """Stores annotations; None erases one."""
         await self._annotate(record, dict(notes))
 
     # --- the node
 
     async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
-        """Puts the volume into its node's volumesAttached; False if it turned out not to be usable."""
+        """Puts the volume into its node's volumesAttached. Returns False if a look
+        showed that it must not be."""
         change = _Change(self._named(record, None), record, locked)
         return (await self._batches.through(record.spec.node_name, change))[0]
 
@@ -186,35 +196,51 @@ class Handshake:
         *,
         exclusive: bool = True,
     ) -> Released:
-        """Mark, un-report, judge, and delete the VolumeAttachment or take the mark back."""
+        """The walk of a detach: mark, un-report, judge the answer, and delete the
+        VolumeAttachment or take the mark back.
+
+        Raises Conflict if anything it was computed from has changed: then the walk starts over.
+        """
         token = f"{format_micro_time(self._now())}.{self._random.getrandbits(32):08x}"
+        # R1: the mark first. From here on no report of the volume is computed any more.
         marked = await self._annotate(record, {DETACHING: token})
+        # R4: this write changes the Node in any case, so that every report that is in flight is refused.
         answer = await self._unreport(self._named(record, None), record.spec.node_name, token, marked)
         state = NodeState.of(answer, self._named(marked, answer)) if answer is not None else None
+        # C7: the answer of that write, and nothing that was read before it.
         verdict = may_release(state, Attachment.of(marked), terms)
-        if verdict.allowed:
-            await self._release(marked, answer, verdict, exclusive)
-        elif verdict.look:
-            await self.note(marked, [(verdict.begin, format_micro_time(self._now()))])
-        else:
-            await self.restore(marked)
+        match verdict.action:
+            case Release.FORCE:
+                # C16: on the PersistentVolume first. After a crash in between, the node is closed already.
+                await self.locks.release(marked, answer, exclusive=exclusive)
+                await self._delete(marked)
+            case Release.ALLOW:
+                await self._delete(marked)
+            case Release.LOOK:
+                await self.note(marked, [(verdict.begin, format_micro_time(self._now()))])
+            case Release.KEEP:
+                await self.restore(marked)
+            case _:
+                assert_never(verdict.action)
         return Released(verdict, marked)
 
-    async def _release(self, marked: VolumeAttachment, answer: Node | None, verdict: Verdict, exclusive: bool) -> None:
-        if verdict.forced:
-            await self.locks.release(marked, answer, exclusive=exclusive)
+    async def _delete(self, marked: VolumeAttachment) -> None:
+        # R2: with the version that the mark returned, so that taking the mark back makes this deletion void.
         await self._writer.delete(
             VolumeAttachment, marked.name, uid=marked.uid, resource_version=marked.metadata.resource_version
         )
 
     async def _unreport(self, volume: str, node_name: str, token: str, record: VolumeAttachment) -> Node | None:
-        """Takes the volume out of volumesAttached, changing the Node in any case; None if there is no such Node."""
+        """Takes the volume out of volumesAttached, changing the Node in any case.
+        Returns the Node, or None if there is none."""
         return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
 
     async def _change(self, node_name: str, changes: Sequence[_Change]) -> list[_Answer]:
-        """One Node, a look at what is to be listed, one write. The Node may come from the cache: the write has its
-        resourceVersion, and nothing was written if that is not the newest. Then a newer one is often on its way to the
-        cache; else it is read live."""
+        """Takes one Node, looks at what is to be listed, and writes once.
+
+        The Node may come from the cache: the write carries its resourceVersion, and is refused unless that is
+        the newest. After a refusal a newer Node is often on its way to the cache; if not, it is read live.
+        """
         tried: Node | None = None
         for wait in (0.0, CATCH_UP_S):
             await asyncio.sleep(wait)
@@ -244,7 +270,8 @@ class Handshake:
         return [(path is not None, answer) for path in added]
 
     async def _look(self, node: Node, change: _Change) -> str | None:
-        """The device path if the volume may be listed for that Node, by a look at its VolumeAttachment."""
+        """Looks at the VolumeAttachment. Returns the device path if the volume may
+        be listed for that Node, else None."""
         live = await self._record_after(node, change.record.name)
         if live is None:
             return None
@@ -257,11 +284,11 @@ class Handshake:
         return _device_path(live)
 
     def _is_as_new_as(self, node: Node) -> bool:
-        return self.one_clock and self._records.version >= int(node.metadata.resource_version)
+        return self.versions_comparable and self._records.version >= int(node.metadata.resource_version)
 
     async def _catch_up(self, node: Node) -> None:
-        """In a burst, the next change of a VolumeAttachment makes the cache as new as the Node: a watch costs less than
-        as many reads, and a server that is busy answers those no sooner."""
+        """In a burst, waits a moment until the cache of VolumeAttachments is as new as the Node: one watch
+        event costs less than as many reads, and a busy server answers those no sooner."""
         if self._batches.under_way < BURST or self._is_as_new_as(node):
             return
         with contextlib.suppress(TimeoutError):
@@ -269,9 +296,10 @@ class Handshake:
                 await self._records.wait_for(node.metadata.resource_version)
 
     async def _record_after(self, node: Node, name: str) -> VolumeAttachment | None:
-        """The VolumeAttachment as it was when the Node had become what it is, or later (R3): if this Node is still the
-        newest when the write arrives, then no un-report has come in between. The cache tells it once it is as new as
-        the Node and both are counted by one clock; else it is read live."""
+        """Returns the VolumeAttachment as it was at a moment when the Node was already as it is here (R3): if
+        this Node is still the newest when the write arrives, no un-report has come in between. The cache will
+        do if it is as new as the Node and versions of the two kinds can be compared; else the
+        VolumeAttachment is read live."""
         if self._is_as_new_as(node):
             return self._records.get(name)
         live = await self._client.find(VolumeAttachment, name)
@@ -294,8 +322,9 @@ class Handshake:
         return answer
 
     def _usable(self, node: Node, listed: Container[str]) -> dict[str, str]:
-        """Of the volumes that the Node lists, those that stay. A late cache may only take away: what is added was
-        looked at after the Node (R3), for a cache may not know yet that a detach has begun (C4)."""
+        """Returns the volumes that the Node lists and that stay. A stale cache may only
+        remove entries: what is added was looked at after the Node (R3), because a cache
+        may not show yet that a detach has begun (C4)."""
         named = (
             (volume_of(each) or self._named(each, node), each) for each in self._records.by_index("node", node.name)
         )

@@ -1,14 +1,15 @@
-"""From objects to volumes and back: which volumes a change touches, who uses a volume, what defines it.
+"""From objects to volumes and back: which volumes a change touches, which pods use a volume, what defines it.
 
-Reads caches only, and keeps none but the adopted VolumeAttachments' names.
+Reads the controller's caches, and keeps nothing itself but the names of adopted VolumeAttachments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from mooring.controllers.attachdetach.adoption import Adoption
-from mooring.controllers.attachdetach.kept import kept_of_claim, kept_of_pod, kept_of_record, kept_of_volume
+from mooring.controllers.attachdetach.trimming import trimmed_claim, trimmed_pod, trimmed_record, trimmed_volume
 from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
@@ -31,9 +32,10 @@ from mooring.volumes.statements import last_report
 
 
 class VolumeIndex:
-    """The caches of one controller, whose keys are unique volume names."""
+    """The caches of the attach/detach controller. A change marks the unique names of
+    the volumes that it touches."""
 
-    def __init__(self, controller: Controller, plugins: PluginManager, **options: object) -> None:
+    def __init__(self, controller: Controller[Any], plugins: PluginManager, **options: object) -> None:
         watch = controller.watch
         self.drivers: Informer[CSIDriver] = watch(CSIDriver, self._of_driver, matters=_of_driver_matters)
         self.attachability = Attachability(plugins, self.drivers.get, **options)  # type: ignore[arg-type]
@@ -42,13 +44,13 @@ class VolumeIndex:
             self.of_pod,
             matters=_of_pod_matters,
             indexers={"use": self._uses_of_pod, "node": lambda pod: [pod.spec.node_name]},
-            keep=self._kept_of_pod,
+            keep=self._trimmed_pod,
         )
-        self.claims = watch(PersistentVolumeClaim, self._of_claim, keep=kept_of_claim)
+        self.claims = watch(PersistentVolumeClaim, self._of_claim, keep=trimmed_claim)
         self.persistent_volumes = watch(
             PersistentVolume,
             self._of_persistent_volume,
-            keep=self._kept_of_volume,
+            keep=self._trimmed_volume,
             indexers={"volume": self._names_of, "driver": lambda pv: map(driver_of, self._names_of(pv))},
         )
         self.nodes = watch(Node, self._of_node, matters=_of_node_matters, differ=_differing)
@@ -57,7 +59,7 @@ class VolumeIndex:
             VolumeAttachment,
             self._of_record,
             matters=_of_record_matters,
-            keep=self._kept_of_record,
+            keep=self._trimmed_record,
             indexers={
                 "node": lambda record: [record.spec.node_name],
                 "volume": lambda record: [volume_of(record)],
@@ -66,19 +68,19 @@ class VolumeIndex:
         )
         self.records.add_handler(lambda old, new: self.adoption.forget(old) if old and new is None else None)
 
-    def _kept_of_pod(self, pod: Pod) -> Pod:
+    def _trimmed_pod(self, pod: Pod) -> Pod:
         volumes = [volume for volume in pod.spec.volumes if self._use_of_pod(pod, volume)]
-        return kept_of_pod(pod, volumes, self.claims.get)
+        return trimmed_pod(pod, volumes, self.claims.get)
 
-    def _kept_of_volume(self, volume: PersistentVolume) -> PersistentVolume:
+    def _trimmed_volume(self, volume: PersistentVolume) -> PersistentVolume:
         reference = volume.spec.claim_ref
         claim = self.claims.get(f"{reference.namespace}/{reference.name}") if reference is not None else None
-        return kept_of_volume(volume, claim)
+        return trimmed_volume(volume, claim)
 
-    def _kept_of_record(self, record: VolumeAttachment) -> VolumeAttachment:
+    def _trimmed_record(self, record: VolumeAttachment) -> VolumeAttachment:
         source = record.spec.source.persistent_volume_name
         volume = self.persistent_volumes.get(source) if source else None
-        return kept_of_record(record, self.nodes.get(record.spec.node_name), volume)
+        return trimmed_record(record, self.nodes.get(record.spec.node_name), volume)
 
     # --- from changes to volumes ---------------------------------------------------------------------------------
 
@@ -88,10 +90,11 @@ class VolumeIndex:
                 pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.persistent_volumes.get
             )
         except VolumeError:
-            return None  # its claim is not bound (yet): the claim's change will bring us back
+            return None  # its claim is not bound yet: the change of the claim marks the volume
 
     def _uses_of_pod(self, pod: Pod) -> Iterator[str]:
-        """What a pod's volumes go by in the index: a claim's key, or an inline volume's unique name."""
+        """Yields the index keys of a pod's volumes: a claim's key, or the unique
+        name of a volume that the pod defines."""
         for volume in pod.spec.volumes:
             if name := self._use_of_pod(pod, volume):
                 yield name
@@ -101,7 +104,7 @@ class VolumeIndex:
         return f"{pod.namespace}/{claim}" if claim else self.attachability.name(VolumeSpec.of_volume(volume))
 
     def of_pod(self, pod: Pod) -> Iterator[str]:
-        """The attachable volumes of a pod that has a node."""
+        """Yields the unique names of the attachable volumes of a pod that has a node."""
         for volume in pod.spec.volumes if pod.spec.node_name else ():
             spec = self._spec(pod, volume)
             name = self.attachability.name(spec) if spec else None
@@ -138,17 +141,17 @@ class VolumeIndex:
     # --- from volumes to objects ---------------------------------------------------------------------------------
 
     def records_of(self, volume: str) -> list[VolumeAttachment]:
-        """Its VolumeAttachments, whoever made them."""
+        """Returns all VolumeAttachments of the volume: this controller's, and adopted ones."""
         adopted = (self.records.get(name) for name in self.adoption.names(volume))
         return [*self.records.by_index("volume", volume), *(each for each in adopted if each is not None)]
 
     def persistent_volume_of(self, volume: str) -> PersistentVolume | None:
-        """The PersistentVolume that defines it: of several for one disk, the one that is bound."""
+        """Returns the PersistentVolume that defines the volume: of several for one disk, the bound one."""
         found = self.persistent_volumes.by_index("volume", volume)
         return next((each for each in found if each.spec.claim_ref), found[0] if found else None)
 
     def spec_of(self, volume: str) -> VolumeSpec | None:
-        """What defines the volume: its PersistentVolume, else a pod that names it itself."""
+        """Returns the definition of the volume: in its PersistentVolume, else in a pod."""
         persistent_volume = self.persistent_volume_of(volume)
         if persistent_volume is not None:
             return VolumeSpec.of_persistent_volume(persistent_volume)
@@ -158,7 +161,8 @@ class VolumeIndex:
         return None
 
     def users(self, volume: str) -> Iterator[Pod]:
-        """Pods that use the volume through a claim bound to it, or define it themselves; none if it needs no attach."""
+        """Yields the pods that use the volume through a claim bound to it, or define it themselves; none if
+        the volume needs no attach."""
         if not self.attachability.attach_required(volume):
             return
         for persistent_volume in self.persistent_volumes.by_index("volume", volume):
@@ -170,27 +174,27 @@ class VolumeIndex:
 
 
 def _of_driver_matters(driver: CSIDriver) -> tuple[object, ...]:
-    """What of a CSIDriver a decision may depend on."""
+    """The part of a CSIDriver that a decision may depend on."""
     return driver.spec, driver.metadata.annotations
 
 
 def _of_pod_matters(pod: Pod) -> tuple[object, ...]:
-    """What of a Pod a decision may depend on."""
+    """The part of a Pod that a decision may depend on."""
     return pod.uid, pod.spec.node_name, pod.finished, pod.deleting, pod.spec.volumes
 
 
 def _of_record_matters(record: VolumeAttachment) -> tuple[object, ...]:
-    """What of a VolumeAttachment a decision may depend on: not who holds it by finalizers."""
+    """The part of a VolumeAttachment that a decision may depend on: not its finalizers."""
     return record.uid, record.deleting, record.metadata.annotations, record.status
 
 
 def _of_node_matters(node: Node) -> tuple[object, ...]:
-    """What of a Node a decision may depend on; heartbeats change none of it."""
+    """The part of a Node that a decision may depend on; a heartbeat changes none of it."""
     return *_of_all_its_volumes(node), node.status.volumes_attached, node.status.volumes_in_use
 
 
 def _of_all_its_volumes(node: Node) -> tuple[object, ...]:
-    """What of a Node the decisions about all its volumes may depend on."""
+    """The part of a Node that the decisions about all its volumes may depend on."""
     annotations = node.metadata.annotations
     silent = node.ready == "Unknown"
     return (
@@ -208,8 +212,8 @@ def _of_all_its_volumes(node: Node) -> tuple[object, ...]:
 
 
 def _differing(old: Node, new: Node) -> list[str] | None:
-    """The volumes whose place in the lists of a Node has changed, in order; None if it is a change for all its
-    volumes."""
+    """Returns, sorted, the volumes that were added to or removed from a Node's lists; None if something has
+    changed that concerns all its volumes."""
     if _of_all_its_volumes(old) != _of_all_its_volumes(new):
         return None
     attached = set(old.status.volumes_attached) ^ set(new.status.volumes_attached)

@@ -1,7 +1,8 @@
-"""The lock on a PersistentVolume, written: granted by compare-and-swap, advanced by a forced release.
+"""Writes the lock on a PersistentVolume: granted by compare-and-swap, advanced by a force detach.
 
-First the swap to the next epoch, then a live list of the VolumeAttachments, then (the caller) the VolumeAttachment with
-that epoch: in any other order a create by a leader that is gone slips in between (protocol.md C14).
+The order of a grant: the swap to the next epoch, then a live list of the VolumeAttachments, then (by the
+caller) the VolumeAttachment with that epoch. In any other order, a create by a former lease holder can slip
+in between (docs/protocol.md C14).
 """
 
 from __future__ import annotations
@@ -19,40 +20,47 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class Locks:
-    """Every read is live, every write carries the resourceVersion of its read."""
+    """Grants, advances and compares locks. Every read is live, and every write
+    carries the resourceVersion of its read."""
 
     def __init__(self, client: Client, named: Callable[[VolumeAttachment, Node | None], str]) -> None:
         self._client = client
         self._named = named
 
     async def for_attach(self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool, pod: str) -> int:
-        """The epoch of a new VolumeAttachment; 0 for a volume that has never had a lock. Raises Conflict."""
+        """Returns the epoch of a new VolumeAttachment; 0 for a volume that never had a lock. Raises Conflict
+        if another node has the volume, or the node is closed for it."""
         lock = lock_of(spec.persistent_volume)
         if not locked and node.name not in lock.closed:
             return lock.epoch
         return await self._grant(spec.name, volume, node, pod)
 
     async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> int:
-        """A new epoch for the node that has `record`. Raises Conflict if another node has the volume, too. One that was
-        never attached and is of an older epoch by now is worth nothing: two of them must not wait for each other."""
+        """Returns a new epoch for the node of `record`. Raises Conflict if another
+        node has the volume attached.
+
+        Another VolumeAttachment that was never attached is passed over: it is of an older epoch from now on,
+        so void. If it counted, two such VolumeAttachments would wait for each other.
+        """
         return await self._grant(_source(record), self._named(record, None), node, pod, attached_only=True)
 
     async def restamp(self, record: VolumeAttachment, node: Node) -> None:
-        """The lock names the node by the uid under which it is registered now."""
+        """Stores in the lock the uid under which the node is registered now."""
         held = await self._client.find(PersistentVolume, _source(record))
         lock = lock_of(held)
         if held is not None and lock.node == node.name and lock.node_uid != node.uid:
             await self._swap(held, msgspec.structs.replace(lock, node_uid=node.uid))
 
     async def release(self, record: VolumeAttachment, node: Node | None, *, exclusive: bool) -> None:
-        """What is done by force is on the PersistentVolume before the VolumeAttachment goes."""
+        """Stores a force detach on the PersistentVolume: closes the node and, if
+        `exclusive`, advances the epoch."""
         held = await self._client.find(PersistentVolume, _source(record))
         if held is not None:
             boot_id = node.status.node_info.boot_id if node is not None else ""
             await self._swap(held, lock_of(held).released(record.spec.node_name, boot_id, advance=exclusive))
 
     async def is_current(self, record: VolumeAttachment) -> bool:
-        """Whether the VolumeAttachment is of the lock's present epoch."""
+        """Whether the VolumeAttachment is of the lock's present epoch. Reads live."""
         return is_current(record, await self._client.find(PersistentVolume, _source(record)))
 
     async def _grant(self, name: str, volume: str, node: Node, pod: str, *, attached_only: bool = False) -> int:

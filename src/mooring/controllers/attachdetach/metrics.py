@@ -1,6 +1,8 @@
-"""What the attach/detach controller counts: upstream's names (reference section 1.11), and what upstream lacks.
+"""The metrics of the attach/detach controller: upstream's, by upstream's names (kube-controller-manager,
+`attachdetach/metrics`), and our own.
 
-Gauges follow from what each volume looked like when it was last decided about: what they cost follows change, not size.
+Gauges follow from what each volume looked like when it was last decided about, so that their cost follows the
+number of changes, not the number of volumes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from mooring.controllers.attachdetach.release import FORCED
-from mooring.controllers.attachdetach.state import Action, Decision, VolumeState
+from mooring.controllers.attachdetach.state import Action, VolumeDecision, VolumeState
 from mooring.kube.metrics import REGISTRY
 from mooring.volumes.attachability import driver_of
 from mooring.volumes.names import CSI_PLUGIN
@@ -83,12 +85,12 @@ REGISTRY.register(_FORCED)
 
 
 def forced(code: str) -> None:
-    """Counts a forced release by the code of its reason."""
+    """Counts a force detach by the code of its reason."""
     _FORCED.counts[FORCED[code]] += 1
 
 
 def corrected(action: Action) -> None:
-    """Counts what the full sweep had to correct."""
+    """Counts an action that only the full sweep has found."""
     _CORRECTIONS.labels(action.value).inc()
 
 
@@ -97,8 +99,8 @@ def foreign(kind: str) -> None:
     _RIVALS.labels(kind).inc()
 
 
-def observed(decision: Decision) -> None:
-    """Counts what would have been done."""
+def observed(decision: VolumeDecision) -> None:
+    """Counts an action that `--observe` would have carried out."""
     _OBSERVED.labels(decision.action.value, decision.reason.code).inc()
 
 
@@ -108,7 +110,7 @@ def disagreed(kind: str) -> None:
 
 
 def plugin_label(volume: str) -> str:
-    """As upstream labels it: CSI volumes with their driver."""
+    """Returns upstream's label of the volume's plugin: CSI volumes with their driver."""
     driver = driver_of(volume)
     return f"{CSI_PLUGIN}:{driver}" if volume.startswith(f"{CSI_PLUGIN}/") else driver
 
@@ -120,7 +122,8 @@ def _gauge(name: str, plugin: str, about: str) -> Gauge:
 
 
 class _Looks(NamedTuple):
-    """What of a volume the gauges show."""
+    """What the gauges show of one volume: nodes that want it, nodes that have it,
+    reasons why it is blocked."""
 
     wanted: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
@@ -132,17 +135,17 @@ class Volumes:
 
     def __init__(self) -> None:
         self._looks: dict[str, _Looks] = {}
-        self._since: dict[tuple[str, str], float] = {}  # wanted and not attached yet: since when (the loop's time)
+        self._since: dict[tuple[str, str], float] = {}  # (volume, node) that wants it -> since when (the loop's time)
 
-    def note(self, state: VolumeState, decisions: Iterable[Decision]) -> None:
-        """Takes down what a volume looks like now."""
+    def note(self, state: VolumeState, decisions: Iterable[VolumeDecision]) -> None:
+        """Updates the gauges with what a volume looks like now."""
         blocked = tuple(each.reason.code for each in decisions if each.action is Action.BLOCKED)
         wanted = tuple(demand.node for demand in state.demands)
         self._show(state.volume, _Looks(wanted, tuple(each.node for each in state.attachments), blocked))
         self._time(state.volume, decisions)
 
     def clear(self) -> None:
-        """This controller leads no more."""
+        """Takes all volumes out of the gauges: this controller is not the lease holder any more."""
         for volume in list(self._looks):
             self._show(volume, _Looks())
         self._since.clear()
@@ -166,7 +169,7 @@ class Volumes:
             if amount:
                 _gauge(gauge, label, about).inc(amount)
 
-    def _time(self, volume: str, decisions: Iterable[Decision]) -> None:
+    def _time(self, volume: str, decisions: Iterable[VolumeDecision]) -> None:
         for each in decisions:
             key = (volume, each.node)
             if not each.pods or each.reason.code in ("NodeAttaches", "PodEnding"):

@@ -1,7 +1,8 @@
-"""`--observe`: decides, logs and counts, and writes nothing, beside the controller that is in charge.
+"""`--observe`: decides, logs and counts beside the controller in charge, and writes nothing.
 
-A disagreement is counted where that one did what would not have been done here (a volume taken from a node that uses
-it, a second VolumeAttachment of an exclusive volume), or leaves undone for long what would have been done.
+A disagreement is counted where the controller in charge did what would not have been done here (a volume
+taken from a node that uses it, a second VolumeAttachment of an exclusive volume), or has not done for long
+what would have been done.
 """
 
 from __future__ import annotations
@@ -11,36 +12,37 @@ from collections.abc import Iterable
 from typing import Any
 
 from mooring.controllers.attachdetach import metrics
-from mooring.controllers.attachdetach.decide import may_release
-from mooring.controllers.attachdetach.state import Action, Attachment, Decision, VolumeState
+from mooring.controllers.attachdetach.release import may_release
+from mooring.controllers.attachdetach.state import Action, Attachment, VolumeDecision, VolumeState
 
 PATIENCE_S = 60.0
-"""How long the other controller may take for what would have been done here at once, in seconds."""
-STANDING = (Action.ATTACH, Action.DETACH, Action.REPORT)
+"""Seconds that the other controller may take for what would have been done here at once."""
+AWAITED = (Action.ATTACH, Action.DETACH, Action.REPORT)
 
 
 class Observation:
-    """What was seen of each volume, and what would have been done about it."""
+    """What was seen of each volume, and the actions that the controller in charge has not carried out yet."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._attachments: dict[str, dict[str, Attachment]] = {}
-        self._standing: dict[tuple[str, str, Action], float] = {}  # since when; NaN: it was counted
+        self._awaited: dict[tuple[str, str, Action], float] = {}  # since when; infinite: it was counted
 
-    def note(self, state: VolumeState, decisions: Iterable[Decision]) -> float:
-        """Compares with what the other controller did; seconds until the volume is to be looked at again, or 0."""
+    def note(self, state: VolumeState, decisions: Iterable[VolumeDecision]) -> float:
+        """Compares with what the other controller did. Returns the seconds until the
+        volume is to be looked at again, or 0."""
         self._compare(state)
         now, again = asyncio.get_running_loop().time(), 0.0
-        wanted = {(state.volume, each.node, each.action): each for each in decisions if each.action in STANDING}
-        for key in [key for key in self._standing if key[0] == state.volume and key not in wanted]:
-            del self._standing[key]
+        wanted = {(state.volume, each.node, each.action): each for each in decisions if each.action in AWAITED}
+        for key in [key for key in self._awaited if key[0] == state.volume and key not in wanted]:
+            del self._awaited[key]
         for key, decision in wanted.items():
-            if key not in self._standing:
-                self._standing[key] = now
+            if key not in self._awaited:
+                self._awaited[key] = now
                 metrics.observed(decision)
                 self._log.info("would", action=key[2].value, volume=key[0], node=key[1], reason=decision.reason.message)
-            elif now - self._standing[key] >= PATIENCE_S:
-                self._standing[key] = float("inf")
+            elif now - self._awaited[key] >= PATIENCE_S:
+                self._awaited[key] = float("inf")
                 self._disagree(f"not-done-{key[2].value.lower()}", state.volume, key[1], decision.reason.message)
             again = PATIENCE_S
         return again

@@ -1,22 +1,36 @@
-"""When the volume of a node that does not answer may be taken from it. Pure.
+"""When a volume may be taken from a node: `may_release`, with every rule that it needs. Pure.
 
-In order of trust (design section 2): the evidence of a fence; an out-of-service taint in force; an operator's
-statement; under a policy, the deletion of the Node; a timer, where a detach revokes. The deletion of a Node alone
-releases nothing. All of it is judged on the answer of the un-report, never on an earlier read (protocol.md C7).
+In order of trust (docs/protocol.md, "When a node does not answer"):
+1. the node itself, which answers and does not use the volume;
+2. the evidence of a fence;
+3. an out-of-service taint in force;
+4. an operator's statement;
+5. under a policy, the deletion of the Node;
+6. a timer, where a detach revokes the node's access for good.
+
+2 to 6 are a force detach. The deletion of a Node object alone releases nothing (C12).
+
+`may_release` is called twice for one detach: on the cached Node, whether to begin; on the answer of the
+un-report, whether to go on. Only the second result releases anything (C7).
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from enum import Enum
 
-from mooring.controllers.attachdetach.state import Attachment, NodeState, Terms, Verdict
+from msgspec.structs import replace
+
+from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms
+from mooring.kube.decision import Decision
+from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time, parse_time
 from mooring.volumes.names import FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
-from mooring.volumes.statements import evidence_holds, statement_holds
+from mooring.volumes.statements import Evidence, Statement, last_report
 
 ABSENCE_S = 40.0
-"""Seconds between two live reads that both find no Node."""
+"""Seconds between the two live reads that must both find no Node before its deletion counts."""
 
 FORCED = {
     "Broken": "broken",
@@ -26,24 +40,83 @@ FORCED = {
     "NodeDeleted": "node-deleted",
     "ForceDetachTimeout": "timeout",
 }
-"""Reason of a forced release to its label in upstream's metric of forced detaches."""
+"""Reason code of a force detach to its label in upstream's metric of forced detaches."""
 
 
-def refused(code: str, message: str) -> Verdict:
-    """The volume stays where it is."""
-    return Verdict(False, False, Reason(code, message))
+class Release(Enum):
+    """What may be done with a volume that a node has."""
+
+    KEEP = "Keep"  # it stays
+    LOOK = "Look"  # a detach is begun, and taken back: only a look after the mark counts
+    ALLOW = "Allow"  # the node answers, and does not use the volume
+    FORCE = "Force"  # the node has not said so: force detach
 
 
-def release_silent(node: NodeState | None, attachment: Attachment, terms: Terms) -> Verdict:
-    """Whether what a silent or absent node has may be released, by whose word."""
-    word = _word(node, attachment)
-    if word is not None:
-        return Verdict(True, True, word)
-    return _absence(node, attachment, terms) or _timer(node, attachment, terms)
+class ReleaseDecision(Decision[Release], frozen=True, gc=False):
+    """Whether the volume may be taken from the node.
+
+    `after`: seconds until a timer may change the decision; 0 if none runs. `begin`:
+    the annotation that starts a timer.
+    """
+
+    after: float = 0.0
+    begin: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        return self.action in (Release.ALLOW, Release.FORCE)
+
+    @property
+    def forced(self) -> bool:
+        return self.action is Release.FORCE
 
 
-def _word(node: NodeState | None, attachment: Attachment) -> Reason | None:
-    """What somebody who knows has said."""
+def may_release(node: NodeState | None, attachment: Attachment, terms: Terms = NO_POLICY) -> ReleaseDecision:
+    """Whether the volume of `attachment` may be taken from its node. `node` is None
+    if there is no such Node."""
+    if attachment.broken:
+        return _force("Broken", f"broken on purpose: {attachment.broken}")
+    if node is None:
+        return _without_the_nodes_word(node, attachment, terms)
+    if has_let_go(node, attachment):
+        return ReleaseDecision(Release.ALLOW, Reason("NotInUse", f"node {node.name} does not use the volume"))
+    if node.ready != "Unknown":
+        # Ready=False is an agent that is alive and reports: it is waited for (C10).
+        return _keep("InUse", f"node {node.name} still uses the volume and has not unmounted it yet")
+    return _without_the_nodes_word(node, attachment, terms)
+
+
+# --- the node's own word ---------------------------------------------------------------------------------------------
+
+
+def has_let_go(node: NodeState, attachment: Attachment) -> bool:
+    """Whether the Node says, and can know, that the volume is not in use there. A Node that was registered
+    anew has an empty list of volumes until its agent has looked for old mounts (C13)."""
+    return (is_same_node(node, attachment) or node.reconstructed) and not node.in_use
+
+
+def is_same_node(node: NodeState, attachment: Attachment) -> bool:
+    """Whether the Node is the one that the volume was attached to: by its uid. An
+    attachment that upstream's controller made records none: of such a one, a Node that is
+    younger than the attachment is another Node."""
+    if attachment.node_uid:
+        return node.uid == attachment.node_uid
+    return not attachment.created or node.created <= attachment.created
+
+
+# --- without the node's word: force detach ---------------------------------------------------------------------------
+
+
+def _without_the_nodes_word(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
+    """A node that does not answer, or whose Node does not exist."""
+    stated = _stated(node, attachment)
+    if stated is not None:
+        return ReleaseDecision(Release.FORCE, stated)
+    return _deleted(node, attachment, terms) or _timer(node, attachment, terms)
+
+
+def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
+    """What a fence or an operator has stated about the node, if that counts."""
     where, seen = f"node {attachment.node}", node.node if node is not None else None
     evidence, statement = attachment.evidence, attachment.statement
     if evidence is not None and evidence_holds(evidence, seen, attachment.node_uid, attachment.absent_since):
@@ -56,45 +129,78 @@ def _word(node: NodeState | None, attachment: Attachment) -> Reason | None:
     return None
 
 
-def _absence(node: NodeState | None, attachment: Attachment, terms: Terms) -> Verdict | None:
-    """The deletion of the Node, where the policy takes it for a statement: absent in two live reads after the mark."""
+def evidence_holds(evidence: Evidence, node: Node | None, node_uid: str, absent_since: str) -> bool:
+    """Whether the fence was one of the boot that the API shows now (C8). `node_uid` is the uid recorded on
+    the VolumeAttachment. Of an absent Node only a fence counts that began after its absence was read, at
+    `absent_since` ("" if it was not): an earlier one may be of an earlier boot (C9)."""
+    if node is not None:
+        boot_id = node.status.node_info.boot_id
+        return bool(boot_id) and (evidence.node_uid, evidence.boot_id) == (node.uid, boot_id)
+    if evidence.node_uid != node_uid or not (absent_since and evidence.begun):
+        return False
+    return datetime.fromisoformat(evidence.begun) > datetime.fromisoformat(absent_since)
+
+
+def statement_holds(statement: Statement, node: Node | None, node_uid: str) -> bool:
+    """Whether the statement is about the node as it shows itself now: a node that has reported again makes it
+    void (C12b). `node_uid` is the uid recorded on the VolumeAttachment."""
+    if node is None:
+        return statement.absent and statement.node_uid == node_uid
+    now = (node.uid, node.status.node_info.boot_id, last_report(node))
+    stated = (statement.node_uid, statement.boot_id, statement.report)
+    return not statement.absent and node.ready == "Unknown" and stated == now
+
+
+def _deleted(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision | None:
+    """The deletion of the Node, where the policy takes it for a statement: absent in
+    two live reads after the mark."""
     if node is not None or not (terms.policy.node_deletion_confirms_death and terms.revokes):
         return None
     where = f"Node {attachment.node} was deleted"
     if not (attachment.marked and attachment.absent_since):
         reason = Reason("NodeDeleted", f"{where}: its volumes are released if it stays away")
-        return Verdict(False, False, reason, begin=NODE_ABSENT_SINCE, look=True)
+        return ReleaseDecision(Release.LOOK, reason, begin=NODE_ABSENT_SINCE)
     left = ABSENCE_S - _elapsed(attachment.absent_since, terms)
     if left > 0:
-        return Verdict(False, False, Reason("NodeDeleted", f"{where}: it is looked for once more"), after=left)
-    return Verdict(True, True, Reason("NodeDeleted", f"{where}, which counts as the word that its machine is off"))
+        return replace(_keep("NodeDeleted", f"{where}: it is looked for once more"), after=left)
+    return _force("NodeDeleted", f"{where}, which counts as the word that its machine is off")
 
 
-def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> Verdict:
+def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
+    """The time-out of a force detach, where the policy sets one and the storage revokes."""
     kept = _kept(node, attachment)
     limit = terms.policy.force_detach_after
     if not (limit and terms.revokes):
         return kept
     if not attachment.force_since:
-        return kept._replace(begin=FORCE_DETACH_SINCE)
+        return replace(kept, begin=FORCE_DETACH_SINCE)
     left = limit - _elapsed(attachment.force_since, terms)
     if left > 0:
         due = format_time(parse_time(attachment.force_since) + timedelta(seconds=limit))
         message = f"{kept.reason.message}; it is taken from there at {due}: the storage then cuts the node off"
-        return kept._replace(reason=Reason(kept.reason.code, message), after=left)
-    said = f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
-    return Verdict(True, True, Reason("ForceDetachTimeout", f"{said}; the storage cuts it off"))
+        return replace(kept, reason=Reason(kept.reason.code, message), after=left)
+    silence = f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
+    return _force("ForceDetachTimeout", f"{silence}; the storage cuts it off")
 
 
-def _kept(node: NodeState | None, attachment: Attachment) -> Verdict:
+def _kept(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:
+    """The volume stays; the message says what an operator can do."""
     where = f"node {attachment.node}"
     if node is None:
         message = f"{where} does not exist any more; whether its machine still writes is not known"
-        return refused("NodeGone", f"{message}; if it is certainly off: mooring node confirm-dead {attachment.node}")
+        return _keep("NodeGone", f"{message}; if it is certainly off: mooring node confirm-dead {attachment.node}")
     if node.tainted and node.taint_spent:
-        return refused("TaintSpent", f"{where} has reported under its out-of-service taint: set the taint anew")
+        return _keep("TaintSpent", f"{where} has reported under its out-of-service taint: set the taint anew")
     advice = f"if the machine is certainly off, say so: mooring node confirm-dead {attachment.node}"
-    return refused("NodeNotAnswering", f"{where} does not answer and may still write; {advice}")
+    return _keep("NodeNotAnswering", f"{where} does not answer and may still write; {advice}")
+
+
+def _keep(code: str, message: str) -> ReleaseDecision:
+    return ReleaseDecision(Release.KEEP, Reason(code, message))
+
+
+def _force(code: str, message: str) -> ReleaseDecision:
+    return ReleaseDecision(Release.FORCE, Reason(code, message))
 
 
 def _elapsed(since: str, terms: Terms) -> float:

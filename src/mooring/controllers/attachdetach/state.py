@@ -1,4 +1,4 @@
-"""What is known of one volume, as plain values: who wants it, who has it, what the nodes say, what the policy is. Pure.
+"""What is known of one volume, as plain values: demands, attachments, nodes, lock and policy. Pure.
 
 The values are made here from API objects, and judged in `decide` and `release`.
 """
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod, VolumeAttachment
-from mooring.kube.reason import Reason
 from mooring.volumes.attachment_lock import Lock, epoch_of
 from mooring.volumes.names import (
     BROKEN,
@@ -32,10 +32,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False):
-    """What the operator has decided about nodes that do not answer. Seconds.
+    """What the operator has set for nodes that do not answer.
 
-    `force_detach_after`: how long storage that revokes stays with such a node when nobody wants it there; 0: for ever.
-    `node_deletion_confirms_death`: the deletion of a Node object states that its machine is off.
+    `force_detach_after`: seconds until a volume that no pod wants there is taken from such
+    a node, if its storage revokes; 0: never. `node_deletion_confirms_death`: the deletion
+    of a Node object states that its machine is off.
     """
 
     force_detach_after: float = 360.0
@@ -43,7 +44,8 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(NamedTuple):
-    """Under what a release is judged. `revokes`: a detach cuts the old node off for good."""
+    """What a release is judged by besides node and attachment. `revokes`: a detach
+    cuts the old node off for good."""
 
     policy: Policy = Policy(force_detach_after=0.0)
     now: datetime = EPOCH
@@ -51,11 +53,13 @@ class Terms(NamedTuple):
 
 
 NO_POLICY = Terms()
-"""Only what somebody has said releases anything."""
+"""No timer and no deletion of a Node permits a force detach: only a fence, a taint
+or an operator's statement."""
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
-    """Pods on one node that use the volume, oldest first ("namespace/name"). `since` is the oldest's creation time.
+    """Pods on one node that use the volume, oldest first ("namespace/name"). `since`
+    is the oldest's creation time.
 
     `starting` is false when all of them are being deleted: they keep what they have, and get nothing new.
     """
@@ -67,8 +71,9 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attachment(msgspec.Struct, frozen=True, gc=False):
-    """What a VolumeAttachment says. `marked`: a detach has begun; `deleting`: its deletion has been asked for;
-    `detached`: it is done, and the record keeps only its own node from having the volume again."""
+    """What a VolumeAttachment says. `marked`: a detach has begun. `deleting`: its deletion has been
+    requested. `detached`: the storage has detached the volume, and the VolumeAttachment only keeps its own
+    node from having the volume again."""
 
     name: str
     node: str
@@ -115,12 +120,14 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_usable(record: VolumeAttachment) -> bool:
-    """A pod may mount: attached, and not on its way out. Only such an attachment is reported to the node."""
+    """Whether a pod may mount: attached, not marked, not being deleted. Only such a
+    volume is reported to the node."""
     return _usable(record.status.attached, DETACHING in record.metadata.annotations, record.deleting)
 
 
 def is_detached(record: VolumeAttachment) -> bool:
-    """Nothing that was asked of the storage can attach the volume there any more: other nodes may have it."""
+    """Whether no outstanding request can attach the volume there any more, so that
+    other nodes may have it."""
     return record.deleting and DETACHED in record.metadata.annotations
 
 
@@ -143,7 +150,7 @@ class NodeState(msgspec.Struct, frozen=True, gc=False):
     out_of_service: bool
     created: str = ""
     node: Node | None = None
-    """The object itself, for rules that live in `mooring.volumes`."""
+    """The object itself, for rules that need more of it."""
 
     @classmethod
     def of(cls, node: Node, volume: str) -> NodeState:
@@ -165,9 +172,9 @@ class NodeState(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolumeState(msgspec.Struct, frozen=True, gc=False):
-    """All that is known of one volume. A node that is missing from `nodes` does not exist.
+    """Everything that is known of one volume. A node that is missing from `nodes` does not exist.
 
-    `locked`: only the lock keeps a second node from it. `lock` is None if it cannot be read.
+    `locked`: only the lock keeps a second node from the volume. `lock` is None if it cannot be read.
     """
 
     volume: str
@@ -186,10 +193,12 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
 
 
 def demands_of(users: Iterable[Pod]) -> tuple[Demand, ...]:
-    """What the pods that use a volume want, by node. Pods without a node, and pods that have ended, want nothing.
+    """Returns what the pods that use a volume want, by node. Pods without a node,
+    and pods that have ended, want nothing.
 
-    A pod that is being deleted wants what it has until it is gone, whatever its containers' statuses say: a status
-    without a running container does not mean that none is about to start (reference/safety.md, H5).
+    A pod that is being deleted keeps its demand until its object is gone, whatever its
+    containers' statuses say: a status without a running container does not mean that none
+    is about to start (docs/safety.md, hazard H5).
     """
     by_node: dict[str, list[Pod]] = {}
     for pod in users:
@@ -209,44 +218,27 @@ def _demand(node: str, pods: list[Pod]) -> Demand:
 
 
 class Action(Enum):
-    """What is to be done about a volume and a node."""
+    """What to do about a volume on one node."""
 
     ATTACH = "Attach"  # create the VolumeAttachment
-    GRANT = "Grant"  # give the lock to the node that has a VolumeAttachment of an older epoch, and stamp that
-    RESTORE = "Restore"  # take the mark of a detach that has begun away again
-    RESTAMP = "Restamp"  # note that the node has been registered anew, and has looked at its mounts
-    NOTE = "Note"  # store, or erase, since when a timer runs
+    GRANT = "Grant"  # grant the lock to the node of a VolumeAttachment of an older epoch
+    RESTORE = "Restore"  # take the mark of a detach back
+    RESTAMP = "Restamp"  # store the uid of a node that was registered anew and has looked at its mounts
+    NOTE = "Note"  # store, or erase, when a timer was started
     REPORT = "Report"  # put the volume into volumesAttached
-    DETACH = "Detach"  # begin the handshake that ends with the VolumeAttachment's deletion
-    WAIT = "Wait"  # somebody else is at work
-    BLOCKED = "Blocked"  # nothing goes on until something outside changes
+    DETACH = "Detach"  # begin the walk that ends with the VolumeAttachment's deletion
+    WAIT = "Wait"  # the attacher, or the node, is at work
+    BLOCKED = "Blocked"  # an operator, a user or another node has to do something
     SETTLED = "Settled"
 
 
-class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What to do about one node, why, and which pods are concerned.
+class VolumeDecision(Decision[Action], frozen=True, gc=False):
+    """What to do about the volume on one node. `pods`: those that use it there.
 
-    `notes`: annotations for NOTE. `after`: seconds until a timer is due, 0 if none runs.
+    `notes`: annotations for NOTE. `after`: seconds until a timer is due; 0 if none runs.
     """
 
-    action: Action
     node: str
-    reason: Reason
     pods: tuple[str, ...] = ()
     notes: tuple[tuple[str, str | None], ...] = ()
     after: float = 0.0
-
-
-class Verdict(NamedTuple):
-    """Whether the volume may be taken from the node. `forced`: against what the node last said.
-
-    `after`: seconds until a timer may change that; `begin`: the annotation that would start it; `look`: a detach is to
-    be begun, because only a read after its mark counts.
-    """
-
-    allowed: bool
-    forced: bool
-    reason: Reason
-    after: float = 0.0
-    begin: str = ""
-    look: bool = False

@@ -1,22 +1,29 @@
-"""The slow full sweep: every volume is looked at once in a period, a few at a time. A safety net, not a loop."""
+"""The slow full sweep, a safety net: once in a period every volume is decided about, a few at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from itertools import islice
 
 from mooring.controllers.attachdetach.index import VolumeIndex
 
-SWEEP = "*"
-"""The key of the sweep."""
+
+class SweepKey(Enum):
+    """The key of the sweep, in a queue of volumes."""
+
+    SWEEP = "sweep"
+
+
+SWEEP = SweepKey.SWEEP
 SWEEP_S = 300.0
-"""The length of a whole sweep, in seconds."""
+"""Seconds that a whole sweep takes."""
 SLICE = 200
-"""Objects that are looked at in one go: a few milliseconds."""
+"""Objects that are looked at without a pause: a few milliseconds of work."""
 
 
 class Sweep:
-    """Where the sweep is."""
+    """The position of the sweep."""
 
     def __init__(self, index: VolumeIndex) -> None:
         self._index = index
@@ -24,7 +31,8 @@ class Sweep:
         self._rest: Iterator[list[str]] = iter(())
 
     def next(self, look: Callable[[str], None]) -> float:
-        """Looks at the volumes of the next objects; seconds until the next slice is due."""
+        """Calls `look` with the volumes of the next slice. Returns the seconds until
+        the slice after it is due."""
         slice_ = list(islice(self._rest, SLICE))
         if not slice_:
             self._rest = self._volumes()
@@ -34,7 +42,8 @@ class Sweep:
         return SWEEP_S / max(1, -(-self._objects // SLICE))
 
     def _volumes(self) -> Iterator[list[str]]:
-        """By VolumeAttachments, then by pods: whoever wants or has a volume is one of those."""
+        """Yields volumes by VolumeAttachments, then by pods: each volume that is
+        wanted or attached is of one of them."""
         records, pods = self._index.records.items(), self._index.pods.items()
         self._objects = len(records) + len(pods)
         for record in records:

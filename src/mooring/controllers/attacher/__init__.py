@@ -1,1 +1,2 @@
-"""Fulfils VolumeAttachments: calls the volume's plugin and records what came of it."""
+"""The attacher: carries out VolumeAttachments by calling plugins and CSI drivers,
+and stores their answers."""

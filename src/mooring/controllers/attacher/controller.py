@@ -1,29 +1,33 @@
-"""The attacher: makes VolumeAttachments true, those of plugin volumes and those of the CSI drivers that it can call.
+"""The attacher: carries out VolumeAttachments, those of plugin volumes and those of
+the CSI drivers that it can call.
 
-One worker for a VolumeAttachment at a time, a cap on how many are worked on at once (and on those of one driver),
-backoff for each. Before a request to the storage: finalizer and request time are stored, and the lock is checked. After
-it: the answer. An answer that never came leaves the record as it was, and the request is made again: every request is
-idempotent.
+One worker for a VolumeAttachment at a time, a cap on how many are worked on at once (and on those of one
+driver), and a backoff for each. Before a request to the storage, the finalizer and the time of the request
+are stored, and the lock is compared; after it, the answer is stored. If no answer comes, nothing is stored,
+and the request is sent again: every request is idempotent.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
+from typing import assert_never
 
 from mooring.controllers.attacher import metrics, requests
-from mooring.controllers.attacher.decide import Step, decide
+from mooring.controllers.attacher.decide import Action, decide
 from mooring.controllers.attacher.definitions import Definitions, plugin_name
 from mooring.controllers.attacher.detaching import Detaching
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.slots import Slots
-from mooring.controllers.attacher.tenure import Tenure
 from mooring.controllers.attacher.verification import denied, is_verified
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import is_current
@@ -37,27 +41,34 @@ from mooring.volumes.names import (
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
-VERIFY = "*"
-"""The key under which everything that is attached is verified."""
-VOLUME = "volume:"
-"""Before the name of a PersistentVolume: the keys of those that are going and are kept for our sake."""
+
+class VerifyKey(Enum):
+    """The key under which everything that is attached is verified."""
+
+    VERIFY = "verify"
+
+
+VERIFY = VerifyKey.VERIFY
+Key = str | VolumeKey | VerifyKey
+"""A VolumeAttachment's name; a PersistentVolume that is being deleted and has our
+finalizer; or the verification."""
 VERIFY_S = 60.0
 """As upstream's reconciler sync."""
 
 
 @dataclass(frozen=True)
 class AttacherOptions:
-    """`workers`: how many requests to storages at once, the cap of the origin document; `concurrency`: how many of one
-    plugin or driver; where there are several, none has more than three quarters of the workers. `verify_period_s`: how
-    often the storage is asked what is attached; 0: never."""
+    """`workers`: how many requests to storages may be in flight at once. `concurrency`: how many of one
+    plugin or driver; of several, each may have three quarters of the workers at most. `verify_period_s`:
+    seconds between two questions to the storage what is attached; 0: never."""
 
     workers: int = 16
     concurrency: Mapping[str, int] = field(default_factory=dict[str, int])
     verify_period_s: float = VERIFY_S
 
 
-class AttacherController(Controller):
-    """Calls the plugins' attachers and detachers."""
+class AttacherController(Controller[Key]):
+    """Calls the attachers and detachers of plugins and CSI drivers."""
 
     name = "attacher"
     workers = AttacherOptions.workers
@@ -82,63 +93,65 @@ class AttacherController(Controller):
         drivers = self._ours.keys() - {ATTACHER}
         self._volumes = self.watch(PersistentVolume, self._left_behind) if drivers else None
         self._definitions = Definitions(client, plugins, self._volumes)
-        # What this controller notes of its own errors does not matter: it would end their backoff.
+        # Errors that this controller stores do not mark a VolumeAttachment: that would end its backoff.
         self._records = self.watch(VolumeAttachment, self._touched, matters=_what_matters)
         self._writes = Writes(client, self._records, now)
-        self._tenure = Tenure(client)
-        self._records.add_handler(self._tenure.gone)
-        self._detaching = Detaching(self._writes, self._definitions, self._tenure, self._ours, now)
+        self._remembered = RememberedDetaches(client)
+        self._records.add_handler(self._remembered.record_changed)
+        self._detaching = Detaching(self._writes, self._definitions, self._remembered, self._ours, now)
 
-    def _touched(self, record: VolumeAttachment) -> list[str]:
+    def _touched(self, record: VolumeAttachment) -> list[Key]:
         pv = self._volumes.get(record.spec.source.persistent_volume_name or "") if self._volumes else None
         return [record.name, *(self._left_behind(pv) if pv is not None else ())]
 
-    def _left_behind(self, pv: PersistentVolume) -> list[str]:
-        """A volume that is going, and that upstream's attacher keeps for as long as it is attached."""
-        return [f"{VOLUME}{pv.name}"] if pv.deleting and self._theirs(pv) else []
+    def _left_behind(self, pv: PersistentVolume) -> list[Key]:
+        """The key of a PersistentVolume that is being deleted and carries the attacher's finalizer, which
+        upstream's attacher sets while the volume is attached."""
+        return [VolumeKey(pv.name)] if pv.deleting and self._finalizers_on(pv) else []
 
-    def _theirs(self, pv: PersistentVolume) -> set[str]:
+    def _finalizers_on(self, pv: PersistentVolume) -> set[str]:
         return set(self._ours.values()).intersection(pv.metadata.finalizers)
 
     async def started(self) -> None:
         try:
-            await self._tenure.begin()
+            await self._remembered.begin()
         except KubeError as error:  # tried again before the first detach
             self.log.warning("DeletionsNotKnown", error=str(error))
         if self._options.verify_period_s:
             self.queue.add_after(VERIFY, self._options.verify_period_s)
 
-    async def reconcile(self, key: str) -> None:
+    async def reconcile(self, key: Key) -> None:
         """Takes one VolumeAttachment a step further, until nothing is left to do."""
-        if key == VERIFY:
+        if isinstance(key, VerifyKey):
             self.queue.add_after(VERIFY, self._options.verify_period_s)
             await self._verify()
             return
-        if key.startswith(VOLUME):
-            await self._let_volume_go(key.removeprefix(VOLUME))
+        if isinstance(key, VolumeKey):
+            await self._release_volume(key.name)
             return
         record, stored = self._records.get(key), False
         while record is not None:
-            step, reason = decide(record, stored=stored, ours=self._ours)
-            if step in (Step.IGNORE, Step.SETTLED):
+            decision = decide(record, stored=stored, ours=self._ours)
+            action = decision.action
+            if action in (Action.IGNORE, Action.SETTLED):
                 return
             driver = plugin_name(record)
             if not self._slots.take(driver, key):
                 return
             try:
-                self.log.info(step.value, record=key, node=record.spec.node_name, reason=reason.message)
-                record, stored = await self._take(step, record), step is Step.STORE_INTENT
+                self.log.info(action.value, record=key, node=record.spec.node_name, reason=decision.reason.message)
+                record, stored = await self._carry_out(action, record), action is Action.STORE_INTENT
             finally:
                 self._slots.free(driver)
 
-    async def _let_volume_go(self, name: str) -> None:
-        """What upstream's attacher has put on the volume is taken off when the volume is attached nowhere."""
+    async def _release_volume(self, name: str) -> None:
+        """Removes the attacher's finalizer from a PersistentVolume that has no VolumeAttachment any more."""
         pv = await self.client.find(PersistentVolume, name)
         if pv is None or not self._left_behind(pv):
             return
         records = (await self.client.list(VolumeAttachment)).items
         if not any(record.spec.source.persistent_volume_name == name for record in records):
-            rest = [each for each in pv.metadata.finalizers if each not in self._theirs(pv)]
+            rest = [each for each in pv.metadata.finalizers if each not in self._finalizers_on(pv)]
             await self.client.revise(pv, {"metadata": {"finalizers": rest or None}})
 
     async def _verify(self) -> None:
@@ -148,36 +161,42 @@ class AttacherController(Controller):
                 continue
             try:
                 recorded[self._definitions.plugin(record)].append((record, await self._definitions.spec(record)))
-            except VolumeError as error:  # nobody can be asked about it
+            except VolumeError as error:  # its plugin, or its definition, is not there to ask
                 self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
         for plugin, ours in recorded.items():
             for record in await denied(plugin, ours, self.log):
-                await self._tell_lost(record)
+                await self._record_lost(record)
 
-    async def _tell_lost(self, record: VolumeAttachment) -> None:
+    async def _record_lost(self, record: VolumeAttachment) -> None:
         now = self._records.get(record.name)
         if now is None or now.metadata.resource_version != record.metadata.resource_version:
-            return  # written since: the storage was asked about something else
+            return  # written since: the storage's answer is about an earlier state
         self.log.warning("NotAttachedAnyMore", record=record.name, node=record.spec.node_name)
         try:
             patch = {"status": {"attached": False}}
             self._records.accept(await self.client.revise(record, patch, subresource="status"))
-        except (Conflict, NotFound):  # as above; the cache does not know it yet
+        except (Conflict, NotFound):  # written or deleted since, and the cache is stale
             return
 
-    async def _take(self, step: Step, record: VolumeAttachment) -> VolumeAttachment | None:
-        acts: dict[Step, Callable[[VolumeAttachment], Awaitable[VolumeAttachment | None]]] = {
-            Step.STORE_INTENT: self._store_intent,
-            Step.ATTACH: self._attach,
-            Step.DETACH: self._detach,
-        }
-        field = "detachError" if step is Step.DETACH else "attachError"
+    async def _carry_out(self, action: Action, record: VolumeAttachment) -> VolumeAttachment | None:
+        """Returns the record with which the worker goes on; None if there is nothing to go on with. What the
+        storage raises is stored on the record."""
         try:
-            return await acts[step](record)
+            match action:
+                case Action.STORE_INTENT:
+                    return await self._store_intent(record)
+                case Action.ATTACH:
+                    return await self._attach(record)
+                case Action.DETACH:
+                    return await self._detach(record)
+                case Action.IGNORE | Action.SETTLED:
+                    return None
+                case _:
+                    assert_never(action)
         except KubeError:
             raise
         except Exception as error:
-            await self._writes.store_error(record, field, error)
+            await self._writes.store_error(record, "detachError" if action is Action.DETACH else "attachError", error)
             raise
 
     # --- attach
@@ -199,7 +218,7 @@ class AttacherController(Controller):
             self.client.check_leading()
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(spec, record.spec.node_name)
-        except (StorageRefused, NotAsked):  # certainly not done: this request is not outstanding
+        except (StorageRefused, NotAsked):  # certainly not done: the request is not outstanding
             await self._writes.withdraw(record, ATTACH_REQUESTED_AT)
             raise
         status = {"attached": True, "attachmentMetadata": dict(attachment), "attachError": None}
@@ -212,7 +231,7 @@ class AttacherController(Controller):
 
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
-    """Raises LockNotHeld for a VolumeAttachment of another epoch than the lock's (protocol.md C14)."""
+    """Raises LockNotHeld if the epoch of the VolumeAttachment is not the lock's (docs/protocol.md C14)."""
     if persistent_volume is not None and not is_current(record, persistent_volume):
         raise LockNotHeld(
             f"VolumeAttachment {record.name} is not of the epoch to which PersistentVolume {persistent_volume.name} is "

@@ -1,8 +1,9 @@
 """What a VolumeAttachment is about: its plugin or CSI driver, its volume, and what a detach needs.
 
-CSI volumes come from a cache: there may be thousands, and the record's own name tells whether it is the one. What was
-deleted and created again under its name has another handle, and so another record. Everything else is read live, and so
-is each volume with a lock.
+The PersistentVolumes of CSI volumes come from a cache: there may be thousands, and the name of the
+VolumeAttachment (a hash of driver, handle and node) tells whether the cached one is meant. A PersistentVolume
+that was deleted and created again under the same name has another handle, and so another VolumeAttachment.
+Everything else is read live, and so is each PersistentVolume with a lock.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 UNDEFINED_VALIDITY_S = 600.0
-"""How long requests count as outstanding where nothing defines the volume any more."""
+"""Seconds for which requests count as outstanding where nothing defines the volume any more."""
 
 
 def plugin_name(record: VolumeAttachment) -> str:
-    """Whose VolumeAttachment it is, by the name among plugins."""
+    """The name of the plugin or CSI driver that carries the VolumeAttachment out."""
     by_plugin = record.spec.attacher == ATTACHER
     return record.metadata.annotations.get(PLUGIN, "") if by_plugin else record.spec.attacher
 
 
 class Definitions:
-    """Looks up what records are about. `cache`: None where no CSI driver is served."""
+    """Looks up what VolumeAttachments are about. `cache`: None where no CSI driver is served."""
 
     def __init__(self, client: Client, plugins: PluginManager, cache: Informer[PersistentVolume] | None) -> None:
         self._client = client
@@ -51,7 +52,7 @@ class Definitions:
         self._cache = cache
 
     def plugin(self, record: VolumeAttachment) -> AttachableVolumePlugin:
-        """Raises VolumeError if nothing of that name attaches volumes."""
+        """Raises VolumeError if no plugin of that name attaches volumes."""
         name = plugin_name(record)
         plugin = self._plugins.find_attachable_plugin_by_name(name)
         if plugin is None:
@@ -59,7 +60,7 @@ class Definitions:
         return plugin
 
     async def spec(self, record: VolumeAttachment) -> VolumeSpec:
-        """Raises VolumeError if the volume is not defined any more."""
+        """Returns the volume's spec. Raises VolumeError if the volume is not defined any more."""
         inline = record.metadata.annotations.get(INLINE_VOLUME)
         if inline:
             return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
@@ -83,14 +84,15 @@ class Definitions:
             return UNDEFINED_VALIDITY_S if len(requests.times(record, ATTACH_REQUESTED_AT)) > 1 else 0.0
 
     async def notes(self, record: VolumeAttachment) -> Mapping[str, str]:
-        """What a detach will need. Of plugins' volumes the attach/detach controller has noted it."""
+        """Returns the annotations that a detach will need. Those of plugin volumes the attach/detach
+        controller has set."""
         if record.spec.attacher == ATTACHER:
             return {}
         return await self.plugin(record).attach_notes(await self.spec(record), record.spec.node_name)
 
     async def detacher(self, record: VolumeAttachment) -> tuple[str, Detacher]:
-        """The volume's name, and who detaches it. What was noted for an attach is enough, whether that was done or
-        refused, when the PersistentVolume is gone. Raises VolumeError if there is neither."""
+        """Returns the volume's name, and its detacher. The annotations that were stored before the attach are
+        enough when the PersistentVolume is gone. Raises VolumeError if there is neither."""
         plugin, notes = self.plugin(record), record.metadata.annotations
         if ATTACH_REQUESTED_AT in notes and VOLUME_NAME in notes:
             return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
@@ -105,7 +107,7 @@ class Definitions:
 
 
 def _is_of(record: VolumeAttachment, cached: PersistentVolume) -> bool:
-    """Whether a cached volume is the record's, and has no lock."""
+    """Whether the cached PersistentVolume is that of the VolumeAttachment, and has no lock."""
     source = cached.spec.csi
     if source is None or ATTACH_EPOCH in record.metadata.annotations or ATTACHED_TO in cached.metadata.annotations:
         return False

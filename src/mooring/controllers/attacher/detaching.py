@@ -1,7 +1,9 @@
-"""Detaches: the storage is asked, and the VolumeAttachment goes when it has said "detached" and nothing may come late.
+"""Detaches a volume, and then lets its VolumeAttachment go.
 
-A request that was not answered may be carried out later. It is known of until it cannot: noted on the record before it
-is sent, or remembered where that is enough (`tenure`).
+The VolumeAttachment goes when the storage has said "detached" *and* no earlier request can still take effect:
+a request that was not answered may be carried out later (docs/protocol.md C15). So each request is known
+until it cannot take effect any more: stored on the VolumeAttachment before it is sent, or, under a Lease,
+remembered (`remembered_detaches`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import structlog
 
 from mooring.controllers.attacher import metrics, requests
 from mooring.controllers.attacher.definitions import Definitions
-from mooring.controllers.attacher.tenure import Tenure
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
@@ -23,25 +25,32 @@ from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETA
 
 
 class Detaching:
-    """Detaches one record at a time for each of the attachers in `ours` (their names and finalizers)."""
+    """Detaches one volume at a time. `ours`: the attachers' names that are carried
+    out here, with their finalizers."""
 
     def __init__(
-        self, writes: Writes, definitions: Definitions, tenure: Tenure, ours: Mapping[str, str], now: Now
+        self,
+        writes: Writes,
+        definitions: Definitions,
+        remembered: RememberedDetaches,
+        ours: Mapping[str, str],
+        now: Now,
     ) -> None:
         self._writes = writes
         self._definitions = definitions
-        self._tenure = tenure
+        self._remembered = remembered
         self._ours = ours
         self._now = now
         self._log: Any = structlog.get_logger(component="attacher")
 
     async def detach(self, record: VolumeAttachment) -> float:
-        """Asks the storage, unless it has said "detached". Lets the record go and returns 0, or returns the seconds
-        until nothing may come late any more. Raises KubeError, VolumeError and what the storage does."""
-        await self._tenure.begin()
+        """Asks the storage to detach, unless it has said "detached" before. Returns 0 when the
+        VolumeAttachment was let go, else the seconds until no earlier request can take effect any more.
+        Raises KubeError, VolumeError and what the storage raises."""
+        await self._remembered.begin()
         plugin, validity_s = self._definitions.plugin(record), await self._definitions.validity_s(record)
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
-        before = requests.not_later([*noted, *self._tenure.unanswered(record, self._now())], self._now())
+        before = requests.not_later([*noted, *self._remembered.unanswered(record, self._now())], self._now())
         known, asked = DETACHED in record.metadata.annotations, record
         if not known:
             asked = await self._ask(plugin, record, before, validity_s)
@@ -51,11 +60,12 @@ class Detaching:
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
             metrics.done(plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now())
-            await self._let_go(asked)
+            await self._release(asked)
             return 0.0
-        # The storage has said "detached", and may still carry out what was asked of it earlier.
+        # The storage has said "detached", and may still carry out an earlier request.
         self._log.info("RequestOutstanding", record=asked.name, node=asked.spec.node_name, seconds=left_s)
-        # This request was answered: nobody has to wait for it. What is left, if it detaches, strikes this node only.
+        # If only detaches are outstanding, another node may have the volume: a late one affects this node
+        # alone.
         detached = {} if known or attach_s else {DETACHED: format_micro_time(self._now())}
         if asked is not record:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
@@ -67,13 +77,14 @@ class Detaching:
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
     ) -> VolumeAttachment:
-        """The record as it is when the storage has answered; another one, if the request is noted there."""
+        """Asks the storage to detach. Returns the VolumeAttachment as it is afterwards: a newer version than
+        `record` if the request was stored on it."""
         attaches = _unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
-        remembers = self._tenure.is_fresh(record) and not attaches
+        remembers = self._remembered.is_fresh(record) and not attaches
         asked = record if remembers or not validity_s else await self._stamp(record, before, validity_s)
         self._writes.client.check_leading()
         if remembers:
-            self._tenure.asks(record, validity_s)
+            self._remembered.add(record, validity_s)
         try:
             volume, detacher = await self._definitions.detacher(asked)
             with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
@@ -81,9 +92,11 @@ class Detaching:
         except (StorageRefused, NotAsked):
             if asked is not record:
                 await self._writes.withdraw(asked, DETACH_REQUESTED_AT)
-            self._tenure.answered(record, remembers)
+            if remembers:
+                self._remembered.answered(record)
             raise
-        self._tenure.answered(record, remembers)
+        if remembers:
+            self._remembered.answered(record)
         return asked
 
     async def _stamp(self, record: VolumeAttachment, before: list[str], validity_s: float) -> VolumeAttachment:
@@ -93,21 +106,21 @@ class Detaching:
         return await self._note(record, notes)
 
     async def _note(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
-        """Everything that was remembered is among the notes."""
+        """Stores annotations, among them the times of all requests that were remembered."""
         noted = await self._writes.annotate(record, notes)
-        self._tenure.noted(record)
+        self._remembered.stored(record)
         return noted
 
-    async def _let_go(self, record: VolumeAttachment) -> None:
-        """The storage has said that it is detached, and it was asked by nobody else: the record may go."""
+    async def _release(self, record: VolumeAttachment) -> None:
+        """Removes the finalizer: the storage has said "detached", and no request is outstanding."""
         ours = self._ours[record.spec.attacher]
         finalizers = [each for each in record.metadata.finalizers if each != ours]
-        if finalizers:  # somebody else keeps the record: then it must say what is true
+        if finalizers:  # another controller's finalizer keeps the VolumeAttachment, whose status must then be true
             record = await self._writes.store_status(record, {"attached": False, "detachError": None})
-        self._tenure.lets_go(record)
+        self._remembered.released(record)
         await self._writes.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
 
 
 def _unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:
-    """Of the attach requests those that were not answered: if it was attached, the latest was."""
+    """The attach requests that were not answered: if the volume was attached, the latest one was answered."""
     return attaches[:-1] if record.status.attached else attaches

@@ -1,4 +1,5 @@
-"""What the attacher counts, under upstream's names (reference section 1.11)."""
+"""What the attacher counts, under the names that upstream's attach/detach controller
+and kubelet have for it."""
 
 from __future__ import annotations
 

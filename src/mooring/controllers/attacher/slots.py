@@ -1,4 +1,4 @@
-"""How many requests of one driver are under way at once. What finds no slot waits its turn, and holds no worker."""
+"""A limit of requests in flight for each driver. A key that finds no slot waits, and occupies no worker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 
 class Slots:
-    """`limits` by driver; `otherwise` is the limit of a driver that is not there (None: as many as there are workers).
-    `wake` is given a key whose turn has come."""
+    """`limits` by driver; `otherwise` is the limit of every other driver (None: as many as there are
+    workers). `wake` is called with a key whose turn has come."""
 
     def __init__(self, limits: Mapping[str, int], wake: Callable[[str], None], *, otherwise: int | None = None) -> None:
         self._limits = limits
@@ -18,7 +18,7 @@ class Slots:
         self._waiting: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def take(self, driver: str, key: str) -> bool:
-        """Whether there is a slot; if not, the key is woken when there is one."""
+        """Takes a slot and returns whether there was one; if not, the key is woken when there is."""
         limit = self._limits.get(driver, self._otherwise)
         if limit is not None and self._taken[driver] >= limit:
             if key not in self._waiting[driver]:
@@ -28,7 +28,7 @@ class Slots:
         return True
 
     def free(self, driver: str) -> None:
-        """The request has ended: the next one's turn."""
+        """Gives the slot back, and wakes the next key."""
         self._taken[driver] -= 1
         if self._waiting[driver]:
             self._wake(self._waiting[driver].popleft())

@@ -1,7 +1,7 @@
-"""Now and then the storage is asked whether what is recorded as attached still is.
+"""Asks the storage from time to time whether the volumes that are recorded as attached still are.
 
-An error, or no answer, means "assume still attached". What the storage denies is recorded as not attached, and so it is
-attached again; the VolumeAttachment stays, and goes on blocking the volume everywhere else.
+An error, or no answer, means "assume still attached". A volume that the storage says is not attached is
+recorded so, and is attached again. Its VolumeAttachment stays, and keeps every other node from the volume.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Recorded = Sequence[tuple[VolumeAttachment, VolumeSpec]]
 
 
 def is_verified(record: VolumeAttachment, ours: Container[str]) -> bool:
-    """Whether the record is one to ask about: ours, attached, and nobody is detaching it. Pure."""
+    """Whether to ask about the VolumeAttachment: carried out here, attached, and not being detached. Pure."""
     stays = record.spec.attacher in ours and not record.deleting
     return stays and record.status.attached and DETACHING not in record.metadata.annotations
 
 
 async def denied(plugin: AttachableVolumePlugin, recorded: Recorded, log: Any) -> list[VolumeAttachment]:
-    """The records that the storage says are not attached."""
+    """Returns the VolumeAttachments whose volumes the storage says are not attached."""
     by_node: defaultdict[str, list[VolumeSpec]] = defaultdict(list)
     for record, spec in recorded:
         by_node[record.spec.node_name].append(spec)

@@ -1,4 +1,4 @@
-"""Writes to VolumeAttachments; what each of them gives back goes into the cache."""
+"""Writes to VolumeAttachments. The answer of each write goes into the cache at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.volumes.errors import VolumeError
 
 
 class Writes:
-    """The cache, and what is written through to it."""
+    """Writes through the cache of VolumeAttachments."""
 
     def __init__(self, client: Client, cache: Informer[VolumeAttachment], now: Now) -> None:
         self.client = client
@@ -24,18 +24,18 @@ class Writes:
         self._now = now
 
     async def revise(self, record: VolumeAttachment, patch: Mapping[str, Any]) -> VolumeAttachment:
-        """Conflict if anybody has written it since it was read."""
+        """Patches the VolumeAttachment. Raises Conflict if it was written since it was read."""
         return self._accept(await self.client.revise(record, patch))
 
     async def annotate(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
-        """The same, of annotations; None takes one away."""
+        """The same for annotations; None removes one."""
         return await self.revise(record, {"metadata": {"annotations": dict(notes)}})
 
     async def withdraw(
         self, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """The latest request in `record` was answered, or not sent: it is not outstanding. Those that another process
-        has noted meanwhile stay."""
+        """Removes the time of the latest request in `record`, which was answered or not sent. Times that
+        another process has stored meanwhile stay."""
         latest, live = requests.times(record, annotation)[-1], record
         while live is not None and live.uid == record.uid:
             rest = requests.without(requests.times(live, annotation), latest)
@@ -49,11 +49,11 @@ class Writes:
                 return
 
     async def store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        """Whatever else was written since: the status is ours."""
+        """Patches the status, of whatever version: only this controller writes it."""
         return self._accept(await self._patch_status(record, status))
 
     async def store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
-        """What an attach or detach came to, in words."""
+        """Stores why an attach or detach failed, under `field` of the status."""
         certain = "" if isinstance(error, VolumeError) else f"{type(error).__name__}: "
         status = {field: {"time": format_time(self._now()), "message": f"{certain}{error}"}}
         try:
@@ -65,8 +65,8 @@ class Writes:
         return await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
 
     def _accept(self, record: VolumeAttachment) -> VolumeAttachment:
-        """The answer of a write with which the worker of this record goes on: its key need not be marked for it. (What
-        it does not go on with may hold somebody else's deletion, of which the watch would then say nothing any more.)
-        """
+        """Takes the answer of a write into the cache without marking the key, since this key's worker goes on
+        with it. Every other answer marks the key: it may show another client's deletion, which the watch
+        would not show again."""
         self._cache.accept(record, tell=False)
         return record

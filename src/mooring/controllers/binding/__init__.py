@@ -1,1 +1,1 @@
-"""Binds claims and volumes to each other, and keeps both while they are in use."""
+"""Binds claims and volumes to each other, and protects both from deletion while they are in use."""

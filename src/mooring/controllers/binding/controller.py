@@ -1,17 +1,19 @@
-"""The binder: claims find volumes; phases say what is; protection finalizers go when nothing uses the object.
+"""The binder: binds claims to volumes, keeps their phases, and removes protection finalizers
+from unused objects.
 
-Keys are "claim:<namespace>/<name>" and "volume:<name>". Provisioning and deletion of volumes is another controller's.
+Making and deleting volumes is the provisioner's work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
-from mooring.controllers.binding.decide import Claim, decide_claim, decide_phase
+from mooring.controllers.binding.decide import Action, decide_claim, phase_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
 from mooring.volumes.claims import CLAIM_PROTECTION, claims_of
@@ -22,7 +24,10 @@ VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 
 
-class BindingController(Controller):
+Key = ClaimKey | VolumeKey
+
+
+class BindingController(Controller[Key]):
     """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one."""
 
     name = "persistentvolume-controller"
@@ -40,39 +45,38 @@ class BindingController(Controller):
         self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
         self._pods = self.watch(
             Pod,
-            _claims_of_pod,
-            matters=lambda pod: (pod.uid, pod.spec.node_name, *_claims_of_pod(pod)),
-            indexers={"claim": _claims_of_pod},
+            lambda pod: [ClaimKey(key) for key in claims_of(pod)],
+            matters=lambda pod: (pod.uid, pod.spec.node_name, *claims_of(pod)),
+            indexers={"claim": claims_of},
         )
 
-    def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[str]:
-        yield f"claim:{claim.key}"
+    def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
+        yield ClaimKey(claim.key)
         for pv in self._volumes.by_index("claim", claim.key):
-            yield f"volume:{pv.name}"
+            yield VolumeKey(pv.name)
 
-    def _touched_by_volume(self, pv: PersistentVolume) -> Iterable[str]:
-        yield f"volume:{pv.name}"
+    def _touched_by_volume(self, pv: PersistentVolume) -> Iterable[Key]:
+        yield VolumeKey(pv.name)
         reference = pv.spec.claim_ref
         if reference is not None:
-            yield f"claim:{reference.namespace}/{reference.name}"
+            yield ClaimKey(f"{reference.namespace}/{reference.name}")
         else:
             yield from self._waiting_for_class(pv.spec.storage_class_name)
-        yield from (f"claim:{claim.key}" for claim in self._claims.by_index("volume", pv.name))
+        yield from (ClaimKey(claim.key) for claim in self._claims.by_index("volume", pv.name))
 
-    def _waiting_for_class(self, name: str) -> list[str]:
+    def _waiting_for_class(self, name: str) -> list[Key]:
         claims = self._claims.by_index("class", name)
-        return [f"claim:{claim.key}" for claim in claims if BIND_COMPLETED not in claim.metadata.annotations]
+        return [ClaimKey(claim.key) for claim in claims if BIND_COMPLETED not in claim.metadata.annotations]
 
-    async def reconcile(self, key: str) -> None:
-        """One claim or one volume."""
-        kind, _, name = key.partition(":")
-        if kind == "claim":
-            claim = self._claims.get(name)
+    async def reconcile(self, key: Key) -> None:
+        """Takes one claim or one volume as far as it goes now."""
+        if isinstance(key, ClaimKey):
+            claim = self._claims.get(key.name)
             if claim is not None and claim.deleting:
                 await self._let_claim_go(claim)
             elif claim is not None:
                 await self._reconcile_claim(claim)
-        elif (pv := self._volumes.get(name)) is not None:
+        elif (pv := self._volumes.get(key.name)) is not None:
             await self._reconcile_volume(pv)
 
     # --- claims --------------------------------------------------------------------------------------------------
@@ -82,20 +86,22 @@ class BindingController(Controller):
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
         decision = decide_claim(claim, named, self._free, storage_class)
         match decision.action:
-            case Claim.BIND:
+            case Action.BIND:
                 assert decision.volume is not None
                 await self._bind(claim, decision.volume)
-            case Claim.PROVISION:
+            case Action.PROVISION:
                 assert storage_class is not None
                 await self._ask_provisioner(claim, storage_class.provisioner)
                 self.recorder.once(claim, "Normal", decision.reason)
-            case Claim.WAIT:
+            case Action.WAIT:
                 waiting = decision.reason.code == "WaitForFirstConsumer"
                 self.recorder.once(claim, "Normal" if waiting else "Warning", decision.reason)
-            case Claim.LOST:
+            case Action.LOST:
                 if claim.status.phase != "Lost":
                     await self._patch_claim(claim, {"status": {"phase": "Lost"}}, "status")
                 self.recorder.once(claim, "Warning", decision.reason)
+            case _:
+                assert_never(decision.action)
 
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         reference = pv.spec.claim_ref
@@ -126,25 +132,27 @@ class BindingController(Controller):
             await self._patch_claim(claim, {"metadata": {"annotations": annotations}})
 
     async def _let_claim_go(self, claim: PersistentVolumeClaim) -> None:
-        """Removes the protection when no pod uses the claim; a pod without a node does not use it yet."""
+        """Removes the protection if no pod uses the claim; a pod without a node does not use it yet."""
         if CLAIM_PROTECTION not in claim.metadata.finalizers:
             return
-        if self._used(claim, self._pods.by_index("claim", f"claim:{claim.key}")):
+        if self._used(claim, self._pods.by_index("claim", claim.key)):
             return
-        live = await self.client.list(Pod, claim.namespace)  # the cache may be late; a finalizer is gone for good
+        live = await self.client.list(
+            Pod, claim.namespace
+        )  # the cache may be stale, and a removed finalizer does not come back
         if not self._used(claim, live.items):
             rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
             await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
 
     def _used(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
-        return any(pod.spec.node_name and f"claim:{claim.key}" in set(_claims_of_pod(pod)) for pod in pods)
+        return any(pod.spec.node_name and claim.key in claims_of(pod) for pod in pods)
 
     # --- volumes -------------------------------------------------------------------------------------------------
 
     async def _reconcile_volume(self, pv: PersistentVolume) -> None:
         claim = await self._claim_of(pv)
         elsewhere = claim is not None and claim.spec.volume_name not in ("", pv.name)
-        phase = decide_phase(pv, claim, elsewhere)
+        phase = phase_of(pv, claim, elsewhere)
         if phase != pv.status.phase and not (phase == "Bound" and pv.status.phase == ""):
             pv = await self._patch_volume(pv, {"status": {"phase": phase}}, "status")
             self.log.info(phase, volume=pv.name)
@@ -153,8 +161,8 @@ class BindingController(Controller):
             await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
 
     async def _claim_of(self, pv: PersistentVolume) -> PersistentVolumeClaim | None:
-        """The very claim that the volume is bound to. That it is gone is believed only of a live read: the answer
-        leads to the deletion of data."""
+        """Returns the very claim that the volume is bound to, or None. That it is gone is believed only after
+        a live read, because the result leads to the deletion of data."""
         reference = pv.spec.claim_ref
         if reference is None or not reference.uid:
             return None
@@ -187,7 +195,3 @@ def _class_of(claim: PersistentVolumeClaim) -> list[str]:
 def _claimed_by(pv: PersistentVolume) -> list[str]:
     reference = pv.spec.claim_ref
     return [f"{reference.namespace}/{reference.name}"] if reference is not None else []
-
-
-def _claims_of_pod(pod: Pod) -> list[str]:
-    return [f"claim:{key}" for key in claims_of(pod)]

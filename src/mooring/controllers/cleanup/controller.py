@@ -1,6 +1,6 @@
 """The garbage collector and the namespace controller.
 
-Keys are "<group>/<plural>:<namespace/name>" and "namespace:<name>". Kinds come from discovery. That an owner is gone is
+Kinds come from discovery. That an owner is gone is
 believed only of a live read; every deletion carries the uid and the resourceVersion decided upon.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.cleanup.decide import FOREGROUND, Act, Owner, decide
+from mooring.controllers.cleanup.decide import FOREGROUND, Action, Owner, decide
 from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import NotFound
 from mooring.kube.informer import Informer
+from mooring.kube.keys import NamespaceKey
 from mooring.kube.objects import Namespace, Object, OwnerReference, Resource
 from mooring.kube.times import Now
 
@@ -30,6 +31,19 @@ SETTLE_S = 1.0
 LOOK_AGAIN_S = 300.0
 
 
+class ItemKey(msgspec.Struct, frozen=True, gc=False):
+    """An object of any kind: `kind` is "group/plural", `key` "namespace/name" or the name."""
+
+    kind: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.key}"
+
+
+Key = ItemKey | NamespaceKey
+
+
 class NamespaceNotEmpty(Exception):
     """A namespace that is being deleted still holds something."""
 
@@ -37,11 +51,11 @@ class NamespaceNotEmpty(Exception):
         super().__init__(f"namespace {namespace} still holds {', '.join(left)}")
 
 
-class CleanupController(Controller):
+class CleanupController(Controller[str]):
     """Upstream's garbage-collector and namespace controllers in one.
 
-    It watches CustomResourceDefinitions itself; for the kinds that there are, a `Collector` does the work, and another
-    one as soon as there are others.
+    It watches CustomResourceDefinitions itself; for the kinds that there are, a `Collector` does the work,
+    and another one as soon as there are others.
     """
 
     name = "garbage-collector"
@@ -88,7 +102,7 @@ class CleanupController(Controller):
             await asyncio.wait({task})
 
 
-class Collector(Controller):
+class Collector(Controller[Key]):
     """Cleans up objects of the kinds given."""
 
     name = "garbage-collector"
@@ -96,7 +110,7 @@ class Collector(Controller):
     def __init__(self, client: Client, resources: Sequence[Resource], *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._resources = list(resources)
-        self._namespaces = self.watch(Namespace, lambda namespace: [f"namespace:{namespace.name}"])
+        self._namespaces = self.watch(Namespace, lambda namespace: [NamespaceKey(namespace.name)])
         self._caches: dict[str, Informer[Object]] = {}
         for resource in resources:
             if resource.plural not in LEFT_OUT:
@@ -116,25 +130,26 @@ class Collector(Controller):
             indexers={"uid": lambda item: [item.uid], "owner": _owner_uids},
         )
 
-    def _touched(self, name: str, item: Object) -> Iterator[str]:
+    def _touched(self, name: str, item: Object) -> Iterator[Key]:
         """The object itself, what it owns, its owners, and its namespace if that waits to be empty."""
         namespace = self._namespaces.get(item.namespace)
         if namespace is not None and namespace.deleting and item.deleting:
-            yield f"namespace:{namespace.name}"
+            yield NamespaceKey(namespace.name)
         if item.metadata.owner_references or item.deleting:
-            yield f"{name}:{item.key}"
+            yield ItemKey(name, item.key)
         for other, cache in self._caches.items():
-            yield from (f"{other}:{dependent.key}" for dependent in cache.by_index("owner", item.uid))
+            yield from (ItemKey(other, dependent.key) for dependent in cache.by_index("owner", item.uid))
             for reference in item.metadata.owner_references:
-                yield from (f"{other}:{owner.key}" for owner in cache.by_index("uid", reference.uid) if owner.deleting)
+                yield from (
+                    ItemKey(other, owner.key) for owner in cache.by_index("uid", reference.uid) if owner.deleting
+                )
 
-    async def reconcile(self, key: str) -> None:
-        """One object or one namespace."""
-        name, _, which = key.partition(":")
-        if name == "namespace":
-            await self._reconcile_namespace(self._namespaces.get(which))
-        elif (item := self._caches[name].get(which)) is not None:
-            await self._reconcile_object(self._caches[name], item)
+    async def reconcile(self, key: Key) -> None:
+        """Cleans up one object or one namespace."""
+        if isinstance(key, NamespaceKey):
+            await self._reconcile_namespace(self._namespaces.get(key.name))
+        elif (item := self._caches[key.kind].get(key.key)) is not None:
+            await self._reconcile_object(self._caches[key.kind], item)
 
     # --- owners and dependents -----------------------------------------------------------------------------------
 
@@ -142,21 +157,23 @@ class Collector(Controller):
         owners = [await self._owner(item, reference) for reference in item.metadata.owner_references]
         dependents = dict(self._dependents(item))
         decision = decide(item.metadata, owners, dependents)
-        match decision.act:
-            case Act.KEEP:
+        match decision.action:
+            case Action.KEEP:
                 return
-            case Act.DELETE | Act.DELETE_FOREGROUND:
-                await self._delete(cache.kind, item, foreground=decision.act is Act.DELETE_FOREGROUND)
-            case Act.DROP_OWNERS:
+            case Action.DELETE | Action.DELETE_FOREGROUND:
+                await self._delete(cache.kind, item, foreground=decision.action is Action.DELETE_FOREGROUND)
+            case Action.DROP_OWNERS:
                 kept = [owner.reference for owner in owners if owner.present and not owner.waits]
                 await self._patch(item, {"ownerReferences": msgspec.to_builtins(kept)})
-            case Act.RELEASE_DEPENDENTS:
+            case Action.RELEASE_DEPENDENTS:
                 await self._release_dependents(item)
-            case Act.REMOVE_FINALIZER:
+            case Action.REMOVE_FINALIZER:
                 rest = [each for each in item.metadata.finalizers if each != decision.finalizer]
                 await self._patch(item, {"finalizers": rest or None})
+            case _:
+                assert_never(decision.action)
         kind = item.RESOURCE.kind
-        self.log.info(decision.act.value, object=f"{kind} {item.key}", reason=decision.reason.message)
+        self.log.info(decision.action.value, object=f"{kind} {item.key}", reason=decision.reason.message)
 
     async def _owner(self, item: Object, reference: OwnerReference) -> Owner:
         for cache in self._caches.values():

@@ -1,8 +1,9 @@
 """What becomes of an object whose owner goes, and of an owner that waits for what it owns. Pure.
 
-Rules of upstream's garbage collector: an object goes when none of its owners exists any more; an owner deleted in the
-foreground stays until those of its dependents that block it are gone, an owner deleted with orphans until its
-dependents name it no more. An owner is known by its uid: another object of its name is not the owner.
+Rules of upstream's garbage collector: an object goes when none of its owners exists any more; an
+owner deleted in the foreground stays until those of its dependents that block it are gone, an owner
+deleted with orphans until its dependents name it no more. An owner is known by its uid: another
+object of its name is not the owner.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import ObjectMeta, OwnerReference
 from mooring.kube.reason import Reason
 
@@ -18,7 +20,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Act(Enum):
+class Action(Enum):
     """What to do with an object."""
 
     KEEP = "Keep"
@@ -39,41 +41,46 @@ class Owner:
     """It is being deleted in the foreground."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    act: Act
-    reason: Reason
+class ObjectDecision(Decision[Action], frozen=True, gc=False):
+    """What to do with one object. `finalizer`: the one that REMOVE_FINALIZER removes."""
+
     finalizer: str = ""
 
 
-def decide(metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[str, OwnerReference]) -> Decision:
+def decide(metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[str, OwnerReference]) -> ObjectDecision:
     """`dependents` are the objects that name this one as an owner, with the reference by which they do."""
     if metadata.deletion_timestamp is not None:
         return _about_owner(metadata, dependents)
     known = list(owners)
     if not known:
-        return Decision(Act.KEEP, Reason("NoOwners", "has no owners"))
+        return ObjectDecision(Action.KEEP, Reason("NoOwners", "has no owners"))
     absent = [owner for owner in known if not owner.present]
     solid = [owner for owner in known if owner.present and not owner.waits]
     waiting = [owner for owner in known if owner.present and owner.waits]
     if solid:
         names = ", ".join(_name(owner) for owner in solid)
         if absent or waiting:
-            return Decision(Act.DROP_OWNERS, Reason("OwnersGone", f"only {names} is left of its owners"))
-        return Decision(Act.KEEP, Reason("Owned", f"is owned by {names}"))
+            return ObjectDecision(Action.DROP_OWNERS, Reason("OwnersGone", f"only {names} is left of its owners"))
+        return ObjectDecision(Action.KEEP, Reason("Owned", f"is owned by {names}"))
     if waiting:
-        return Decision(Act.DELETE_FOREGROUND, Reason("OwnerWaits", f"{_name(waiting[0])} waits for its deletion"))
-    return Decision(Act.DELETE, Reason("OwnersGone", f"its owner {_name(absent[0])} is gone"))
+        return ObjectDecision(
+            Action.DELETE_FOREGROUND, Reason("OwnerWaits", f"{_name(waiting[0])} waits for its deletion")
+        )
+    return ObjectDecision(Action.DELETE, Reason("OwnersGone", f"its owner {_name(absent[0])} is gone"))
 
 
-def _about_owner(metadata: ObjectMeta, dependents: Mapping[str, OwnerReference]) -> Decision:
+def _about_owner(metadata: ObjectMeta, dependents: Mapping[str, OwnerReference]) -> ObjectDecision:
     if ORPHAN in metadata.finalizers:
         if dependents:
-            return Decision(Act.RELEASE_DEPENDENTS, Reason("Orphaning", f"{len(dependents)} objects name it as owner"))
-        return Decision(Act.REMOVE_FINALIZER, Reason("Orphaned", "nothing names it as owner any more"), ORPHAN)
+            return ObjectDecision(
+                Action.RELEASE_DEPENDENTS, Reason("Orphaning", f"{len(dependents)} objects name it as owner")
+            )
+        return ObjectDecision(Action.REMOVE_FINALIZER, Reason("Orphaned", "nothing names it as owner any more"), ORPHAN)
     if FOREGROUND in metadata.finalizers and not any(each.block_owner_deletion for each in dependents.values()):
-        return Decision(Act.REMOVE_FINALIZER, Reason("DependentsGone", "nothing that it owns is left"), FOREGROUND)
-    return Decision(Act.KEEP, Reason("BeingDeleted", "is being deleted"))
+        return ObjectDecision(
+            Action.REMOVE_FINALIZER, Reason("DependentsGone", "nothing that it owns is left"), FOREGROUND
+        )
+    return ObjectDecision(Action.KEEP, Reason("BeingDeleted", "is being deleted"))
 
 
 def _name(owner: Owner) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
+from typing import Any, assert_never
 
-from mooring.controllers.ephemeral.decide import missing
+from mooring.controllers.ephemeral.decide import Action, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import PersistentVolumeClaim, Pod
 from mooring.kube.times import Now
 
+STALE_CACHE_S = 0.05
+"""Seconds after which a pod is looked at again whose claim exists and is not in the cache yet."""
 
-class EphemeralController(Controller):
+
+class EphemeralController(Controller[str]):
     """Upstream's ephemeral volume controller."""
 
     name = "ephemeral-volume-controller"
@@ -27,14 +32,22 @@ class EphemeralController(Controller):
         pod = self._pods.get(key)
         if pod is None:
             return
-        found = missing(pod, self._claims.get)
-        for body in found.claims:
-            try:
-                self._claims.accept(await self.client.create(PersistentVolumeClaim, body, pod.namespace))
-            except AlreadyExists:
-                self.queue.add_after(key, 0.05)  # the cache is late
-        for reason in found.refused:
-            self.recorder.event(pod, "Warning", *reason)
+        for decision in decide(pod, self._claims.get):
+            match decision.action:
+                case Action.CREATE:
+                    await self._create(pod, decision.body)
+                case Action.REFUSE:
+                    self.recorder.event(pod, "Warning", *decision.reason)
+                case Action.SETTLED:
+                    pass
+                case _:
+                    assert_never(decision.action)
+
+    async def _create(self, pod: Pod, body: Mapping[str, Any]) -> None:
+        try:
+            self._claims.accept(await self.client.create(PersistentVolumeClaim, body, pod.namespace))
+        except AlreadyExists:
+            self.queue.add_after(pod.key, STALE_CACHE_S)
 
 
 def _owner(claim: PersistentVolumeClaim) -> list[str]:

@@ -1,19 +1,20 @@
-"""The resizer: claims that ask for more get more, by calling their volume's plugin.
+"""The resizer: grows the volumes of claims that ask for more, by calling their plugin.
 
-Keys are claims. Every step is written before the next: the claim's condition Resizing, the storage, the
-PersistentVolume's capacity, the condition FileSystemResizePending (which the node agent takes up), the claim's
-capacity. Whether a node has a part in it, the storage says when it is asked; who was not there to hear it asks again.
+Keys are claims. Every step is stored before the next: the claim's condition Resizing, the storage, the
+PersistentVolume's capacity, the condition FileSystemResizePending (which the node agent acts on), the
+claim's capacity. Whether a node must grow the file system, the storage says in its answer; a controller
+that missed the answer asks again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.expansion.decide import Step, decide, has_condition, with_condition
+from mooring.controllers.expansion.decide import Action, decide, has_condition, with_condition
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
@@ -28,15 +29,18 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 
-class ExpansionController(Controller):
-    """Calls `expand_volume_device` of plugins and CSI drivers; other drivers' volumes are their resizers' matter."""
+class ExpansionController(Controller[str]):
+    """Calls `expand_volume_device` of plugins and CSI drivers. Volumes of other drivers are
+    left to those drivers' resizers."""
 
     name = "mooring-resizer"
 
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        self._on_node: dict[str, bool] = {}  # by PersistentVolume's uid, while its claim is smaller than it
+        self._on_node: dict[
+            str, bool
+        ] = {}  # uid of the PersistentVolume -> whether a node must grow the file system; while its claim shows less
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
         self._volumes = self.watch(PersistentVolume, _claim_of)
         self._classes = self.watch(StorageClass, self._claims_of_class)
@@ -51,7 +55,8 @@ class ExpansionController(Controller):
             pass
 
     async def _step(self, key: str) -> bool:
-        """One step; whether there may be another one at once: a write that changes something brings the claim back."""
+        """Takes one step. Returns whether another one may be taken at once; after a write,
+        the change of the claim marks it."""
         claim = self._claims.get(key)
         pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
         if claim is None or pv is None or not reserved_for(pv, claim):
@@ -60,20 +65,23 @@ class ExpansionController(Controller):
         if plugin is None:
             return False
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
-        step, reason = decide(claim, pv, storage_class, self._on_node.get(pv.uid))
-        match step:
-            case Step.SETTLED:
+        decision = decide(claim, pv, storage_class, self._on_node.get(pv.uid))
+        reason = decision.reason
+        match decision.action:
+            case Action.SETTLED:
                 self._on_node.pop(pv.uid, None)
-            case Step.REFUSE:
+            case Action.REFUSE:
                 self.recorder.once(claim, "Warning", reason)
-            case Step.EXPAND:
+            case Action.EXPAND:
                 return await self._expand(claim, pv, plugin, reason)
-            case Step.ASK_NODE:
+            case Action.ASK_NODE:
                 await self._condition(claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted")
                 self.recorder.event(claim, "Normal", *reason)
-            case Step.FINISH:
+            case Action.FINISH:
                 await self._status(claim, with_condition(claim, None, "", ""), dict(pv.spec.capacity))
                 self.recorder.event(claim, "Normal", *reason)
+            case _:
+                assert_never(decision.action)
         return False
 
     def _plugin(self, pv: PersistentVolume) -> ExpandableVolumePlugin | None:
@@ -85,7 +93,7 @@ class ExpansionController(Controller):
     async def _expand(
         self, claim: PersistentVolumeClaim, pv: PersistentVolume, plugin: ExpandableVolumePlugin, reason: Reason
     ) -> bool:
-        """Whether the volume was as large already."""
+        """Grows the volume in the storage. Returns whether it was large enough already."""
         if not has_condition(claim, RESIZING):
             claim = await self._condition(claim, RESIZING, "")
             self.recorder.event(claim, "Normal", *reason)

@@ -1,15 +1,17 @@
-"""The modifier: volumes get the attributes that their claims ask for, by calling their plugin or CSI driver.
+"""The modifier: gives volumes the attributes that their claims ask for, by calling their
+plugin or CSI driver.
 
-Keys are claims. As upstream's resizer does it: `status.modifyVolumeStatus` says what is being done (Pending: the class
-is missing; InProgress; Infeasible: the storage refuses), `status.currentVolumeAttributesClassName` what is true.
+Keys are claims. As upstream's resizer does it: `status.modifyVolumeStatus` says what is being done
+(Pending: the class is missing; InProgress; Infeasible: the storage refuses),
+`status.currentVolumeAttributesClassName` what is true.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
-from mooring.controllers.modification.decide import Step, decide
+from mooring.controllers.modification.decide import Action, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
@@ -23,8 +25,8 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 
-class ModificationController(Controller):
-    """Calls `modify_volume`; other drivers' volumes are their resizers' matter."""
+class ModificationController(Controller[str]):
+    """Calls `modify_volume`. Volumes of other drivers are left to those drivers' resizers."""
 
     name = "mooring-modifier"
 
@@ -40,7 +42,7 @@ class ModificationController(Controller):
         return [claim.key for claim in claims if claim.spec.volume_attributes_class_name == of_class.name]
 
     async def reconcile(self, key: str) -> None:
-        """Takes one claim a step further; each step's write brings it back."""
+        """Takes one claim a step further. The write of each step marks the claim again."""
         claim = self._claims.get(key)
         pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
         if claim is None or pv is None or not reserved_for(pv, claim):
@@ -49,21 +51,25 @@ class ModificationController(Controller):
         if plugin is None:
             return
         wanted = self._classes.get(claim.spec.volume_attributes_class_name or "")
-        step, reason = decide(claim, pv, wanted, plugin.get_plugin_name())
-        match step:
-            case Step.SETTLED:
+        decision = decide(claim, pv, wanted, plugin.get_plugin_name())
+        reason = decision.reason
+        match decision.action:
+            case Action.SETTLED:
                 return
-            case Step.WAIT:
+            case Action.WAIT:
                 self.recorder.once(claim, "Warning", reason)
                 await self._under_way(claim, "Pending")
-            case Step.BEGIN:
+            case Action.BEGIN:
                 await self._under_way(claim, "InProgress")
                 self.recorder.event(claim, "Normal", *reason)
-            case Step.MODIFY if wanted is not None:
+            case Action.MODIFY:
+                assert wanted is not None, f"{claim.key} is to be modified without a class"
                 await self._modify(claim, pv, plugin, wanted)
-            case _:
+            case Action.FINISH:
                 await self._finish(claim)
                 self.recorder.event(claim, "Normal", *reason)
+            case _:
+                assert_never(decision.action)
 
     def _plugin(self, pv: PersistentVolume) -> ModifiableVolumePlugin | None:
         try:

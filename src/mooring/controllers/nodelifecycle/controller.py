@@ -1,6 +1,6 @@
 """The node life-cycle controller: notices silence, sets taints, evicts pods.
 
-Keys are "node:<name>" and "pod:<namespace>/<name>". A node is judged by changes of its Lease or of its status's
+A node is judged by changes of its Lease or of its status's
 heartbeat, timed by this process's own clock: after a restart each node gets a whole grace period again.
 """
 
@@ -9,22 +9,34 @@ from __future__ import annotations
 import asyncio
 import math
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, silent_for, taints_after
+from mooring.controllers.nodelifecycle.decide import (
+    Heartbeat,
+    NodeAction,
+    PodAction,
+    decide_eviction,
+    decide_node,
+    silent_for,
+    taints_after,
+)
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
+from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.readiness import ready_since
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time, parse_time
+
+Key = NodeKey | PodKey
 
 LEASES = "kube-node-lease"
 
 
-class NodeLifecycleController(Controller):
+class NodeLifecycleController(Controller[Key]):
     """Upstream's node-lifecycle and taint-eviction controllers in one. `grace_period` in seconds."""
 
     name = "node-controller"
@@ -32,7 +44,7 @@ class NodeLifecycleController(Controller):
     def __init__(self, client: Client, *, grace_period: float, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._grace = grace_period
-        self._nodes = self.watch(Node, lambda node: [f"node:{node.name}"])
+        self._nodes = self.watch(Node, lambda node: [NodeKey(node.name)])
         self._nodes.add_handler(self._taints_changed)
         self._leases = self.watch(Lease)
         self._leases.add_handler(self._renewed)
@@ -41,10 +53,10 @@ class NodeLifecycleController(Controller):
         self._tainted: dict[str, tuple[str, float]] = {}
         """By node: the time on its first NoExecute taint, and the loop's time when that was seen first."""
 
-    def _of_concern(self, pod: Pod) -> list[str]:
+    def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
         well = node is not None and node.ready != "Unknown" and not node.spec.taints
-        return [] if well else [f"pod:{pod.key}"]
+        return [] if well else [PodKey(pod.key)]
 
     def _renewed(self, _: Lease | None, new: Lease | None) -> None:
         # Only a node that is thought silent must be looked at again; renewals are many.
@@ -58,15 +70,14 @@ class NodeLifecycleController(Controller):
             self._tainted.pop(old.name, None)
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             for pod in self._pods.by_index("node", new.name):
-                self.queue.add(f"pod:{pod.key}")
+                self.queue.add(PodKey(pod.key))
 
-    async def reconcile(self, key: str) -> None:
-        """One node or one pod."""
-        kind, _, name = key.partition(":")
-        if kind == "pod":
-            await self._look_at_pod(self._pods.get(name))
-        elif (node := self._nodes.get(name)) is None:
-            self._heartbeats.pop(name, None)
+    async def reconcile(self, key: Key) -> None:
+        """Looks at one node or one pod."""
+        if isinstance(key, PodKey):
+            await self._look_at_pod(self._pods.get(key.name))
+        elif (node := self._nodes.get(key.name)) is None:
+            self._heartbeats.pop(key.name, None)
         else:
             await self._look_at(node)
 
@@ -86,15 +97,20 @@ class NodeLifecycleController(Controller):
 
     async def _look_at(self, node: Node) -> None:
         silence = silent_for(self._note(node), asyncio.get_running_loop().time())
-        if silence < self._grace:
-            self.queue.add_after(f"node:{node.name}", self._grace - silence)
-        elif node.ready != "Unknown" or not node.status.conditions:
-            node = await self._set_unknown(node)
+        decision = decide_node(node, silence, self._grace)
+        match decision.action:
+            case NodeAction.WAIT:
+                self.queue.add_after(NodeKey(node.name), decision.after)
+            case NodeAction.SET_UNKNOWN:
+                node = await self._set_unknown(node, decision.reason)
+            case NodeAction.SETTLED:
+                pass
+            case _:
+                assert_never(decision.action)
         await self._set_taints(node)
 
-    async def _set_unknown(self, node: Node) -> Node:
-        message = f"Node {node.name} has not renewed its lease or status for {self._grace:g} s"
-        stamp = format_time(self.now())
+    async def _set_unknown(self, node: Node, reason: Reason) -> Node:
+        message, stamp = reason.message, format_time(self.now())
         condition = {
             "type": "Ready",
             "status": "Unknown",
@@ -106,10 +122,10 @@ class NodeLifecycleController(Controller):
             node, {"status": {"conditions": [condition]}}, subresource="status", strategy="strategic"
         )
         self._nodes.accept(answer)
-        self.log.warning("NodeNotReady", node=node.name, reason=message)
-        self.recorder.event(node, "Warning", "NodeNotReady", message)
+        self.log.warning(reason.code, node=node.name, reason=message)
+        self.recorder.event(node, "Warning", *reason)
         for pod in self._pods.by_index("node", node.name):
-            self.queue.add(f"pod:{pod.key}")
+            self.queue.add(PodKey(pod.key))
         return answer
 
     async def _set_taints(self, node: Node) -> None:
@@ -135,25 +151,31 @@ class NodeLifecycleController(Controller):
             await self._evict(pod, node)
 
     async def _evict(self, pod: Pod, node: Node) -> None:
-        """When its tolerations of the node's taints run out."""
-        after = evict_after(pod, node.spec.taints)
-        if after is None:
-            return
-        left = after - self._tainted_for(node)
+        """Evicts the pod when its tolerations of the node's taints have run out."""
+        decision = decide_eviction(pod, node)
+        match decision.action:
+            case PodAction.KEEP:
+                return
+            case PodAction.EVICT:
+                left = decision.after - self._tainted_for(node)
+            case _:
+                assert_never(decision.action)
         if left > 0:
-            self.queue.add_after(f"pod:{pod.key}", left)
-            return
-        keys = ", ".join(t.key for t in node.spec.taints if t.effect == "NoExecute")
-        message = f"node {node.name} has taint {keys}"
+            self.queue.add_after(PodKey(pod.key), left)
+        else:
+            await self._delete_tainted(pod, decision.reason)
+
+    async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
+        message = reason.message
         condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
         await self._patch_pod_status(pod, {"conditions": [condition]})
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
         self.log.info("Evicted", pod=pod.key, reason=message)
-        self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion: {message}")
+        self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 
     def _tainted_for(self, node: Node) -> float:
-        """Seconds since the first of its NoExecute taints. The taint's time may be another clock's, which is ahead of
-        this one: then what counts is for how long it has been known here."""
+        """Seconds since the first of its NoExecute taints. The taint's time may be another clock's, which is
+        ahead of this one: then what counts is for how long it has been known here."""
         added = min((t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default="")
         if not added:
             return math.inf

@@ -1,11 +1,15 @@
-"""When a node counts as silent, which taints its condition calls for, when a pod has to go. Pure. Times in seconds."""
+"""When a node counts as silent, which taints its condition calls for, when a pod has to go.
+Pure. Times in seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod, Taint
+from mooring.kube.reason import Reason
 from mooring.kube.taints import matching
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -24,9 +28,60 @@ class Heartbeat(NamedTuple):
     seen: float
 
 
+_ANSWERS = Reason("NodeAnswers", "the node has given a sign of life within the grace period")
+_TOLERATES = Reason("Tolerates", "the pod tolerates the taints of its node")
+
+
+class NodeAction(Enum):
+    """What to do about a Node's Ready condition."""
+
+    WAIT = "Wait"  # it has answered within the grace period: look again when that ends
+    SET_UNKNOWN = "SetUnknown"
+    SETTLED = "Settled"
+
+
+class NodeDecision(Decision[NodeAction], frozen=True, gc=False):
+    """What to do about one Node. `after`: seconds until it is to be looked at again; 0 if a
+    change of it will do."""
+
+    after: float = 0.0
+
+
+class PodAction(Enum):
+    """What to do about a pod on a tainted node."""
+
+    KEEP = "Keep"
+    EVICT = "Evict"
+
+
+class PodDecision(Decision[PodAction], frozen=True, gc=False):
+    """What to do about one pod. `after`: EVICT it when the node has had its taints for so many seconds."""
+
+    after: float = 0.0
+
+
 def silent_for(heartbeat: Heartbeat, now: float) -> float:
-    """How long the node has said nothing new."""
+    """Seconds since the node last gave a new sign of life."""
     return now - heartbeat.seen
+
+
+def decide_node(node: Node, silence: float, grace_period: float) -> NodeDecision:
+    """Whether the Node is to be set Ready=Unknown. `silence`: seconds since its last sign of life."""
+    if silence < grace_period:
+        return NodeDecision(NodeAction.WAIT, _ANSWERS, grace_period - silence)
+    if node.ready == "Unknown" and node.status.conditions:
+        return NodeDecision(NodeAction.SETTLED, Reason("NodeStatusUnknown", f"node {node.name} does not answer"))
+    message = f"Node {node.name} has not renewed its lease or status for {grace_period:g} s"
+    return NodeDecision(NodeAction.SET_UNKNOWN, Reason("NodeNotReady", message))
+
+
+def decide_eviction(pod: Pod, node: Node) -> PodDecision:
+    """Whether, and how long after the node was tainted, the pod must go because of NoExecute taints."""
+    after = evict_after(pod, node.spec.taints)
+    if after is None:
+        return PodDecision(PodAction.KEEP, _TOLERATES)
+    keys = ", ".join(taint.key for taint in node.spec.taints if taint.effect == "NoExecute")
+    return PodDecision(PodAction.EVICT, Reason("TaintManagerEviction", f"node {node.name} has taint {keys}"), after)
 
 
 def wanted_taints(node: Node) -> list[tuple[str, str]]:
@@ -41,7 +96,8 @@ def wanted_taints(node: Node) -> list[tuple[str, str]]:
 
 
 def taints_after(node: Node, stamp: str) -> list[Taint]:
-    """All taints as they should be: others' untouched, ours as wanted, those that stay with their first time."""
+    """All taints as they should be: others' untouched, ours as wanted, those that stay with
+    their first time."""
     wanted = wanted_taints(node)
     kept = [t for t in node.spec.taints if t.key not in OURS or (t.key, t.effect) in wanted]
     held = {(t.key, t.effect) for t in kept}

@@ -1,25 +1,27 @@
 """The pod garbage collector. A key is a pod.
 
-A removal is decided upon live reads of the node; its phase is set to Failed first, so that owners and users see how it
-ended. Both writes carry the pod's uid and resourceVersion: an agent that makes its Node anew has written its pods
-before, so what was decided because the Node was absent comes too late then. And a pod that is written while its Node is
-absent may be a word of that agent: it is given the whole quarantine again.
+A removal is decided upon live reads of the node; its phase is set to Failed first, so that owners and users
+see how it ended. Both writes carry the pod's uid and resourceVersion: an agent that makes its Node anew has
+written its pods before, so what was decided because the Node was absent comes too late then. And a pod that
+is written while its Node is absent may be a word of that agent: it is given the whole quarantine again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import assert_never
 
-from mooring.controllers.podgc.decide import QUARANTINE_S, decide
+from mooring.controllers.podgc.decide import QUARANTINE_S, Action, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
 from mooring.kube.objects import Node, Pod
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
 
-class PodGCController(Controller):
+class PodGCController(Controller[str]):
     """Upstream's pod-garbage-collector, driven by events instead of a loop over all pods."""
 
     name = "pod-garbage-collector"
@@ -29,10 +31,14 @@ class PodGCController(Controller):
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
         self._orphans: dict[str, tuple[str, float]] = {}
-        """Pods without Node: their version, and since when (the loop's time) they are so, and of that version."""
+        """Pods without Node: their version, and since when (the loop's time) they are so,
+        and of that version."""
 
     def _of_concern(self, pod: Pod) -> list[str]:
-        return [pod.key] if decide(pod, self._nodes.get(pod.spec.node_name)) is not None else []
+        return [pod.key] if self._may_be_removed(pod) else []
+
+    def _may_be_removed(self, pod: Pod) -> bool:
+        return decide(pod, self._nodes.get(pod.spec.node_name)).action is Action.REMOVE
 
     def _pods_of_node(self, node: Node) -> list[str]:
         pods = [pod.key for pod in self._pods.by_index("node", node.name)]
@@ -43,16 +49,23 @@ class PodGCController(Controller):
     async def reconcile(self, key: str) -> None:
         """Removes one pod, if that is right."""
         pod = self._pods.get(key)
-        if pod is None or decide(pod, self._nodes.get(pod.spec.node_name)) is None:
+        if pod is None or not self._may_be_removed(pod):
             self._orphans.pop(key, None)
             return
         if self._nodes.get(pod.spec.node_name) is None and pod.spec.node_name and (left := self._quarantine(pod)) > 0:
             self.queue.add_after(key, left)
             return
         live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None
-        reason = decide(pod, live)
-        if reason is None:
-            return
+        decision = decide(pod, live)
+        match decision.action:
+            case Action.KEEP:
+                return
+            case Action.REMOVE:
+                await self._remove(pod, decision.reason)
+            case _:
+                assert_never(decision.action)
+
+    async def _remove(self, pod: Pod, reason: Reason) -> None:
         marked = await self._marked_failed(pod, reason.message)
         version = marked.metadata.resource_version
         await self.client.delete(

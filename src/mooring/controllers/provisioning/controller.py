@@ -1,26 +1,25 @@
-"""The provisioner: claims that wait get volumes, released volumes are reclaimed (`reclaim`).
+"""The provisioner: makes volumes for claims, and reclaims released volumes (`reclaim`).
 
-Keys are "claim:<namespace>/<name>" and "volume:<name>". The storage is asked first and the PersistentVolume written
-after it, under a name made from the claim's uid: whatever is interrupted is found again by the next try.
+The storage is asked first, and the PersistentVolume written after it, under a name made from the claim's uid:
+the next try finds whatever was interrupted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 import msgspec
 
-from mooring.controllers.provisioning.content import content_of
+from mooring.controllers.provisioning.content_source import content_of
 from mooring.controllers.provisioning.decide import (
     BEGUN,
-    Claim,
+    ClaimAction,
+    VolumeAction,
     decide_claim,
+    decide_volume,
     finalizer_of,
-    is_to_be_deleted,
-    is_to_be_let_go,
-    is_to_be_recycled,
     made_by,
     volume_name,
     wants_volume,
@@ -29,6 +28,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Node,
     PersistentVolume,
@@ -44,12 +44,14 @@ from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
 from mooring.volumes.matching import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_reference
 from mooring.volumes.plugin_manager import PluginManager
 
+Key = ClaimKey | VolumeKey
+
 RETRY_IN_USE_S = 1.0
 CERTAIN = (StorageRefused, NotAsked, InvalidSpec)
-"""Errors after which certainly nothing was made by this try."""
+"""Errors after which this try has certainly made nothing."""
 
 
-class ProvisioningController(Controller):
+class ProvisioningController(Controller[Key]):
     """Calls the plugins' provisioners and deleters."""
 
     name = "mooring-provisioner"
@@ -58,10 +60,11 @@ class ProvisioningController(Controller):
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
         self._certain: set[str] = set()
-        """Uids of claims for which nothing can have been made: begun here, and each try was refused."""
+        """Uids of claims for which nothing can have been made: this process began them, and
+        the storage refused each try."""
         self._ours = {p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)}
-        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [f"claim:{claim.key}"])
-        self._volumes = self.watch(PersistentVolume, lambda pv: [f"volume:{pv.name}"])
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
+        self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         attachments = self.watch(
             VolumeAttachment, _volumes_of, matters=lambda record: record.uid, indexers={"volume": _volume_names}
@@ -71,41 +74,53 @@ class ProvisioningController(Controller):
         )
 
     def _try_again(self, pv: PersistentVolume) -> None:
-        self.queue.add_after(f"volume:{pv.name}", RETRY_IN_USE_S)
+        self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
 
-    def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
+    def _claims_of_class(self, storage_class: StorageClass) -> list[Key]:
         name = storage_class.name
-        return [f"claim:{claim.key}" for claim in self._claims.items() if claim.spec.storage_class_name == name]
+        return [ClaimKey(claim.key) for claim in self._claims.items() if claim.spec.storage_class_name == name]
 
-    async def reconcile(self, key: str) -> None:
-        """One claim or one volume."""
-        kind, _, name = key.partition(":")
-        if kind == "claim":
-            claim = self._claims.get(name)
+    async def reconcile(self, key: Key) -> None:
+        """Takes one claim or one volume as far as it goes now."""
+        if isinstance(key, ClaimKey):
+            claim = self._claims.get(key.name)
             if claim is not None:
                 await self._reconcile_claim(claim)
-        elif (pv := self._volumes.get(name)) is not None:
-            if is_to_be_deleted(pv, self._ours):
+        elif (pv := self._volumes.get(key.name)) is not None:
+            await self._reconcile_volume(pv)
+
+    async def _reconcile_volume(self, pv: PersistentVolume) -> None:
+        action = decide_volume(pv, self._ours).action
+        match action:
+            case VolumeAction.DELETE:
                 await self._reclaimer.delete(pv)
-            elif is_to_be_recycled(pv):
+            case VolumeAction.RECYCLE:
                 await self._reclaimer.recycle(pv)
-            elif is_to_be_let_go(pv, self._ours):
-                await self._reclaimer.let_go(pv)
+            case VolumeAction.RELEASE:
+                await self._reclaimer.release(pv)
+            case VolumeAction.KEEP:
+                return
+            case _:
+                assert_never(action)
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
         made = self._volumes.get(volume_name(claim)) is not None
-        match decide_claim(claim, storage_class, self._ours, made=made):
-            case Claim.PROVISION:
+        action = decide_claim(claim, storage_class, self._ours, made=made).action
+        match action:
+            case ClaimAction.PROVISION:
                 assert storage_class is not None
                 await self._provision(await self._begin(claim), storage_class)
-            case Claim.DONE:
+            case ClaimAction.FINISH:
                 await self._end(claim)
-            case Claim.NOTHING:
+            case ClaimAction.SETTLED:
                 return
+            case _:
+                assert_never(action)
 
     async def _begin(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Before the storage is asked: from now on the claim does not go without a look at the storage."""
+        """Stores BEGUN before the storage is asked: from now on the claim stays until it is
+        certain what was made."""
         if BEGUN in claim.metadata.finalizers:
             return claim
         self._certain.add(claim.uid)
@@ -158,7 +173,8 @@ class ProvisioningController(Controller):
             raise
 
     def _nothing_is_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
-        """After a try that was certainly without effect: the storage's own word, or no earlier try could have any."""
+        """Whether nothing was made, after a try that certainly had no effect: the storage says so, or
+        no earlier try can have had any."""
         return not isinstance(error, NotAsked) or claim.uid in self._certain
 
     def _can_go_elsewhere(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
@@ -166,7 +182,8 @@ class ProvisioningController(Controller):
         return delayed and claim.uid in self._certain and SELECTED_NODE in claim.metadata.annotations
 
     async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
-        """The volume cannot be where the node is, and nothing was made: the scheduler shall look for another one."""
+        """Has the scheduler choose another node: the volume cannot be made for this one, and
+        nothing was made."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
         metadata = {"finalizers": finalizers or None, "annotations": {SELECTED_NODE: None}}
         self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))
@@ -204,5 +221,5 @@ def _volume_names(record: VolumeAttachment) -> list[str]:
     return [name] if name else []
 
 
-def _volumes_of(record: VolumeAttachment) -> list[str]:
-    return [f"volume:{name}" for name in _volume_names(record)]
+def _volumes_of(record: VolumeAttachment) -> list[Key]:
+    return [VolumeKey(name) for name in _volume_names(record)]

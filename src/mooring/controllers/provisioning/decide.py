@@ -1,8 +1,9 @@
-"""Which claims want a volume to be made, and which volumes are to be deleted. Pure.
+"""Which claims a volume is made for, and which volumes are reclaimed. Pure.
 
-The hand-over is upstream's: the binder writes the provisioner's name on a claim; whoever has that name acts. Two
-finalizers keep disks from being forgotten: BEGUN on the claim before the storage is asked, until the PersistentVolume
-exists (kubernetes-csi/external-provisioner#486); MADE on the PersistentVolume until the disk is gone (KEP-2644).
+The hand-over is upstream's: the binder writes the provisioner's name on a claim, and the provisioner of that
+name acts. Two finalizers keep disks from being forgotten: BEGUN on the claim from before the storage is asked
+until the PersistentVolume exists (kubernetes-csi/external-provisioner#486); MADE on the PersistentVolume
+until the disk is deleted (KEP-2644).
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Container
 from enum import Enum
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.reason import Reason
 from mooring.volumes.matching import (
     BIND_COMPLETED,
     PROVISIONED_BY,
@@ -20,17 +23,19 @@ from mooring.volumes.matching import (
 )
 
 BEGUN = "mooring.dev/provisioning"
-"""Finalizer of a claim for which the storage was, or is about to be, asked to make a volume."""
+"""Finalizer of a claim for which the storage was asked to make a volume, or is about to be."""
 MADE = "mooring.dev/provisioned"
 """Finalizer of a PersistentVolume whose disk is to be deleted with it."""
 MADE_BY_DRIVER = "external-provisioner.volume.kubernetes.io/finalizer"
-"""The same where a CSI driver made it: upstream's name, so that either provisioner can take over from the other."""
+"""The same for volumes of CSI drivers, under upstream's name, so that either provisioner can
+take over from the other."""
 
 
 def wants_volume(
     claim: PersistentVolumeClaim, storage_class: StorageClass | None, provisioners: Container[str]
 ) -> bool:
-    """The claim is unbound, names none, and its class's provisioner is one of ours and has been asked."""
+    """Whether the claim is unbound, names no volume, and its class's provisioner is one of
+    ours and has been asked."""
     annotations = claim.metadata.annotations
     if claim.deleting or BIND_COMPLETED in annotations or claim.spec.volume_name or storage_class is None:
         return False
@@ -40,61 +45,73 @@ def wants_volume(
     return storage_class.provisioner in provisioners and (not delayed or SELECTED_NODE in annotations)
 
 
-class Claim(Enum):
-    """What is to be done about a claim."""
+class ClaimAction(Enum):
+    """What to do about a claim."""
 
-    NOTHING = "Nothing"
-    PROVISION = "Provision"
-    DONE = "Done"  # its volume exists: nothing is begun any more
+    SETTLED = "Settled"
+    PROVISION = "Provision"  # store BEGUN, ask the storage for a volume, create the PersistentVolume
+    FINISH = "Finish"  # its PersistentVolume exists: remove BEGUN
+
+
+class VolumeAction(Enum):
+    """What to do about a PersistentVolume."""
+
+    KEEP = "Keep"
+    DELETE = "Delete"  # from the storage, then from the API
+    RECYCLE = "Recycle"  # remove its content, then its claimRef
+    RELEASE = "Release"  # remove the finalizer: the PersistentVolume goes, its disk stays
 
 
 def decide_claim(
     claim: PersistentVolumeClaim, storage_class: StorageClass | None, provisioners: Container[str], *, made: bool
-) -> Claim:
-    """What has begun is brought to its end whatever becomes of the claim: then its volume is one to be reclaimed."""
+) -> Decision[ClaimAction]:
+    """What to do about a claim. `made`: the PersistentVolume that is named after it exists.
+
+    Provisioning that has begun is brought to its end even if the claim is being deleted: only then is there a
+    PersistentVolume by which the disk can be deleted.
+    """
     begun = BEGUN in claim.metadata.finalizers
     if made:
-        return Claim.DONE if begun else Claim.NOTHING
+        action = ClaimAction.FINISH if begun else ClaimAction.SETTLED
+        return Decision(action, Reason("VolumeExists", f"PersistentVolume {volume_name(claim)} exists"))
     if storage_class is not None and (begun or wants_volume(claim, storage_class, provisioners)):
-        return Claim.PROVISION
-    return Claim.NOTHING
+        reason = Reason("Provisioning", f"a volume of {storage_class.provisioner} is wanted")
+        return Decision(ClaimAction.PROVISION, reason)
+    return Decision(ClaimAction.SETTLED, Reason("NotRequested", "no provisioner of this process is asked for a volume"))
+
+
+def decide_volume(pv: PersistentVolume, provisioners: Container[str]) -> Decision[VolumeAction]:
+    """What to do about a PersistentVolume. `provisioners`: the names of the plugins and
+    drivers of this process."""
+    policy, made_here = pv.spec.persistent_volume_reclaim_policy, made_by(pv) in provisioners
+    if pv.status.phase in ("Released", "Failed"):
+        if policy == "Delete" and made_here:
+            return Decision(
+                VolumeAction.DELETE, Reason("Released", "its claim is gone, and its reclaim policy is Delete")
+            )
+        if policy == "Recycle":
+            return Decision(VolumeAction.RECYCLE, Reason("Released", "its claim is gone, and its policy is Recycle"))
+    if pv.deleting and is_held(pv) and policy != "Delete" and made_here:
+        return Decision(VolumeAction.RELEASE, Reason("Retained", f"it is being deleted, and its policy is {policy}"))
+    return Decision(VolumeAction.KEEP, Reason("InUse", "it is not to be reclaimed"))
 
 
 def finalizer_of(provisioner: str) -> str:
-    """Plugins have a slash in their names, CSI drivers have none."""
+    """Returns the finalizer for a provisioner's volumes. Plugins have a slash in their
+    names, CSI drivers have none."""
     return MADE if "/" in provisioner else MADE_BY_DRIVER
 
 
 def made_by(pv: PersistentVolume) -> str:
-    """The plugin or driver that made the volume; "" if nobody did."""
+    """Returns the plugin or driver that made the volume; "" if none did."""
     return pv.metadata.annotations.get(PROVISIONED_BY, "")
 
 
 def is_held(pv: PersistentVolume) -> bool:
-    """The volume stays for the sake of its disk."""
+    """Whether the finalizer keeps the PersistentVolume until its disk is deleted."""
     return finalizer_of(made_by(pv)) in pv.metadata.finalizers
 
 
-def is_to_be_let_go(pv: PersistentVolume, provisioners: Container[str]) -> bool:
-    """Somebody has deleted the volume, and its policy is not Delete any more: its disk stays."""
-    kept = pv.spec.persistent_volume_reclaim_policy != "Delete"
-    return pv.deleting and is_held(pv) and kept and made_by(pv) in provisioners
-
-
-def is_to_be_deleted(pv: PersistentVolume, provisioners: Container[str]) -> bool:
-    """The volume is released, its policy is Delete, and one of our plugins made it."""
-    return (
-        pv.status.phase in ("Released", "Failed")
-        and pv.spec.persistent_volume_reclaim_policy == "Delete"
-        and made_by(pv) in provisioners
-    )
-
-
-def is_to_be_recycled(pv: PersistentVolume) -> bool:
-    """The volume is released and its policy is Recycle."""
-    return pv.status.phase in ("Released", "Failed") and pv.spec.persistent_volume_reclaim_policy == "Recycle"
-
-
 def volume_name(claim: PersistentVolumeClaim) -> str:
-    """The name of the volume made for a claim: the key that makes provisioning idempotent."""
+    """Returns the name of the volume made for a claim: the key that makes provisioning idempotent."""
     return f"pvc-{claim.uid}"

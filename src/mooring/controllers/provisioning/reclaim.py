@@ -1,10 +1,11 @@
-"""What becomes of a volume whose claim is gone: deleted from the storage, or emptied and offered again.
+"""Reclaims volumes whose claim is gone: deletes them from the storage, or empties them and offers them again.
 
-Both destroy data, so both look live first: the claim must be gone, nothing attached, and no pod left that may have
-mounted it (many storages are not attached; a claim's finalizer can be stripped). A volume that is still used is not a
-failure: a Normal event, and another try later. While the cache itself shows where it is attached, the live look is left
-out: it lists the attachments of the whole cluster. Who mounts a directory that is to be emptied is asked of the kernel,
-too (`mooring.volumes.scrub`).
+Both destroy data, so both read live first: the claim must be gone, nothing attached, and no pod left that
+may have mounted the volume (many storages need no attach, and a claim's finalizer can be removed by
+hand). A volume that is still used is not a failure: a Normal event, and another try later. While the
+cache shows where the volume is attached, the live read is left out, because it lists the
+VolumeAttachments of the whole cluster. Before a directory is emptied, the kernel is asked, too, who has
+it mounted (`mooring.volumes.scrub`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class Reclaimer:
-    """Carries out the reclaim policies Delete and Recycle. `again(pv)` brings a volume back later; a change of what is
-    in `attachments` (with an index "volume") brings it back by itself."""
+    """Carries out the reclaim policies Delete and Recycle. `again(pv)` tries a volume again later; a change
+    in `attachments` (with an index "volume") does so by itself."""
 
     def __init__(
         self,
@@ -57,15 +58,15 @@ class Reclaimer:
         self._again = again
 
     async def delete(self, pv: PersistentVolume) -> None:
-        """From the storage first, then from the API."""
+        """Deletes the volume from the storage, then from the API."""
         if await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
-            pv = await self.let_go(pv)
-            if pv.metadata.finalizers or not pv.deleting:  # else it went with its last finalizer
+            pv = await self.release(pv)
+            if pv.metadata.finalizers or not pv.deleting:  # otherwise it was deleted with its last finalizer
                 await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
             self._log.info("Deleted", volume=pv.name)
 
-    async def let_go(self, pv: PersistentVolume) -> PersistentVolume:
-        """The PersistentVolume may go: its disk is gone, or is to stay."""
+    async def release(self, pv: PersistentVolume) -> PersistentVolume:
+        """Removes our finalizer: the disk is deleted, or is to stay."""
         if not is_held(pv):
             return pv
         rest = [each for each in pv.metadata.finalizers if each != finalizer_of(made_by(pv))]
@@ -75,7 +76,7 @@ class Reclaimer:
         return answer
 
     async def recycle(self, pv: PersistentVolume) -> None:
-        """Its content goes, then it is nobody's: another claim can have it."""
+        """Removes the content and the claimRef: another claim can have the volume."""
         if await self._reclaim(pv, self._recycle_in_storage, "VolumeRecycle", "VolumeFailedRecycle"):
             self._recorder.event(pv, "Normal", "VolumeRecycled", "Volume recycled")
             free = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
@@ -85,7 +86,8 @@ class Reclaimer:
     async def _reclaim(
         self, pv: PersistentVolume, act: Callable[[PersistentVolume], Awaitable[None]], later: str, failed: str
     ) -> bool:
-        """Whether it was done. Raises what it failed of, after it was told on the volume."""
+        """Runs `act` if the volume is unused, and returns whether it ran. Raises what `act`
+        raises, after an event on the volume."""
         if not await self._claim_is_gone(pv):
             return False
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 import msgspec
 
-from mooring.controllers.replicaset.decide import Owner, Plan, decide, selector_of
+from mooring.controllers.replicaset.decide import Action, Owner, PodDecision, decide, selector_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
@@ -22,7 +22,7 @@ MOST_AT_ONCE = 500
 """Pods created in one go; the rest follows when their watch events come (upstream's burstReplicas)."""
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(Controller[str]):
     """Upstream's replicaset controller."""
 
     name = "replicaset-controller"
@@ -39,24 +39,37 @@ class ReplicaSetController(Controller):
         if owner is None:
             return
         pods = [*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace)]
-        plan = decide(owner, pods)
         try:
-            await self._carry_out(owner, plan)
+            await self._carry_out(owner, decide(owner, pods))
         finally:
             await self._update_status(owner)
 
-    async def _carry_out(self, owner: Owner, plan: Plan) -> None:
-        for pod in plan.release:
-            await self._release(pod, owner)
-        if plan.adopt and (await self.client.get(self.kind, owner.name, owner.namespace)).uid != owner.uid:
-            return  # another one of that name by now: its own event comes
-        for pod in plan.adopt:
-            references = [*_references(pod), owner_reference(owner)]
-            self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
-        for _ in range(min(plan.create, MOST_AT_ONCE)):
-            await self._create(owner)
-        for pod in plan.delete:
-            await self._delete(owner, pod)
+    async def _carry_out(self, owner: Owner, decisions: Sequence[PodDecision]) -> None:
+        verified, created = False, 0
+        for decision in decisions:
+            match decision.action:
+                case Action.RELEASE:
+                    await self._release(_pod_of(decision), owner)
+                case Action.ADOPT:
+                    if not verified and not await self._exists(owner):
+                        return  # another object has its name by now: the watch event of that one comes
+                    verified = True
+                    await self._adopt(_pod_of(decision), owner)
+                case Action.CREATE:
+                    created += 1
+                    if created <= MOST_AT_ONCE:
+                        await self._create(owner)
+                case Action.DELETE:
+                    await self._delete(owner, _pod_of(decision))
+                case _:
+                    assert_never(decision.action)
+
+    async def _exists(self, owner: Owner) -> bool:
+        return (await self.client.get(self.kind, owner.name, owner.namespace)).uid == owner.uid
+
+    async def _adopt(self, pod: Pod, owner: Owner) -> None:
+        references = [*_references(pod), owner_reference(owner)]
+        self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
 
     async def _release(self, pod: Pod, owner: Owner) -> None:
         references = [each for each in _references(pod) if each["uid"] != owner.uid]
@@ -130,6 +143,11 @@ class ReplicationControllerController(ReplicaSetController):
 
     name = "replication-controller"
     kind = ReplicationController
+
+
+def _pod_of(decision: PodDecision) -> Pod:
+    assert decision.pod is not None, f"{decision.action} without a pod"
+    return decision.pod
 
 
 def _namespace(owner: Owner) -> list[str]:

@@ -1,20 +1,24 @@
 """What is to be done next for a ReplicaSet or a ReplicationController. Pure.
 
-Availability first, the contrast to a StatefulSet: a pod that is ending, or has failed, no longer counts, and another
-one takes its place at once, wherever the first may still be writing. So an exclusive volume that all pods of a set
-share makes the new pod wait for the old one's detach; nothing else does. Rules: upstream's replicaset controller.
+Availability first, the contrast to a StatefulSet: a pod that is ending, or has failed, no longer counts,
+and another one takes its place at once, wherever the first may still be writing. So an exclusive volume
+that all pods of a set share makes the new pod wait for the old one's detach; nothing else does. Rules:
+upstream's replicaset controller.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any
 
 import msgspec
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
 from mooring.kube.readiness import ready_since
+from mooring.kube.reason import Reason
 from mooring.kube.selectors import LabelSelector, label_selector_from_object
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -23,13 +27,25 @@ Owner = ReplicaSet | ReplicationController
 _PHASES = {"Pending": 0, "Unknown": 1}
 
 
-class Plan(NamedTuple):
-    """`adopt` and `release`: pods whose owner reference is to be set or taken away."""
+class Action(Enum):
+    """What to do about one pod, in the order in which it is done."""
 
-    adopt: tuple[Pod, ...]
-    release: tuple[Pod, ...]
-    create: int
-    delete: tuple[Pod, ...]
+    RELEASE = "Release"  # remove its owner reference: its labels do not match any more
+    ADOPT = "Adopt"  # set its owner reference
+    CREATE = "Create"
+    DELETE = "Delete"
+
+
+class PodDecision(Decision[Action], frozen=True, gc=False):
+    """What to do about one pod. `pod`: the one that is meant; None for CREATE."""
+
+    pod: Pod | None = None
+
+
+_UNMATCHED = Reason("NotSelected", "its labels do not match the selector any more")
+_UNOWNED = Reason("Selected", "the selector matches it, and it has no owner")
+_MISSING = Reason("TooFew", "there are fewer pods than wanted")
+_SURPLUS = Reason("TooMany", "there are more pods than wanted")
 
 
 def selector_of(owner: Owner) -> LabelSelector:
@@ -39,18 +55,23 @@ def selector_of(owner: Owner) -> LabelSelector:
     return label_selector_from_object(msgspec.to_builtins(owner.spec.selector))
 
 
-def decide(owner: Owner, pods: Sequence[Pod]) -> Plan:
-    """`pods`: those of the namespace that the owner controls, and those that nobody does."""
+def decide(owner: Owner, pods: Sequence[Pod]) -> list[PodDecision]:
+    """Returns what to do, in the order of `Action`. `pods`: those of the namespace that the owner controls,
+    and those that have no controller."""
     selector = selector_of(owner)
     active = [pod for pod in pods if not pod.deleting and not pod.finished]
     ours = [pod for pod in active if pod.controller is not None and pod.controller.uid == owner.uid]
-    release = tuple(pod for pod in ours if not selector.matches(pod.metadata.labels))
+    unmatched = [pod for pod in ours if not selector.matches(pod.metadata.labels)]
+    released = [PodDecision(Action.RELEASE, _UNMATCHED, pod) for pod in unmatched]
     if owner.deleting:
-        return Plan((), release, 0, ())
-    adopt = tuple(pod for pod in active if pod.controller is None and selector.matches(pod.metadata.labels))
-    held = [pod for pod in ours if pod not in release] + list(adopt)
+        return released
+    unowned = [pod for pod in active if pod.controller is None and selector.matches(pod.metadata.labels)]
+    adopted = [PodDecision(Action.ADOPT, _UNOWNED, pod) for pod in unowned]
+    held = [pod for pod in ours if pod not in unmatched] + unowned
     surplus = len(held) - owner.spec.replicas
-    return Plan(adopt, release, max(-surplus, 0), tuple(_least_needed(held)[: max(surplus, 0)]))
+    created = [PodDecision(Action.CREATE, _MISSING)] * max(-surplus, 0)
+    deleted = [PodDecision(Action.DELETE, _SURPLUS, pod) for pod in _least_needed(held)[: max(surplus, 0)]]
+    return [*released, *adopted, *created, *deleted]
 
 
 def _least_needed(pods: Sequence[Pod]) -> list[Pod]:

@@ -35,7 +35,7 @@ _NOT_COPIED = (
 )
 
 
-class DeploymentController(Controller):
+class DeploymentController(Controller[str]):
     """Upstream's deployment controller."""
 
     name = "deployment-controller"

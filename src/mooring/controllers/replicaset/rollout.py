@@ -1,9 +1,9 @@
 """How a Deployment goes from one template to the next. Pure.
 
-Each template has a ReplicaSet. The new one grows and the old ones shrink, so that never more than `maxSurge` pods are
-too many and never more than `maxUnavailable` are missing; with Recreate no new pod starts before the last old one has
-ended. What is computed here is the number of replicas that each ReplicaSet should have now. Rules: upstream's
-deployment controller.
+Each template has a ReplicaSet. The new one grows and the old ones shrink, so that never more than `maxSurge`
+pods are too many and never more than `maxUnavailable` are missing; with Recreate no new pod starts before the
+last old one has ended. What is computed here is the number of replicas that each ReplicaSet should have now.
+Rules: upstream's deployment controller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Bounds(NamedTuple):
 
 
 def bounds(deployment: Deployment) -> Bounds:
-    """From maxSurge (percentages round up) and maxUnavailable (they round down); one of them is at least 1."""
+    """From maxSurge (percentages round up) and maxUnavailable (they round down); one of them
+    is at least 1."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         return Bounds(replicas, 0)
@@ -95,7 +96,8 @@ def _grown(deployment: Deployment, now: int, old: Sequence[ReplicaSet], old_pods
 
 
 def _shrunk(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """How many replicas each old ReplicaSet should have: first those that are not available anyway are given up."""
+    """How many replicas each old ReplicaSet should have: first those that are not available
+    anyway are given up."""
     everything = [*old, *([new] if new is not None else [])]
     total = sum(each.spec.replicas for each in everything)
     still_coming = new.spec.replicas - new.status.available_replicas if new is not None else 0
@@ -125,7 +127,8 @@ def _resized(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:
 
 
 def _proportional(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """A resize in the middle of a rollout is shared out by size, so that no single template carries the risk."""
+    """A resize in the middle of a rollout is shared out by size, so that no single template
+    carries the risk."""
     active = [each for each in old if each.spec.replicas] + ([new] if new is not None and new.spec.replicas else [])
     if len(active) <= 1:
         only = active[0] if active else new

@@ -1,4 +1,5 @@
-"""What a Deployment says about its rollout: counts, and the conditions that `kubectl rollout status` reads. Pure."""
+"""What a Deployment says about its rollout: counts, and the conditions that `kubectl rollout
+status` reads. Pure."""
 
 from __future__ import annotations
 

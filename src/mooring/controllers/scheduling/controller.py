@@ -1,15 +1,16 @@
-"""The scheduler: pods without a node get one; claims that wait for their first consumer get its node.
+"""The scheduler: chooses a node for each pod, and for the claims that wait for their first consumer.
 
-A key is a pod. For claims that wait, the choice is written on the claim (or, where a volume that exists fits, on that
-volume), and the pod is bound once its claims are.
+A key is a pod. For claims that wait, the choice is written on the claim (or, where an existing volume fits,
+on that volume), and the pod is bound once its claims are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from typing import assert_never
 
-from mooring.controllers.scheduling.decide import Load, PodVolume, choose
+from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -23,11 +24,11 @@ from mooring.volumes.matching import SELECTED_NODE
 SCHEDULER_NAME = "default-scheduler"
 
 
-class SchedulingController(Controller):
+class SchedulingController(Controller[str]):
     """Binds pods to nodes."""
 
     name = SCHEDULER_NAME
-    workers = 1  # each choice must see the one before it
+    workers = 1  # each choice must see the effect of the one before it
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
@@ -74,16 +75,24 @@ class SchedulingController(Controller):
             await self._unschedulable(pod, Reason("FailedScheduling", problem))
             return
         choice = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
-        if choice.node is None:
-            await self._unschedulable(pod, choice.reason)
-        elif all(each.bound for each in volumes):
-            if await self._as_cached(volumes):
-                await self._bind(pod, choice.node, choice.reason)
-        else:
-            await self._choose_for_claims(volumes, choice.node, choice.matches)
+        match choice.action:
+            case Action.WAIT:
+                await self._unschedulable(pod, choice.reason)
+            case Action.BIND:
+                assert choice.node is not None, f"pod {pod.key} is to be bound without a node"
+                await self._place(pod, volumes, choice.node, choice)
+            case _:
+                assert_never(choice.action)
+
+    async def _place(self, pod: Pod, volumes: Sequence[PodVolume], node: Node, choice: Choice) -> None:
+        """Binds the pod if its claims are bound; else has its claims bound first."""
+        if not all(each.bound for each in volumes):
+            await self._choose_for_claims(volumes, node, choice.matches)
+        elif await self._as_cached(volumes):
+            await self._bind(pod, node, choice.reason)
 
     def _drivers(self) -> set[str]:
-        """The CSI drivers that some node has."""
+        """Returns the CSI drivers that are registered on at least one node."""
         return {each.name for node in self._csi_nodes.items() for each in node.spec.drivers}
 
     def _load(self, node: str) -> Load:
@@ -100,7 +109,7 @@ class SchedulingController(Controller):
         return self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 
     def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
-        """What is wrong with the first claim that cannot be used (or ""), and the claims before it."""
+        """Returns why the first unusable claim cannot be used ("" if all can), and the claims before it."""
         found: list[PodVolume] = []
         for key in claims_of(pod):
             claim = self._claims.get(key)
@@ -114,8 +123,9 @@ class SchedulingController(Controller):
         return "", found
 
     async def _as_cached(self, volumes: Iterable[PodVolume]) -> bool:
-        """Whether the claims are the ones that the choice was made for. A claim that was deleted and made again is
-        another one: it waits for a node to be chosen for it, and nobody would do so for a pod that has one already."""
+        """Whether the claims are still the ones that the choice was made for. A claim that was
+        deleted and created again is another one: it waits for a node to be chosen, and for a pod that
+        has a node already none would be."""
         found = True
         for each in volumes:
             live = await self.client.find(PersistentVolumeClaim, each.claim.name, each.claim.namespace)

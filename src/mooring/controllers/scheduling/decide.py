@@ -1,7 +1,8 @@
 """Which node a pod goes to, or why none will do. Pure.
 
-Filters: the node is Ready and schedulable, tolerated taints, nodeSelector and required node affinity, volumes that can
-be used there and attached beside those that it has, ReadWriteOncePod. Among the rest: the fewest pods, then the name.
+Filters: the node is Ready and schedulable; the pod tolerates its taints; nodeSelector and required
+node affinity match; the pod's volumes can be used there, and attached beside those that the node has;
+ReadWriteOncePod. Of the remaining nodes: the one with the fewest pods, then the first by name.
 Resource requests are not counted.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 import msgspec
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import (
     CSINode,
     Node,
@@ -39,24 +42,60 @@ ONE_POD_ONLY = ("ReadWriteOncePod",)
 
 
 class Load(NamedTuple):
-    """What a node has already: how many pods, and (asked only if it matters) which attachable volumes they use."""
+    """The present load of a node: its number of pods, and the attachable volumes that they
+    use (called only if it matters)."""
 
     pods: int
     volumes: Callable[[], Set[Attachable]] = frozenset
     csi_node: CSINode | None = None
 
 
-class Choice(NamedTuple):
-    """The node, or None and why. `matches`: the volume that is there for a claim, by the claim's key."""
+class Action(Enum):
+    """What to do with a pod that has no node."""
 
-    node: Node | None
-    reason: Reason
+    BIND = "Bind"  # to the node of the choice, as soon as its claims are bound
+    WAIT = "Wait"  # no node will do
+
+
+class Obstacle(Enum):
+    """Why a pod cannot go to one node, or to any. The event's reason is always upstream's
+    FailedScheduling."""
+
+    CLAIM_BEING_DELETED = "ClaimBeingDeleted"
+    CLAIM_UNBOUND = "ClaimUnbound"  # of a class that does not wait for its first consumer
+    CLAIM_IN_USE = "ClaimInUse"  # ReadWriteOncePod
+    UNSCHEDULABLE = "NodeUnschedulable"
+    NOT_READY = "NodeNotReady"
+    TAINT = "UntoleratedTaint"
+    NODE_AFFINITY = "NodeAffinity"
+    VOLUME_AFFINITY = "VolumeNodeAffinity"
+    NO_VOLUME = "NoVolumeToBind"
+    OTHER_NODE_SELECTED = "OtherNodeSelected"
+    CLASS_TOPOLOGY = "ClassTopology"
+    DRIVER_MISSING = "DriverMissing"
+    VOLUME_LIMIT = "VolumeLimit"
+
+
+class Problem(NamedTuple):
+    """An obstacle, and a message about it: of a node in upstream's words, to be counted;
+    else a whole sentence."""
+
+    obstacle: Obstacle
+    message: str
+
+
+class Choice(Decision[Action], frozen=True, gc=False):
+    """Where a pod goes. `node`: for BIND. `matches`: the volumes that exist for its claims, by the
+    claims' keys. `obstacles`: for WAIT."""
+
+    node: Node | None = None
     matches: Mapping[str, PersistentVolume] = {}
+    obstacles: frozenset[Obstacle] = frozenset()
 
 
 @dataclass(frozen=True)
 class PodVolume:
-    """A claim of the pod with what is known about it. `others`: pods that use the claim, too."""
+    """A claim of the pod with what is known about it. `others`: other pods that use the claim."""
 
     claim: PersistentVolumeClaim
     volume: PersistentVolume | None
@@ -69,7 +108,7 @@ class PodVolume:
 
     @property
     def provisions(self) -> bool:
-        """A volume can be made for the claim if none is there."""
+        """Whether a volume can be made for the claim if none exists."""
         return self.storage_class is not None and self.storage_class.provisioner != NO_PROVISIONER
 
     @property
@@ -86,51 +125,57 @@ def choose(
     load: Callable[[str], Load],
     drivers: Set[str] = frozenset(),
 ) -> Choice:
-    """The node for a pod whose claims all exist. `free` are volumes that an unbound claim could get, `drivers` the CSI
-    drivers that some node has."""
+    """Returns the choice for a pod whose claims all exist. `free` are the volumes that an unbound claim could
+    get, `drivers` the CSI drivers that are registered on at least one node."""
     obstacle = _obstacle(volumes)
     if obstacle is not None:
-        return Choice(None, obstacle)
+        return _wait(obstacle.message, obstacle.obstacle)
     considered = list(nodes)
     problems = {node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered}
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
         best = min(fitting, key=lambda node: (load(node.name).pods, node.name))
         reason = Reason("Scheduled", f"Successfully assigned {pod.key} to {best.name}")
-        return Choice(best, reason, matches(volumes, best, free))
-    counts = Counter(problem for problem in problems.values() if problem)
+        return Choice(Action.BIND, reason, best, matches(volumes, best, free))
+    found = [problem for problem in problems.values() if problem is not None]
+    counts = Counter(problem.message for problem in found)
     listed = ", ".join(f"{count} {problem}" for problem, count in sorted(counts.items()))
     message = f"0/{len(considered)} nodes are available" + (f": {listed}." if listed else ".")
-    return Choice(None, Reason("FailedScheduling", message))
+    return _wait(message, *(problem.obstacle for problem in found))
 
 
-def _obstacle(volumes: Sequence[PodVolume]) -> Reason | None:
-    """What keeps the pod from every node."""
+def _wait(message: str, *obstacles: Obstacle) -> Choice:
+    return Choice(Action.WAIT, Reason("FailedScheduling", message), obstacles=frozenset(obstacles))
+
+
+def _obstacle(volumes: Sequence[PodVolume]) -> Problem | None:
+    """Returns what keeps the pod from every node; None if nothing does."""
     for each in volumes:
         if each.claim.deleting:
-            return Reason("FailedScheduling", f'persistentvolumeclaim "{each.claim.name}" is being deleted')
+            return Problem(Obstacle.CLAIM_BEING_DELETED, f'persistentvolumeclaim "{each.claim.name}" is being deleted')
         if not each.bound and not each.delayed:
-            return Reason("FailedScheduling", f"pod has unbound immediate PersistentVolumeClaims: {each.claim.name}")
+            message = f"pod has unbound immediate PersistentVolumeClaims: {each.claim.name}"
+            return Problem(Obstacle.CLAIM_UNBOUND, message)
         if each.claim.spec.access_modes == ONE_POD_ONLY and each.others:
             users = ", ".join(each.others)
             message = f"claim {each.claim.name} is ReadWriteOncePod and in use by {users}"
-            return Reason("FailedScheduling", message)
+            return Problem(Obstacle.CLAIM_IN_USE, message)
     return None
 
 
 def _problem(
     pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load, drivers: Set[str]
-) -> str | None:
-    """Why the pod cannot go to the node, in upstream's words; None if it can."""
+) -> Problem | None:
+    """Returns why the pod cannot go to the node, in upstream's words; None if it can."""
     if node.spec.unschedulable:
-        return "node(s) were unschedulable"
+        return Problem(Obstacle.UNSCHEDULABLE, "node(s) were unschedulable")
     if node.ready != "True":
-        return "node(s) were not ready"
+        return Problem(Obstacle.NOT_READY, "node(s) were not ready")
     taint = next((t for t in node.spec.taints if t.effect != "PreferNoSchedule" and not matching(pod, t)), None)
     if taint is not None:
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        return Problem(Obstacle.TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
     if not _wanted_here(pod, node):
-        return "node(s) didn't match Pod's node affinity/selector"
+        return Problem(Obstacle.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     return (
         _volume_problem(volumes, node, free)
         or _place_problem(volumes, node, free, load, drivers)
@@ -140,8 +185,8 @@ def _problem(
 
 def _place_problem(
     volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load, drivers: Set[str]
-) -> str | None:
-    """Why a volume that has to be made cannot be made for the node."""
+) -> Problem | None:
+    """Returns why a volume that has to be made cannot be made for the node; None if it can."""
     found = matches(volumes, node, free)
     here = {each.name for each in load.csi_node.spec.drivers} if load.csi_node is not None else set[str]()
     for each in volumes:
@@ -149,22 +194,22 @@ def _place_problem(
             continue
         allowed = each.storage_class.allowed_topologies
         if allowed and not any(topology_allowed(term, node.metadata.labels) for term in allowed):
-            return "node(s) were not where the claim's class allows volumes"
+            return Problem(Obstacle.CLASS_TOPOLOGY, "node(s) were not where the claim's class allows volumes")
         if each.storage_class.provisioner in drivers - here:
-            return "node(s) did not have the CSI driver of the claim's class"
+            return Problem(Obstacle.DRIVER_MISSING, "node(s) did not have the CSI driver of the claim's class")
     return None
 
 
-def _limit_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> str | None:
+def _limit_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> Problem | None:
     found = matches(volumes, node, free)
     places = (_place(each, found.get(each.claim.key)) for each in volumes)
     wanted = {each for each in places if each is not None}
     over = exceeds_limit(wanted, load.volumes, node, load.csi_node)
-    return "node(s) exceed max volume count" if over else None
+    return Problem(Obstacle.VOLUME_LIMIT, "node(s) exceed max volume count") if over else None
 
 
 def _place(each: PodVolume, match: PersistentVolume | None) -> Attachable | None:
-    """What the claim's volume, or the one that will be, takes of a node's places."""
+    """Returns the place on a node that the claim's volume takes, or will take."""
     volume = each.volume if each.bound else match
     if volume is not None:
         return attachable(volume)
@@ -180,25 +225,27 @@ def _wanted_here(pod: Pod, node: Node) -> bool:
     return required is None or selector_matches(msgspec.convert(required, NodeSelector), node)
 
 
-def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> str | None:
+def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> Problem | None:
     found = matches(volumes, node, free)
     for each in volumes:
         if each.bound:
             assert each.volume is not None
             if not fits(each.volume, node):
-                return "node(s) had volume node affinity conflict"
+                return Problem(Obstacle.VOLUME_AFFINITY, "node(s) had volume node affinity conflict")
         elif not each.provisions and each.claim.key not in found:
-            return "node(s) didn't find available persistent volumes to bind"
+            return Problem(Obstacle.NO_VOLUME, "node(s) didn't find available persistent volumes to bind")
         chosen = each.claim.metadata.annotations.get(SELECTED_NODE)
         if not each.bound and chosen and chosen != node.name:
-            return "node(s) are not the one already selected for a claim"
+            return Problem(Obstacle.OTHER_NODE_SELECTED, "node(s) are not the one already selected for a claim")
     return None
 
 
 def matches(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> dict[str, PersistentVolume]:
-    """The volumes that are there for the pod's unbound claims on a node, by the claim's key; each volume for one claim.
+    """Returns the existing volumes for the pod's unbound claims on a node, by the claim's
+    key; each volume for one claim.
 
-    Smaller claims choose first (upstream's order), and those that nothing can be provisioned for before the others.
+    Smaller claims choose first (upstream's order), and claims that nothing can be
+    provisioned for before the others.
     """
     found: dict[str, PersistentVolume] = {}
     taken: set[str] = set()

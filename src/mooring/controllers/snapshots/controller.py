@@ -1,18 +1,19 @@
-"""The snapshot controller: VolumeSnapshots get their contents, and say what became of them. A key is a VolumeSnapshot.
+"""The snapshot controller: creates contents for VolumeSnapshots, and copies their status
+back. A key is a VolumeSnapshot.
 
-It asks no storage: that is the snapshotter's, ours or upstream's.
+It asks no storage: that is the work of the snapshotter, ours or upstream's.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from mooring.controllers.snapshots.decide import (
     FINALIZERS,
-    Act,
+    Action,
     class_of,
     content_body,
     content_name,
@@ -31,10 +32,10 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
-_UNTOLD: dict[str, Any] = {"readyToUse": False, "creationTime": None, "restoreSize": None, "error": None}
+_EMPTY_STATUS: dict[str, Any] = {"readyToUse": False, "creationTime": None, "restoreSize": None, "error": None}
 
 
-class SnapshotController(Controller):
+class SnapshotController(Controller[str]):
     """The first half: VolumeSnapshots, of plugins' volumes and of every CSI driver's."""
 
     name = "snapshot-controller"
@@ -55,43 +56,50 @@ class SnapshotController(Controller):
         while (snapshot := self._snapshots.get(key)) is not None:
             content = self._contents.get(content_name(snapshot))
             claim = self._claims.get(f"{snapshot.namespace}/{snapshot.spec.source.persistent_volume_claim_name}")
-            act, reason = decide(snapshot, content, claim)
-            if act is Act.SETTLED:
+            decision = decide(snapshot, content, claim)
+            action, reason = decision.action, decision.reason
+            if action is Action.SETTLED:
                 return
-            if act is Act.WAIT:
+            if action is Action.WAIT:
                 if not snapshot.deleting:
                     self.recorder.once(snapshot, "Warning", reason)
                 return
-            self.log.info(act.value, snapshot=key, reason=reason.message)
-            if not await self._take(act, snapshot, content, claim):
+            self.log.info(action.value, snapshot=key, reason=reason.message)
+            if not await self._carry_out(action, snapshot, content, claim):
                 return
 
-    async def _take(
+    async def _carry_out(
         self,
-        act: Act,
+        action: Action,
         snapshot: VolumeSnapshot,
         content: VolumeSnapshotContent | None,
         claim: PersistentVolumeClaim | None,
     ) -> bool:
-        """Does one step; whether there may be another one now."""
-        match act:
-            case Act.CREATE_CONTENT if claim is not None:
+        """Returns whether there may be another step now."""
+        match action:
+            case Action.CREATE_CONTENT:
+                assert claim is not None, f"VolumeSnapshot {snapshot.key} has no claim to be taken of"
                 return await self._create_content(snapshot, claim)
-            case Act.BIND if content is not None:
+            case Action.BIND:
+                assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to bind"
                 await self._protect(snapshot)
                 patch = {"spec": {"volumeSnapshotRef": {"uid": snapshot.uid}}}
                 self._contents.accept(await self.client.revise(content, patch))
                 return True
-            case Act.TELL if content is not None:
-                return await self._tell(snapshot, content)
-            case Act.DELETE_CONTENT if content is not None:
+            case Action.COPY_STATUS:
+                assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to copy from"
+                return await self._copy_status(snapshot, content)
+            case Action.DELETE_CONTENT:
+                assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to delete"
                 return await self._delete(content)
-            case Act.RELEASE:
+            case Action.RELEASE:
                 finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
                 await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
+                return False
+            case Action.WAIT | Action.SETTLED:
+                return False
             case _:
-                pass
-        return False
+                assert_never(action)
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
         pv = self._volumes.get(claim.spec.volume_name)
@@ -108,11 +116,12 @@ class SnapshotController(Controller):
         try:
             self._contents.accept(await self.client.create(VolumeSnapshotContent, body))
         except AlreadyExists:
-            return False  # the cache is late: its event comes
+            return False  # the cache is stale: the watch event comes
         return True
 
     def _driver_and_handle(self, snapshot: VolumeSnapshot, pv: PersistentVolume) -> tuple[str, str] | None:
-        """A CSI driver need not be known here: its own snapshotter calls it."""
+        """Returns the driver and the handle of the volume. A CSI driver need not be known
+        here: its own snapshotter calls it."""
         if pv.spec.csi is not None:
             return pv.spec.csi.driver, pv.spec.csi.volume_handle
         spec = VolumeSpec.of_persistent_volume(pv)
@@ -124,7 +133,7 @@ class SnapshotController(Controller):
             return None
 
     async def _protect(self, snapshot: VolumeSnapshot) -> VolumeSnapshot:
-        """Before anything is made for it: the snapshot goes only after its content."""
+        """Stores the finalizer before anything is made: the snapshot is deleted only after its content."""
         if SNAPSHOT_FINALIZER in snapshot.metadata.finalizers:
             return snapshot
         finalizers = [*snapshot.metadata.finalizers, SNAPSHOT_FINALIZER]
@@ -132,8 +141,8 @@ class SnapshotController(Controller):
         self._snapshots.accept(snapshot)
         return snapshot
 
-    async def _tell(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
-        status = _UNTOLD | msgspec.to_builtins(status_of(content, snapshot.status))
+    async def _copy_status(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
+        status = _EMPTY_STATUS | msgspec.to_builtins(status_of(content, snapshot.status))
         answer = await self.client.revise(snapshot, {"status": status}, subresource="status", any_version=True)
         self._snapshots.accept(answer)
         if content.status.ready_to_use and not snapshot.status.ready_to_use:
@@ -141,14 +150,15 @@ class SnapshotController(Controller):
         return answer.status == status_of(content, answer.status)
 
     async def _delete(self, content: VolumeSnapshotContent) -> bool:
-        """Says that the content may go, and, unless the storage is to keep the snapshot, has it go."""
+        """Marks the content as that of a deleted snapshot and, unless the storage is to keep the
+        snapshot, deletes the content."""
         if BEING_DELETED not in content.metadata.annotations:
             patch = {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
             content = await self.client.revise(content, patch, any_version=True)
             self._contents.accept(content)
         if content.spec.deletion_policy == "Delete" and not content.deleting:
             await self.client.delete(VolumeSnapshotContent, content.name, uid=content.uid)
-            return False  # its end brings us back
+            return False  # its deletion marks the snapshot
         return True
 
 

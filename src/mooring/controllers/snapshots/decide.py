@@ -1,6 +1,8 @@
-"""What is to be done about a VolumeSnapshot. Pure; the flow and names are those of the CSI community's.
+"""What to do about a VolumeSnapshot. Pure; the flow and the names are those of the CSI
+community's controller.
 
-A VolumeSnapshot asks; a VolumeSnapshotContent is what the storage keeps. The content goes before its snapshot.
+A VolumeSnapshot is a request; a VolumeSnapshotContent is what the storage keeps. The content
+is deleted before its snapshot.
 """
 
 from __future__ import annotations
@@ -8,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from mooring.controllers.snapshots.contents import class_secret
+from mooring.controllers.snapshots.content_decisions import class_secret
 from mooring.controllers.snapshots.names import (
     BEING_DELETED,
     CONTENT_FINALIZER,
@@ -20,6 +22,7 @@ from mooring.controllers.snapshots.names import (
     SNAPSHOT_FINALIZER,
     SOURCE_FINALIZER,
 )
+from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolumeClaim
 from mooring.kube.objects.snapshots import (
     SnapshotError,
@@ -35,32 +38,28 @@ from mooring.kube.times import format_time
 FINALIZERS = frozenset({SNAPSHOT_FINALIZER, SOURCE_FINALIZER})
 
 
-class Act(Enum):
+class Action(Enum):
     """The next step for a VolumeSnapshot."""
 
-    CREATE_CONTENT = "CreateContent"  # protect the snapshot, then write its content object
-    BIND = "Bind"  # protect the snapshot, then write its uid on the content that it names
-    TELL = "Tell"  # copy what the content says into the snapshot's status
+    CREATE_CONTENT = "CreateContent"  # store the finalizer, then create the content
+    BIND = "Bind"  # store the finalizer, then write its uid on the content that it names
+    COPY_STATUS = "CopyStatus"  # copy the content's status into the snapshot's
     DELETE_CONTENT = "DeleteContent"
-    RELEASE = "Release"  # nothing is left: the snapshot may go
+    RELEASE = "Release"  # the storage keeps nothing: remove the finalizer
     WAIT = "Wait"
     SETTLED = "Settled"
 
 
-class Step(NamedTuple):
-    act: Act
-    reason: Reason
-
-
 def content_name(snapshot: VolumeSnapshot) -> str:
-    """Of its own content, or of the one that it names."""
+    """Returns the name of the snapshot's own content, or of the one that it names."""
     return snapshot.spec.source.volume_snapshot_content_name or f"snapcontent-{snapshot.uid}"
 
 
 def class_of(
     snapshot: VolumeSnapshot, classes: Iterable[VolumeSnapshotClass], driver: str
 ) -> VolumeSnapshotClass | Reason:
-    """The class that the snapshot names, else the driver's default; or why there is none."""
+    """Returns the class that the snapshot names, else the driver's default; or the reason
+    why there is none."""
     wanted = snapshot.spec.volume_snapshot_class_name
     of_driver = [each for each in classes if each.driver == driver]
     if wanted:
@@ -80,8 +79,9 @@ def class_of(
 
 def decide(
     snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None, claim: PersistentVolumeClaim | None
-) -> Step:
-    """`content` is the object of `content_name`; `claim` is the snapshot's source, if it names one."""
+) -> Decision[Action]:
+    """Returns what to do. `content` is the object of `content_name`; `claim` is the
+    snapshot's source, if it names one."""
     if snapshot.deleting:
         return _on_its_way_out(snapshot, content)
     if content is None:
@@ -89,18 +89,20 @@ def decide(
     if not _belongs(content, snapshot):
         reference = content.spec.volume_snapshot_ref
         message = f"VolumeSnapshotContent {content.name} is of {reference.namespace}/{reference.name}"
-        return Step(Act.WAIT, Reason("SnapshotContentMismatch", message))
+        return Decision(Action.WAIT, Reason("SnapshotContentMismatch", message))
     if not content.spec.volume_snapshot_ref.uid:
-        return Step(Act.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet"))
+        return Decision(Action.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet"))
     if snapshot.status != status_of(content, snapshot.status):
-        return Step(Act.TELL, Reason("ContentChanged", "the snapshot does not say yet what its content says"))
+        return Decision(
+            Action.COPY_STATUS, Reason("ContentChanged", "the snapshot does not say yet what its content says")
+        )
     if content.status.error is not None:
-        return Step(Act.WAIT, Reason("SnapshotCreationFailed", content.status.error.message))
-    return Step(Act.SETTLED, Reason("Told", "the snapshot says what its content says"))
+        return Decision(Action.WAIT, Reason("SnapshotCreationFailed", content.status.error.message))
+    return Decision(Action.SETTLED, Reason("Told", "the snapshot says what its content says"))
 
 
 def status_of(content: VolumeSnapshotContent, before: VolumeSnapshotStatus) -> VolumeSnapshotStatus:
-    """What a snapshot's status is to be. The time of an error counts only when the error is another one."""
+    """Returns the status that a snapshot should have. The time of an error changes only with its message."""
     said, error = content.status, content.status.error
     if error is not None and before.error is not None and error.message == before.error.message:
         error = before.error
@@ -114,33 +116,35 @@ def status_of(content: VolumeSnapshotContent, before: VolumeSnapshotStatus) -> V
     )
 
 
-def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | None) -> Step:
+def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | None) -> Decision[Action]:
     source = snapshot.spec.source
     if source.volume_snapshot_content_name:
         message = f"VolumeSnapshotContent {source.volume_snapshot_content_name} does not exist: create it"
-        return Step(Act.WAIT, Reason("SnapshotContentMissing", message))
+        return Decision(Action.WAIT, Reason("SnapshotContentMissing", message))
     if snapshot.status.bound_volume_snapshot_content_name:
         message = f"VolumeSnapshotContent {snapshot.status.bound_volume_snapshot_content_name} is gone"
-        return Step(Act.WAIT, Reason("SnapshotContentMissing", message))
+        return Decision(Action.WAIT, Reason("SnapshotContentMissing", message))
     name = source.persistent_volume_claim_name
     if claim is None:
-        return Step(Act.WAIT, Reason("ClaimNotFound", f"claim {snapshot.namespace}/{name} does not exist"))
+        return Decision(Action.WAIT, Reason("ClaimNotFound", f"claim {snapshot.namespace}/{name} does not exist"))
     if claim.status.phase != "Bound":
-        return Step(Act.WAIT, Reason("ClaimNotBound", f"claim {claim.key} is not bound to a volume yet"))
-    return Step(Act.CREATE_CONTENT, Reason("CreatingSnapshot", f"Waiting for a snapshot {snapshot.key} to be created."))
+        return Decision(Action.WAIT, Reason("ClaimNotBound", f"claim {claim.key} is not bound to a volume yet"))
+    return Decision(
+        Action.CREATE_CONTENT, Reason("CreatingSnapshot", f"Waiting for a snapshot {snapshot.key} to be created.")
+    )
 
 
-def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> Step:
+def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> Decision[Action]:
     if FINALIZERS.isdisjoint(snapshot.metadata.finalizers):
-        return Step(Act.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
+        return Decision(Action.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
     if content is None or not _belongs(content, snapshot):
-        return Step(Act.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
+        return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
     told = BEING_DELETED in content.metadata.annotations
     if content.spec.deletion_policy == "Retain" and told:
-        return Step(Act.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
+        return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if told and content.deleting:
-        return Step(Act.WAIT, Reason("Deleting", "the storage deletes the snapshot first"))
-    return Step(Act.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
+        return Decision(Action.WAIT, Reason("Deleting", "the storage deletes the snapshot first"))
+    return Decision(Action.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
 
 
 def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
@@ -152,8 +156,8 @@ def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
 def content_body(
     snapshot: VolumeSnapshot, of_class: VolumeSnapshotClass, volume_handle: str, mode: str
 ) -> dict[str, Any]:
-    """The content object of a snapshot that is to be taken. What its deletion will need is written on it: by then the
-    class may be gone."""
+    """Returns the content object of a snapshot that is to be taken. What its deletion needs is written on it,
+    because the class may be gone by then."""
     name = content_name(snapshot)
     secret = class_secret(of_class.parameters, name, snapshot.namespace, snapshot.name)
     annotations = {DELETION_SECRET_NAME: secret.name, DELETION_SECRET_NAMESPACE: secret.namespace} if secret else {}

@@ -1,10 +1,10 @@
-"""The names under which both halves know snapshots: the CSI community's."""
+"""The names that both halves agree on: the CSI community's."""
 
 from __future__ import annotations
 
 SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
 SOURCE_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
-"""Upstream's controller sets it too; whoever lets a snapshot go removes it."""
+"""Upstream's controller sets it, too; it is removed when the snapshot is released."""
 CONTENT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 """On a content: the storage was asked for the snapshot, and has not answered."""
@@ -16,6 +16,6 @@ DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
 
 
 def snapshot_name(uid: str) -> str:
-    """What the storage is asked to call the snapshot of a VolumeSnapshot. As upstream, so that a request that one
-    implementation has sent is the same request when the other sends it."""
+    """Returns the name that the storage is asked to give the snapshot. As upstream, so that a request that
+    one implementation has sent is the same request when the other one sends it."""
     return f"snapshot-{uid}"

@@ -1,15 +1,17 @@
-"""The snapshotter: asks the storage for what VolumeSnapshotContents say. A key is a content's name.
+"""The snapshotter: takes and deletes the storage's snapshots of VolumeSnapshotContents. A
+key is a content's name.
 
-It needs no VolumeSnapshots: so it works for upstream's snapshot controller, too, as the sidecar of a CSI driver does.
+It reads no VolumeSnapshots. So it works with upstream's snapshot controller, too, like the
+sidecar of a CSI driver.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
-from mooring.controllers.snapshots.contents import (
-    Act,
+from mooring.controllers.snapshots.content_decisions import (
+    Action,
     creation_secret,
     decide,
     deletion_secret,
@@ -28,10 +30,10 @@ from mooring.volumes.interfaces import Snapshot, SnapshotOptions, SnapshottableV
 from mooring.volumes.plugin_manager import PluginManager
 
 NOT_READY_S = 1.0
-"""How often a storage is asked whether a snapshot that it has taken can be used."""
+"""Seconds after which the storage is asked again whether a snapshot is ready."""
 
 
-class SnapshotterController(Controller):
+class SnapshotterController(Controller[str]):
     """The second half: VolumeSnapshotContents of the plugins and CSI drivers of this process."""
 
     name = "snapshotter"
@@ -39,7 +41,7 @@ class SnapshotterController(Controller):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        # What is noted of errors does not matter: it would end their backoff.
+        # Errors that this controller stores do not mark a content: that would end its backoff.
         self._contents = self.watch(VolumeSnapshotContent, lambda each: [each.name], matters=_what_matters)
 
     async def reconcile(self, key: str) -> None:
@@ -47,35 +49,40 @@ class SnapshotterController(Controller):
         content = self._contents.get(key)
         plugin = self._plugin(content) if content is not None else None
         while content is not None and plugin is not None:
-            act, reason = decide(content)
-            if act in (Act.SETTLED, Act.WAIT):
+            decision = decide(content)
+            if decision.action in (Action.SETTLED, Action.WAIT):
                 return
-            self.log.info(act.value, content=key, reason=reason.message)
-            content = await self._take(act, content, plugin)
+            self.log.info(decision.action.value, content=key, reason=decision.reason.message)
+            content = await self._carry_out(decision.action, content, plugin)
 
     def _plugin(self, content: VolumeSnapshotContent) -> SnapshottableVolumePlugin | None:
-        """None if the content is somebody else's."""
+        """Returns the plugin; None if the content is another snapshotter's."""
         try:
             return self._plugins.find_snapshottable_plugin_by_name(content.spec.driver)
         except PluginError:
             return None
 
-    async def _take(
-        self, act: Act, content: VolumeSnapshotContent, plugin: SnapshottableVolumePlugin
+    async def _carry_out(
+        self, action: Action, content: VolumeSnapshotContent, plugin: SnapshottableVolumePlugin
     ) -> VolumeSnapshotContent | None:
-        """Does one step; the content if there may be another one now."""
+        """Returns the content if there may be another step now. What the storage raises is
+        stored on the content."""
         try:
-            match act:
-                case Act.TAKE:
+            match action:
+                case Action.TAKE:
                     return await self._take_snapshot(content, plugin)
-                case Act.ANSWERED:
+                case Action.ANSWERED:
                     return await self._answered(content)
-                case Act.DELETE:
+                case Action.DELETE:
                     options = SnapshotOptions(secret=deletion_secret(content))
                     await plugin.delete_snapshot(handle_of(content) or "", options)
                     await self._release(content)
-                case _:
+                case Action.RELEASE:
                     await self._release(content)
+                case Action.WAIT | Action.SETTLED:
+                    pass
+                case _:
+                    assert_never(action)
         except KubeError:
             raise
         except Exception as error:
@@ -116,7 +123,8 @@ class SnapshotterController(Controller):
             raise
 
     async def _store_intent(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
-        """Before the storage is asked: whoever comes after a crash knows that there may be a snapshot."""
+        """Stores, before the storage is asked, that there may be a snapshot: after a crash
+        the next snapshotter knows."""
         wanted: dict[str, Any] = {}
         if not handle_of(content) and BEING_CREATED not in content.metadata.annotations:
             wanted["annotations"] = {BEING_CREATED: "yes"}
@@ -125,7 +133,8 @@ class SnapshotterController(Controller):
         return self._accept(await self.client.revise(content, {"metadata": wanted})) if wanted else content
 
     async def _options(self, content: VolumeSnapshotContent) -> SnapshotOptions:
-        """Raises InvalidSpec if the class is gone; who only has to delete what was taken can do without."""
+        """Returns how to take or delete the snapshot. Raises InvalidSpec if the class is gone and
+        is needed: not for a deletion."""
         name = content.spec.volume_snapshot_class_name
         of_class = await self.client.find(VolumeSnapshotClass, name) if name else None
         if name and of_class is None and not content.deleting and not content.spec.source.snapshot_handle:
@@ -149,9 +158,9 @@ class SnapshotterController(Controller):
         return self._accept(await self.client.revise(content, patch, subresource="status", any_version=True))
 
     async def _store_error(self, content: VolumeSnapshotContent, error: Exception) -> None:
-        told = {"time": format_time(self.now()), "message": f"Failed to create or delete snapshot: {error}"}
+        failure = {"time": format_time(self.now()), "message": f"Failed to create or delete snapshot: {error}"}
         try:
-            await self._store_status(content, {"error": told})
+            await self._store_status(content, {"error": failure})
         except NotFound:
             return
 

@@ -1,17 +1,18 @@
 """The StatefulSet controller. A key is a StatefulSet.
 
-Creates claims before the pod that uses them; waits for a pod's object to be gone before its identity is given anew.
+Creates claims before the pod that uses them; waits for a pod's object to be gone before its
+identity is given anew.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 from mooring.controllers.statefulset.decide import (
     REVISION,
-    Act,
-    Step,
+    Action,
+    PodDecision,
     decide,
     is_available,
     is_ready,
@@ -19,7 +20,7 @@ from mooring.controllers.statefulset.decide import (
     ordinals,
     revision_for,
 )
-from mooring.controllers.statefulset.pods import (
+from mooring.controllers.statefulset.identity_objects import (
     claim_bodies,
     claim_name,
     claim_owners,
@@ -34,13 +35,14 @@ from mooring.kube.errors import AlreadyExists, ApiError
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
 AGAIN_S = 10.0
 """After so many seconds it is tried again whether a name is free."""
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(Controller[str]):
     """Upstream's statefulset controller: identity first, availability second."""
 
     name = "statefulset-controller"
@@ -61,9 +63,9 @@ class StatefulSetController(Controller):
         pods = self._pods_of(stateful_set)
         await self._keep_or_give_up_claims(stateful_set, pods)
         await self._make_missing_claims(stateful_set, pods)
-        for step in decide(stateful_set, pods, revision, self.now()):
-            self.log.info(step.act.value, set=key, ordinal=step.ordinal, reason=step.reason.message)
-            await self._take(stateful_set, step, pods, revision)
+        for decision in decide(stateful_set, pods, revision, self.now()):
+            self.log.info(decision.action.value, set=key, ordinal=decision.ordinal, reason=decision.reason.message)
+            await self._carry_out(stateful_set, decision, pods, revision)
         await self._update_status(stateful_set, revision)
         await self._forget_revisions(stateful_set, revision, pods)
 
@@ -72,7 +74,8 @@ class StatefulSetController(Controller):
         return {ordinal: pod for ordinal, pod in pods.items() if ordinal is not None}
 
     async def _revision(self, stateful_set: StatefulSet) -> str:
-        """The name of the present template's revision. One that is rolled back to becomes the newest again."""
+        """The name of the present template's revision. One that is rolled back to becomes
+        the newest again."""
         name = revision_name(stateful_set)
         if stateful_set.deleting:
             return name
@@ -103,7 +106,8 @@ class StatefulSetController(Controller):
             await self.client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)
 
     async def _keep_or_give_up_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
-        """Who owns a claim decides what it goes with: settled before a pod is scaled away or the set is deleted."""
+        """Who owns a claim decides what it goes with: settled before a pod is scaled away or
+        the set is deleted."""
         wanted = ordinals(stateful_set)
         for ordinal in {*wanted, *pods}:
             for template in stateful_set.spec.volume_claim_templates:
@@ -115,20 +119,26 @@ class StatefulSetController(Controller):
                     patch = {"metadata": {"ownerReferences": owners}}
                     self._claims.accept(await self.client.revise(claim, patch))
 
-    async def _take(self, stateful_set: StatefulSet, step: Step, pods: dict[int, Pod], revision: str) -> None:
+    async def _carry_out(
+        self, stateful_set: StatefulSet, decision: PodDecision, pods: dict[int, Pod], revision: str
+    ) -> None:
+        action = decision.action
         try:
-            if step.act is Act.CREATE:
-                await self._create(stateful_set, step.ordinal, revision)
-            else:
-                pod = pods[step.ordinal]
-                await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-                self.recorder.event(
-                    stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {step.reason.message}"
-                )
+            match action:
+                case Action.CREATE:
+                    await self._create(stateful_set, decision.ordinal, revision)
+                case Action.DELETE:
+                    await self._delete(stateful_set, pods[decision.ordinal], decision.reason)
+                case _:
+                    assert_never(action)
         except ApiError as error:
-            what = f"{step.act.value.lower()} Pod {stateful_set.name}-{step.ordinal}"
-            self.recorder.event(stateful_set, "Warning", f"Failed{step.act.value}", f"{what} failed: {error}")
+            what = f"{action.value.lower()} Pod {stateful_set.name}-{decision.ordinal}"
+            self.recorder.event(stateful_set, "Warning", f"Failed{action.value}", f"{what} failed: {error}")
             raise
+
+    async def _delete(self, stateful_set: StatefulSet, pod: Pod, reason: Reason) -> None:
+        await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        self.recorder.event(stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {reason.message}")
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:
         for body in claim_bodies(stateful_set, ordinal):
@@ -151,15 +161,16 @@ class StatefulSetController(Controller):
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
 
     async def _make_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
-        """A claim that was on its way out when its pod was made, as a late cache did not show, is gone by now: the pod
-        would wait for it for ever."""
+        """A claim that was on its way out when its pod was made, as a late cache did not show, is gone by
+        now: the pod would wait for it for ever."""
         for ordinal, pod in pods.items():
             if pod.status.phase in ("", "Pending") and not pod.deleting and not stateful_set.deleting:
                 for body in claim_bodies(stateful_set, ordinal):
                     await self._ensure_claim(stateful_set, body)
 
     async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> bool:
-        """Whether the claim is there to stay. One that is being deleted is waited for: its end brings us back."""
+        """Whether the claim is there to stay. One that is being deleted is waited for: its
+        end brings us back."""
         name = body["metadata"]["name"]
         found = self._claims.get(f"{stateful_set.namespace}/{name}")
         if found is not None:
@@ -211,7 +222,8 @@ class StatefulSetController(Controller):
             self._sets.accept(answer)
 
     def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
-        """A claim has no reference to its set, but its name tells; the set may be waiting for it to be gone."""
+        """A claim has no reference to its set, but its name tells; the set may be waiting
+        for it to be gone."""
         if not claim.deleting:
             return []
         name = claim.name.rpartition("-")[0]

@@ -1,8 +1,9 @@
 """What is to be done next for a StatefulSet. Pure.
 
-Rules of upstream's controller (reference section 5.4): a pod is named `<set>-<ordinal>`; with OrderedReady one change
-at a time, each predecessor running and ready; a terminating pod is waited for, whatever its node says, because only
-the API's uniqueness of names keeps two pods of one identity apart. Nothing is ever deleted by force.
+Rules of upstream's controller (reference section 5.4): a pod is named `<set>-<ordinal>`; with
+OrderedReady one change at a time, each predecessor running and ready; a terminating pod is waited for,
+whatever its node says, because only the API's uniqueness of names keeps two pods of one identity apart.
+Nothing is ever deleted by force.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
+from mooring.kube.decision import Decision
 from mooring.kube.objects import Pod, RollingUpdate, StatefulSet
 from mooring.kube.readiness import available_at, ready_since
 from mooring.kube.reason import Reason
@@ -21,17 +23,17 @@ POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
-class Act(Enum):
+class Action(Enum):
     """What to do with one ordinal's pod."""
 
     CREATE = "Create"
     DELETE = "Delete"
 
 
-class Step(NamedTuple):
-    act: Act
+class PodDecision(Decision[Action], frozen=True, gc=False):
+    """What to do with the pod of one ordinal."""
+
     ordinal: int
-    reason: Reason
 
 
 def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
@@ -64,7 +66,7 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     return is_ready(pod) and moment is not None and moment <= now
 
 
-def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime) -> list[Step]:
+def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime) -> list[PodDecision]:
     """The next steps: none or one with OrderedReady, possibly several with Parallel."""
     if stateful_set.deleting:
         return []
@@ -96,39 +98,41 @@ def revision_for(stateful_set: StatefulSet, ordinal: int, revision: str) -> str:
     return stateful_set.status.current_revision or revision if kept else revision
 
 
-def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[Step]:
-    steps: list[Step] = []
+def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[PodDecision]:
+    steps: list[PodDecision] = []
     for ordinal in wanted:
         pod = pods.by_ordinal.get(ordinal)
         if pod is None:
-            steps.append(Step(Act.CREATE, ordinal, Reason("Missing", "has no pod")))
+            steps.append(PodDecision(Action.CREATE, Reason("Missing", "has no pod"), ordinal))
         elif pod.finished and not pod.deleting:
-            steps.append(Step(Act.DELETE, ordinal, Reason("Finished", f"its pod is {pod.status.phase}")))
+            steps.append(PodDecision(Action.DELETE, Reason("Finished", f"its pod is {pod.status.phase}"), ordinal))
         if not parallel and not pods.healthy(ordinal):
             return steps  # predecessors first
     return steps
 
 
-def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[Step]:
-    return [Step(Act.DELETE, o, Reason("ScaledDown", "is not wanted")) for o in condemned if not pods[o].deleting]
+def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[PodDecision]:
+    return [
+        PodDecision(Action.DELETE, Reason("ScaledDown", "is not wanted"), o) for o in condemned if not pods[o].deleting
+    ]
 
 
 def _roll(
     stateful_set: StatefulSet, wanted: range, pods: Pods, revision: str, *, broken_only: bool = False
-) -> list[Step]:
-    """From the top, pods of an older revision: each after those above it are ready, or as many at once as may be
-    unavailable. What is not healthy anyway costs nothing."""
+) -> list[PodDecision]:
+    """From the top, pods of an older revision: each after those above it are ready, or as many at once as may
+    be unavailable. What is not healthy anyway costs nothing."""
     strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate" or any(ordinal not in pods.by_ordinal for ordinal in wanted):
         return []
     first = wanted.start + strategy.rolling_update.partition
     budget = _most_unavailable(strategy.rolling_update, len(wanted))
-    steps: list[Step] = []
+    steps: list[PodDecision] = []
     for ordinal in reversed(wanted):
         pod, healthy = pods.by_ordinal[ordinal], pods.healthy(ordinal)
         outdated = ordinal >= first and pod.metadata.labels.get(REVISION) != revision and not pod.deleting
         if outdated and (_is_broken(pod) or not broken_only):
-            steps.append(Step(Act.DELETE, ordinal, Reason("Outdated", "is of an older revision")))
+            steps.append(PodDecision(Action.DELETE, Reason("Outdated", "is of an older revision"), ordinal))
             budget -= 1
         elif not healthy:
             budget -= 1

@@ -32,7 +32,7 @@ from mooring.node.pods.facts import Facts
 from mooring.node.pods.unsupported import not_honoured
 from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
-from mooring.volumes.claims import claim_name, refuse_vanishing, refuse_wrong_use, volume_spec
+from mooring.volumes.claims import claim_name, refuse_being_deleted, refuse_wrong_use, volume_spec
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 
@@ -79,7 +79,7 @@ class PodLauncher:
         if (claimed := claim_name(pod, volume)) is not None:
             claim = await self._client.find(PersistentVolumeClaim, claimed, pod.namespace)
             if claim is not None:
-                refuse_vanishing(claim)
+                refuse_being_deleted(claim)
             if claim is not None and claim.spec.volume_name:
                 with contextlib.suppress(Forbidden):  # it is not reserved for the claim yet, or is gone
                     pv = await self._client.find(PersistentVolume, claim.spec.volume_name)

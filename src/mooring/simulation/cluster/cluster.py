@@ -133,7 +133,7 @@ class SimulatedCluster:
         """Runs one controller; those that attach under a Lease, if the scenario has those."""
         now = part.actor.now if part.actor is not None else self.user.now
 
-        def make(client: Client) -> Controller:
+        def make(client: Client) -> Controller[Any]:
             return make_controller(
                 name,
                 client,

@@ -74,7 +74,7 @@ def make_controller(
     now: Callable[[], datetime],
     random: Random,
     scenario: Scenario,
-) -> Controller:
+) -> Controller[Any]:
     """The controller of this name, with the policies of the scenario."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
     deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
@@ -89,5 +89,5 @@ def make_controller(
     given: dict[str, Any] = {"now": now, "random": random} | options.get(name, {})
     if name in WITH_PLUGINS:
         given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
-    made: Controller = BY_NAME[name](client, **given)
+    made: Controller[Any] = BY_NAME[name](client, **given)
     return made

@@ -176,7 +176,7 @@ def attacher_step(record: Attachment, stored: bool) -> str:
         "spec": {"attacher": ATTACHER, "nodeName": "n"},
         "status": {"attached": record.attached},
     }
-    return attacher.decide(msgspec.convert(body, VolumeAttachment), stored=stored)[0].value
+    return attacher.decide(msgspec.convert(body, VolumeAttachment), stored=stored).action.value
 
 
 @cache

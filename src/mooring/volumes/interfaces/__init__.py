@@ -1,11 +1,13 @@
-"""The interfaces of the volume plugin framework: what plugins implement and what controllers and node agents call.
+"""The interfaces of the volume plugin framework: what plugins implement and what
+controllers and node agents call.
 
-The names and rules are those of Kubernetes' framework (origin document "volume framework notes"); what blocks there
-is a coroutine here. A plugin derives from `VolumePlugin` and from the extended kinds whose abilities it has; callers
-look for an ability through `PluginManager`. No plugin, controller or node agent is known here.
+The names and rules are those of Kubernetes' framework (origin document "volume framework notes"); what blocks
+there is a coroutine here. A plugin derives from `VolumePlugin` and from the extended kinds whose abilities it
+has; callers look for an ability through `PluginManager`. No plugin, controller or node agent is known here.
 
-Every operation is idempotent: it may be called again after a crash, at any point. **An attach or detach that raises
-anything but `StorageRefused`, `NotAsked` or `InvalidSpec` (`mooring.volumes.errors`) has an unknown outcome.**
+Every operation is idempotent: it may be called again after a crash, at any point. **An attach or
+detach that raises anything but `StorageRefused`, `NotAsked` or `InvalidSpec`
+(`mooring.volumes.errors`) has an unknown outcome.**
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What plugins make, each for one purpose: to set up a volume for a pod, mount a device, attach, make a volume.
+"""The objects that plugins make, each for one purpose: set up a volume for a pod,
+mount a device, attach, create a volume.
 
-The rules of the framework are said in the package.
+The rules of the framework are in the package's docstring.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 
 Attachment = Mapping[str, str]
-"""What a storage says of an attachment to those who mount it, as in a VolumeAttachment's `attachmentMetadata`."""
+"""What the storage tells the node about an attachment, as in a VolumeAttachment's `attachmentMetadata`."""
 DEVICE_PATH = "devicePath"
-"""The key in it under which a plugin says where the device is on the node; shown in the Node's `volumesAttached`."""
+"""The key under which a plugin gives the device's path on the node; shown in the Node's `volumesAttached`."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Mounter(Volume):
     def get_attributes(self) -> Attributes: ...
 
     async def limit_exceeded(self) -> str | None:
-        """Why the pod must go for what it has put into the volume, or None. Asked now and then; may be expensive."""
+        """Why the pod must be evicted for what it has written into the volume, or
+        None. Called from time to time; may be expensive."""
         return None
 
 
@@ -93,8 +95,8 @@ class Unmounter(Volume):
 
     @abstractmethod
     async def tear_down(self) -> None:
-        """Unmounts at `get_path()` and removes every trace of `set_up`; data of the volume itself is kept, unless its
-        life is the pod's (emptyDir)."""
+        """Unmounts at `get_path()` and removes every trace of `set_up`; data of the volume itself is kept,
+        unless its life is the pod's (emptyDir)."""
 
     @abstractmethod
     async def tear_down_at(self, directory: str) -> None: ...
@@ -109,7 +111,8 @@ class DeviceMounter(ABC):
 
     @abstractmethod
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
-        """Formats the device if it is provably blank, and mounts it. Raises `InvalidSpec` or `MountsError`."""
+        """Formats the device if it is provably blank, and mounts it. Raises
+        `InvalidSpec` or `MountsError`."""
 
 
 class DeviceUnmounter(ABC):
@@ -133,7 +136,7 @@ class BlockVolumeMapper(ABC):
 
 
 class BlockVolumeUnmapper(ABC):
-    """Takes it away again."""
+    """Removes the link again."""
 
     @abstractmethod
     async def unmap_pod_device(self) -> None: ...
@@ -144,20 +147,22 @@ class Attacher(DeviceMounter):
 
     @abstractmethod
     async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
-        """Attaches the volume to the node and tells what is needed there. Success if it is attached there already.
-        Raises `VolumeInUse` if an exclusive volume is attached elsewhere. Runs on a controller."""
+        """Attaches the volume to the node and returns what is needed there. Succeeds if it is attached there
+        already. Raises `VolumeInUse` if an exclusive volume is attached elsewhere. Runs on a controller."""
 
     @abstractmethod
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
-        """What the storage says about each of `specs`. Raises if it cannot be asked: then nothing is known."""
+        """Returns what the storage says about each of `specs`. Raises if the storage
+        cannot be asked: then nothing is known."""
 
     @abstractmethod
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
-        """Waits until the device is on this node and returns its path; `attachment` is what `attach` gave. Raises
-        `DeviceNotAttached` after `timeout_s` seconds. Runs on the node."""
+        """Waits until the device is on this node and returns its path; `attachment` is what `attach` gave.
+        Raises `DeviceNotAttached` after `timeout_s` seconds. Runs on the node."""
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
-        """Raises `WrongDevice` unless the device at `device_path` is this volume. The last look before a mount."""
+        """Raises `WrongDevice` unless the device at `device_path` is this volume.
+        The last look before a mount."""
         return
 
 
@@ -166,8 +171,8 @@ class Detacher(DeviceUnmounter):
 
     @abstractmethod
     async def detach(self, volume_name: str, node_name: str) -> None:
-        """Detaches the volume that `VolumePlugin.get_volume_name` names. When this returns, the storage says that it
-        is detached; success if it was not attached, or does not exist. Runs on a controller."""
+        """Detaches the volume that `VolumePlugin.get_volume_name` names. Returns when the storage says that
+        it is detached; succeeds if it was not attached, or does not exist. Runs on a controller."""
 
 
 class BulkVolumeVerifier(ABC):
@@ -177,7 +182,7 @@ class BulkVolumeVerifier(ABC):
     async def bulk_verify_volumes(
         self, volumes_by_node: Mapping[str, Sequence[VolumeSpec]]
     ) -> Mapping[str, Mapping[VolumeSpec, bool]]:
-        """By node: what is attached. If it raises, everything must be assumed to be attached still."""
+        """Returns by node what is attached. If it raises, everything counts as still attached."""
 
 
 class Provisioner(ABC):
@@ -186,8 +191,8 @@ class Provisioner(ABC):
     @abstractmethod
     async def provision(self) -> PersistentVolume:
         """Creates the volume in the storage and returns the PersistentVolume to be created, complete but for
-        `claimRef`. Called again with the same `pv_name`, it returns the same volume. Raises `InvalidSpec` if the
-        class or claim asks for what cannot be."""
+        `claimRef`. Called again with the same `pv_name`, it returns the same volume. Raises `InvalidSpec` if
+        the class or claim asks for what cannot be."""
 
 
 class Deleter(Volume):
@@ -195,9 +200,10 @@ class Deleter(Volume):
 
     @abstractmethod
     async def delete(self) -> None:
-        """When this returns, the volume is gone; success if it was gone. Raises `DeletedVolumeInUse` while it is
-        attached, which is an Info event on the PersistentVolume and another try later, not a failure."""
+        """Returns when the volume is gone; succeeds if it was gone. Raises `DeletedVolumeInUse` while it is
+        attached, which is a Normal event on the PersistentVolume and another try later, not a failure."""
 
 
 RecycleEventRecorder = Callable[[Literal["Normal", "Warning"], str], None]
-"""Takes event type (Normal, Warning) and message; the caller puts it on the PersistentVolume being recycled."""
+"""Takes event type (Normal, Warning) and message; the caller puts it on the
+PersistentVolume being recycled."""

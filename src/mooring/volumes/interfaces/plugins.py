@@ -1,6 +1,6 @@
-"""Kinds of plugins, by their abilities, and the values that they are asked with and answer.
+"""The kinds of plugins, by their abilities, and the values that are passed to and returned by them.
 
-The rules of the framework are said in the package.
+The rules of the framework are in the package's docstring.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from mooring.volumes.spec import VolumeSpec
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot that the storage keeps: `size` is the least a volume restored from it must have, in bytes (0: not
-    known). One that is not `ready` is asked for again until it is."""
+    """A snapshot that the storage keeps: `size` is the least a volume restored from it must have, in bytes
+    (0: not known). One that is not `ready` is asked for again until it is."""
 
     handle: str
     size: int
@@ -48,7 +48,8 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """How a snapshot is taken and deleted: the class's parameters, and where the storage's credentials are."""
+    """How a snapshot is taken and deleted: the class's parameters, and where the
+    storage's credentials are."""
 
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     secret: SecretReference | None = None
@@ -56,7 +57,8 @@ class SnapshotOptions:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What came of growing a volume: its size in bytes, and whether a node must grow the file system, too."""
+    """The outcome of growing a volume: its size in bytes, and whether a node must
+    grow the file system, too."""
 
     size: int
     on_node: bool
@@ -64,7 +66,8 @@ class Expansion:
 
 @dataclass(frozen=True)
 class ContentSource:
-    """Where a new volume's content comes from: a snapshot, or (a clone) another volume; by the storage's own names."""
+    """Where a new volume's content comes from: a snapshot, or (a clone) another
+    volume; by the storage's own names."""
 
     snapshot: str = ""
     volume: str = ""
@@ -81,13 +84,13 @@ class VolumeOptions:
     mount_options: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     content: ContentSource | None = None
-    """What the volume holds at first; None: nothing."""
+    """The initial content of the volume; None: empty."""
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
-    """Where the class wants its volumes; empty: anywhere."""
+    """The places that the class allows for its volumes; empty: anywhere."""
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Parameters of the claim's VolumeAttributesClass: those that can be changed later."""
     selected_node: Node | None = None
-    """Where the first pod will run (`WaitForFirstConsumer`), else None."""
+    """The node of the first pod (`WaitForFirstConsumer`), else None."""
 
 
 class VolumePlugin(ABC):
@@ -99,28 +102,31 @@ class VolumePlugin(ABC):
 
     @abstractmethod
     def get_plugin_name(self) -> str:
-        """`<namespace>/<name>` with exactly one slash; the namespace kubernetes.io is reserved for bundled plugins."""
+        """`<namespace>/<name>` with exactly one slash; the namespace kubernetes.io
+        is reserved for bundled plugins."""
 
     @abstractmethod
     def get_volume_name(self, spec: VolumeSpec) -> str:
-        """What names the device or directory behind the spec, in a form that `Detacher.detach` takes. Raises
-        `InvalidSpec` if the spec is not this plugin's."""
+        """Returns the name of the device or directory behind the spec, in a form that `Detacher.detach`
+        takes. Raises `InvalidSpec` if the spec is not this plugin's."""
 
     @abstractmethod
     def can_support(self, spec: VolumeSpec) -> bool:
         """Whether the spec is this plugin's."""
 
     def drivers(self) -> Sequence[VolumePlugin]:
-        """Further plugins that come with this one, asked for after `init`: drivers that stand behind it, each by its
-        own name. They make, grow and copy those volumes for which `get_driver_name` gives their name."""
+        """Further plugins that come with this one, asked for after `init`: drivers that
+        stand behind it, each by its own name. They make, grow and copy those volumes
+        for which `get_driver_name` gives their name."""
         return ()
 
     def get_driver_name(self, spec: VolumeSpec) -> str:
-        """Who makes, grows and copies the volume: the plugin itself, or a driver behind it."""
+        """Returns the name of the plugin that makes, grows and copies the volume:
+        this one, or a driver behind it."""
         return self.get_plugin_name()
 
     def requires_remount(self) -> bool:
-        """Whether `set_up` is called again and again for a mounted volume, to update its content."""
+        """Whether `set_up` is called repeatedly for a mounted volume, to update its content."""
         return False
 
     @abstractmethod
@@ -131,11 +137,12 @@ class VolumePlugin(ABC):
 
     @abstractmethod
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
-        """A spec from what is on disk after a restart: the directory name of a pod's volume, and its path. It may lack
-        what is not needed to unmount. Raises `InvalidSpec` if that cannot be told."""
+        """A spec from what is on disk after a restart: the directory name of a pod's volume, and its path. It
+        may lack what is not needed to unmount. Raises `InvalidSpec` if that cannot be told."""
 
     def supports_mount_option(self) -> bool:
-        """Whether `mountOptions` of a PersistentVolume are honoured; a volume with options is refused if not."""
+        """Whether `mountOptions` of a PersistentVolume are honoured; a volume with
+        options is refused if not."""
         return False
 
     def supports_bulk_volume_verification(self) -> bool:
@@ -189,23 +196,24 @@ class DeviceMountableVolumePlugin(VolumePlugin):
         """Mount points that still show the device mounted at `device_mount_path`, other than that one."""
 
     def get_volume_name_at(self, device_mount_path: str) -> str | None:
-        """The name of the volume whose device is mounted there, from what is on disk; None if it is none of the
-        plugin's. Asked for mounts below its directory of which nothing is recorded."""
+        """The name of the volume whose device is mounted there, from what is on disk; None if it is none of
+        the plugin's. Asked for mounts below its directory of which nothing is recorded."""
         return volume_name_by_place(device_mount_path)
 
 
 @dataclass(frozen=True)
 class AttachCapabilities:
-    """What a storage promises about attachments: two properties, not one (design section 2)."""
+    """What a storage guarantees about attachments. `refuses` and `revokes` are two
+    properties (docs/protocol.md, "Words")."""
 
     refuses: bool
-    """A second attach of an exclusive volume fails: the storage's word is the lock."""
+    """A second attach of an exclusive volume fails: the storage itself is the lock."""
     revokes: bool
-    """After a detach the old node can never write again, whatever it holds in memory."""
+    """After a detach the old node can never write again, whatever is still mounted or cached there."""
     multi_attach: bool
     """Several nodes may have the volume attached at once."""
     request_validity_s: float = 600.0
-    """Seconds after which an unanswered request can have no effect any more; 0 if it dies with its caller."""
+    """Seconds after which an unanswered request cannot take effect any more; 0 if it dies with its sender."""
 
 
 class AttachableVolumePlugin(DeviceMountableVolumePlugin):
@@ -224,12 +232,12 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
         """Pure: from the spec alone."""
 
     def finalizer(self) -> str:
-        """Of its VolumeAttachments, as long as the volume may be attached."""
+        """Returns the finalizer that its VolumeAttachments have as long as the volume may be attached."""
         return ATTACHER_FINALIZER
 
     async def attach_notes(self, spec: VolumeSpec, node_name: str) -> Mapping[str, str]:
-        """What a detach will need even if volume and node are gone: annotations of the VolumeAttachment, stored before
-        the attach. Raises NotAsked if it is not known yet."""
+        """Returns what a detach will need even if volume and node are gone: annotations of the
+        VolumeAttachment, stored before the attach. Raises NotAsked if it is not known yet."""
         return {}
 
     @abstractmethod
@@ -243,7 +251,8 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
         return self.new_attacher()
 
     def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> Detacher:
-        """The detacher of an attachment with these annotations; `spec`: None if nothing defines the volume any more."""
+        """The detacher of an attachment with these annotations; `spec`: None if
+        nothing defines the volume any more."""
         return self.new_detacher()
 
     def new_device_mounter(self) -> DeviceMounter:
@@ -258,11 +267,13 @@ class BlockVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
-        """The block device of the volume on this node, links resolved; `device_path` is where it was attached, "" for a
-        volume that is not. Before any pod gets it. Raises `InvalidSpec` if the volume has no block device."""
+        """The block device of the volume on this node, links resolved; `device_path` is where
+        it was attached, "" for a volume that is not. Before any pod gets it. Raises
+        `InvalidSpec` if the volume has no block device."""
 
     async def tear_down_device(self, device_path: str) -> None:
-        """Undoes it, when no pod has the device any more. `device_path` is what `set_up_device` gave."""
+        """Undoes `set_up_device` when no pod has the device any more. `device_path`
+        is what `set_up_device` returned."""
         return
 
     @abstractmethod
@@ -273,12 +284,13 @@ class BlockVolumePlugin(VolumePlugin):
 
 
 class SnapshottableVolumePlugin(VolumePlugin):
-    """Its volumes can be kept as they are at one moment. Volumes go by the names that `get_volume_name` gives."""
+    """Its volumes can be kept as they are at one moment. Volumes go by the names
+    that `get_volume_name` gives."""
 
     @abstractmethod
     async def create_snapshot(self, volume_name: str, name: str, options: SnapshotOptions) -> Snapshot:
-        """Takes the snapshot `name`; the same one when called again. A volume in use is kept as after a power failure
-        at that moment, or better. Raises `VolumeNotFound`."""
+        """Takes the snapshot `name`; the same one when called again. A volume in use is kept as after a power
+        failure at that moment, or better. Raises `VolumeNotFound`."""
 
     @abstractmethod
     async def get_snapshot(self, handle: str, options: SnapshotOptions) -> Snapshot:
@@ -286,7 +298,7 @@ class SnapshottableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def delete_snapshot(self, handle: str, options: SnapshotOptions) -> None:
-        """When this returns, the snapshot is gone; success if it was. Volumes restored from it are not touched."""
+        """Returns when the snapshot is gone; succeeds if it was. Volumes restored from it are not touched."""
 
 
 class ExpandableVolumePlugin(VolumePlugin):
@@ -294,8 +306,8 @@ class ExpandableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
-        """Grows the volume in the storage to at least `new_size` bytes. Runs on a controller, and again after it: to
-        grow what is large enough changes nothing and has the same answer."""
+        """Grows the volume in the storage to at least `new_size` bytes. Runs on a controller. Idempotent: for
+        a volume that is large enough it changes nothing and returns the same."""
 
 
 class NodeExpandableVolumePlugin(VolumePlugin):
@@ -303,7 +315,8 @@ class NodeExpandableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
-        """Grows the file system that is mounted there to the size of its device. Idempotent. Runs on the node."""
+        """Grows the file system that is mounted there to the size of its device.
+        Idempotent. Runs on the node."""
 
 
 class ModifiableVolumePlugin(VolumePlugin):
@@ -311,5 +324,5 @@ class ModifiableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def modify_volume(self, spec: VolumeSpec, attributes: Mapping[str, str]) -> None:
-        """Gives the volume these attributes. Idempotent. Raises `InvalidSpec` for what cannot be. Runs on a
-        controller."""
+        """Gives the volume these attributes. Idempotent. Raises `InvalidSpec` for
+        what cannot be. Runs on a controller."""

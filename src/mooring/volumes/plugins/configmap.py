@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mooring.kube.objects import ConfigMapVolumeSource, Pod, Volume
-from mooring.volumes.keys import config_map_contents, key_files
+from mooring.volumes.key_files import config_map_contents, key_files
 from mooring.volumes.payload import Payload
-from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.plugins.api_content import ContentPlugin
 from mooring.volumes.spec import VolumeSpec
 
 PLUGIN_NAME = "kubernetes.io/configmap"

@@ -1,9 +1,9 @@
 """`mooring.dev/disk`: disks of the array on this machine (`disk_array`) as attachable, provisionable volumes.
 
-In a PersistentVolume or a pod: `flexVolume: {driver: mooring.dev/disk, fsType: ext4, options: {disk: NAME}}`, to which
-`exclusive: "false"` is added for a disk without lock. A StorageClass: `provisioner: mooring.dev/disk`, parameters as in
-`disk_source.Parameters`. Settings of the process: `array` (the array's directory, needed) and `mode` (`loop`, the
-default, or `directory`, which needs no privileges for devices).
+In a PersistentVolume or a pod: `flexVolume: {driver: mooring.dev/disk, fsType: ext4, options: {disk: NAME}}`,
+to which `exclusive: "false"` is added for a disk without lock. A StorageClass: `provisioner:
+mooring.dev/disk`, parameters as in `disk_source.Parameters`. Settings of the process: `array` (the array's
+directory, needed) and `mode` (`loop`, the default, or `directory`, which needs no privileges for devices).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
+from mooring.volumes.plugins.disk_faults import meet_trouble
 from mooring.volumes.plugins.disk_mount import DiskMounter
 from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
-from mooring.volumes.plugins.disk_trouble import meet_trouble
 from mooring.volumes.pod_device import PodDevice, block_device
 from mooring.volumes.pod_directory import BindUnmounter
 from mooring.volumes.spec import VolumeSpec
@@ -67,7 +67,8 @@ class DiskPlugin(
 
     @cached_property
     def _array(self) -> DiskArray:
-        """The array, once something is to be done there: who only asks for names and abilities needs no setting."""
+        """The array, once something is to be done there: who only asks for names and
+        abilities needs no setting."""
         settings = self._host.settings(PLUGIN_NAME)
         if "array" not in settings:
             raise PluginError(f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array")

@@ -1,4 +1,5 @@
-"""The disk array on this machine: what would be hardware elsewhere. It knows disks and machines, and no Kubernetes.
+"""The disk array on this machine: what would be hardware elsewhere. It knows disks
+and machines, and no Kubernetes.
 
     <root>/disks/<disk>/disk.json      size, lock mode, delays, and to which nodes it is attached
     <root>/disks/<disk>/disk.img       the medium (`data/` in directory mode)
@@ -6,11 +7,11 @@
     <root>/nodes/<node>/by-id/mooring-<disk>    link to the device: the node's device folder
 
 Guarantees, also between several processes and after `kill -9` or a power failure at any point:
-- An exclusive disk is attached to one node. The array refuses a second one; nobody else has to look.
-- A device is never taken from a node that uses it: the array looks for mounts in every mount namespace and for open
-  files of every process. (The kernel would say yes, and let the node go on writing.)
-- `disk.json` is the truth. Devices and links follow from it (`_converge`), so whatever a crash leaves undone, the next
-  call on that disk completes.
+- An exclusive disk is attached to one node. The array refuses a second one, so that no caller has to check.
+- A device is never taken from a node that uses it: the array looks for mounts in every mount namespace and
+  for open files of every process. (The kernel would accept, and let the node go on writing.)
+- `disk.json` is the truth. Devices and links follow from it (`_converge`), so whatever a crash leaves undone,
+  the next call on that disk completes.
 - A node without power has no devices; what is attached to it stays so.
 
 Everything here blocks; one lock per disk orders it. Nothing waits for anything but that lock.
@@ -47,8 +48,8 @@ NO_DELAYS = Delays()
 
 
 class Trouble(msgspec.Struct, frozen=True, rename="camel"):
-    """Operations (attach, detach, expand, delete) that fail without effect, and that have neither effect nor end until
-    they are taken out again: what a storage does on a bad day."""
+    """Operations (attach, detach, expand, delete) that fail without effect, and that have neither effect nor
+    end until they are taken out again: what a storage does on a bad day."""
 
     fail: tuple[str, ...] = ()
     stick: tuple[str, ...] = ()
@@ -58,7 +59,8 @@ NO_TROUBLE = Trouble()
 
 
 class Disk(msgspec.Struct, frozen=True, rename="camel"):
-    """The record of one disk. `size` is in bytes; `nodes` are those it is attached to, with or without power."""
+    """The record of one disk. `size` is in bytes; `nodes` are those that it is attached to,
+    with or without power."""
 
     size: int
     exclusive: bool = True
@@ -68,10 +70,12 @@ class Disk(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DiskArray:
-    """The array in the directory `root`. Several processes may have their own object for the same directory."""
+    """The array in the directory `root`. Several processes may have their own object
+    for the same directory."""
 
     def __init__(self, root: Path, devices: str | DiskDevices = "loop") -> None:
-        """`devices` is the name of a mode, or how else disks become devices. Raises InvalidSpec for an unknown mode."""
+        """`devices` is the name of a mode, or how else disks become devices. Raises
+        InvalidSpec for an unknown mode."""
         if isinstance(devices, str) and devices not in MODES:
             raise InvalidSpec(f"disk array mode {devices!r} is not known: choose one of {', '.join(MODES)}")
         self._disks = root / "disks"
@@ -88,8 +92,9 @@ class DiskArray:
         delays: Delays = NO_DELAYS,
         fill: Callable[[Path], None] | None = None,
     ) -> Disk:
-        """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an existing disk of at least that
-        size is returned as it is. Raises InvalidSpec if a smaller one, or one of the other kind, has that name."""
+        """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an
+        existing disk of at least that size is returned as it is. Raises InvalidSpec if a
+        smaller one, or one of the other kind, has that name."""
         self._directory(disk).mkdir(parents=True, exist_ok=True)
         with self._locked(disk):
             record = self._read(disk)
@@ -113,8 +118,9 @@ class DiskArray:
 
     @contextmanager
     def still(self, disk: str) -> Generator[Path]:
-        """The disk's medium while nobody changes it: file systems on it are frozen. That is written down first, so that
-        whoever looks at the disk next thaws what a crash has left frozen. Raises VolumeNotFound."""
+        """The disk's medium while its file systems are frozen, so that nothing changes it. The
+        freeze is recorded before it is made, so that the next operation on the disk thaws it after
+        a crash. Raises VolumeNotFound."""
         with self._locked(disk):
             devices = self._devices.of(self._medium(disk))
             self.get(disk)
@@ -158,7 +164,8 @@ class DiskArray:
             shutil.rmtree(waste)
 
     def expand(self, disk: str, size: int) -> Disk:
-        """Grows the disk to at least `size` bytes, and its devices with it. Never shrinks. Raises VolumeNotFound."""
+        """Grows the disk to at least `size` bytes, and its devices with it. Never
+        shrinks. Raises VolumeNotFound."""
         with self._locked(disk):
             record = self.get(disk)
             if size > record.size:
@@ -176,7 +183,8 @@ class DiskArray:
             self._write(disk, msgspec.structs.replace(self.get(disk), delays=delays))
 
     def set_trouble(self, disk: str, trouble: Trouble) -> None:
-        """Changes which operations on the disk fail or stick, also those that are waiting. Raises VolumeNotFound."""
+        """Changes which operations on the disk fail or stick, also those that are
+        waiting. Raises VolumeNotFound."""
         with self._locked(disk):
             self._write(disk, msgspec.structs.replace(self.get(disk), trouble=trouble))
 
@@ -191,8 +199,8 @@ class DiskArray:
         return record
 
     def attach(self, disk: str, node: str) -> str:
-        """Attaches the disk and returns the path that its device has on the node. Idempotent. Raises VolumeNotFound,
-        VolumeInUse."""
+        """Attaches the disk and returns the path that its device has on the node.
+        Idempotent. Raises VolumeNotFound, VolumeInUse."""
         with self._locked(disk):
             record = self.check_attach(disk, node)
             if node not in record.nodes:
@@ -202,8 +210,8 @@ class DiskArray:
         return str(self._link(disk, node))
 
     def detach(self, disk: str, node: str) -> None:
-        """Detaches the disk. Idempotent, also for a disk that does not exist. Raises DeviceStillInUse, naming who uses
-        the device; then it is still attached."""
+        """Detaches the disk. Idempotent, also for a disk that does not exist. Raises DeviceStillInUse, naming
+        who uses the device; then it is still attached."""
         with suppress(VolumeNotFound), self._locked(disk):
             record = self._read(disk)
             if record is None or node not in record.nodes:
@@ -217,7 +225,8 @@ class DiskArray:
         return {name: record.nodes for name, record in self.list().items()}
 
     def device(self, disk: str, node: str) -> str | None:
-        """The device of the disk on the node, resolved; None if the node has none, or the link leads elsewhere."""
+        """The device of the disk on the node, resolved; None if the node has none,
+        or the link leads elsewhere."""
         link = self._link(disk, node)
         shown = link.is_symlink() and self._devices.shows(str(link), self._medium(disk))
         return os.path.realpath(link) if shown else None
@@ -245,16 +254,17 @@ class DiskArray:
         return {disk: device for disk, device in found.items() if device is not None}
 
     def power_off(self, node: str) -> None:
-        """Takes the node's devices away; what is attached stays so. To be called when nothing runs on the node any
-        more. Idempotent. Raises DeviceStillInUse for a device in use, after all others are gone: call it again."""
+        """Removes the node's devices; attachments stay. To be called when nothing runs on the node any more.
+        Idempotent. Raises DeviceStillInUse for a device in use, after all others are gone: call it again."""
         self._set_power(node, "off")
 
     def power_on(self, node: str) -> None:
-        """Gives the node the devices of what is attached to it. Idempotent."""
+        """Makes the devices of what is attached to the node. Idempotent."""
         self._set_power(node, "on")
 
     def recover(self) -> None:
-        """Makes all devices and links what the records say. After a start of the machine, when all devices are gone."""
+        """Makes all devices and links what the records say. After a start of the
+        machine, when all devices are gone."""
         self._converge_all(list(self.list()))
 
     def _set_power(self, node: str, power: str) -> None:
@@ -290,9 +300,9 @@ class DiskArray:
                 link_durably(self._link(disk, node), self._devices.create(self._medium(disk)))
 
     def _remove_devices(self, disk: str, keep: tuple[str, ...]) -> None:
-        """Removes all devices and links of the disk but those of the nodes in `keep`; also a device that no link leads
-        to, left by a crash. A link goes after its device, so that a device in use keeps it; whoever follows a link
-        looks whether it leads to the disk (`shows`)."""
+        """Removes all devices and links of the disk but those of the nodes in `keep`, also a device without a
+        link, left by a crash. A link is removed after its device, so that a device in use keeps it. A reader
+        of a link checks that it leads to the disk (`shows`)."""
         for node in self._linked_nodes(disk):
             if node not in keep:
                 self._remove_device(disk, node, self.device(disk, node))

@@ -1,7 +1,8 @@
 """Attaches disks to nodes, and mounts their devices there: `Attacher` and `Detacher` of `mooring.dev/disk`.
 
-The delays of a disk are waited here: the first before a request has any effect, the second between its effect and the
-answer. A request dies with the process that sent it: once that is gone, nothing happens later.
+The delays of a disk are waited here: the first before a request takes effect, the second between
+its effect and the answer. A request dies with the process that sent it: once that process is
+gone, it takes no effect any more.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from mooring.volumes.errors import DeviceNotAttached, InvalidSpec, VolumeNotFoun
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import DEVICE_PATH, Attacher, Attachment, BulkVolumeVerifier, Detacher
 from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_faults import meet_trouble
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source
-from mooring.volumes.plugins.disk_trouble import meet_trouble
 from mooring.volumes.spec import VolumeSpec
 
 POLL_S = 0.02
@@ -97,8 +98,8 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
 
 
 async def attach_disk(array: DiskArray, disk: str, node: str) -> str:
-    """Attaches the disk, which takes as long as its record says, and returns its device's path on the node. Idempotent.
-    Raises VolumeNotFound, VolumeInUse, DiskTrouble."""
+    """Attaches the disk, which takes as long as its record says, and returns its device's path on the node.
+    Idempotent. Raises VolumeNotFound, VolumeInUse, DiskTrouble."""
     record = await blocking(array.check_attach, disk, node)
     await meet_trouble(array, disk, "attach")
     new = node not in record.nodes
@@ -109,7 +110,8 @@ async def attach_disk(array: DiskArray, disk: str, node: str) -> str:
 
 
 async def detach_disk(array: DiskArray, disk: str, node: str) -> None:
-    """Detaches the disk, likewise; one that does not exist is detached. Raises DeviceStillInUse, DiskTrouble."""
+    """Detaches the disk, likewise; one that does not exist is detached. Raises
+    DeviceStillInUse, DiskTrouble."""
     try:
         record = await blocking(array.get, disk)
     except VolumeNotFound:

@@ -1,4 +1,5 @@
-"""The two ways a disk of the array becomes a device of a machine: a loop device, or (rootless) a plain directory.
+"""The two ways a disk of the array becomes a device of a machine: a loop device, or
+(rootless) a plain directory.
 
 Blocking. Knows paths only: what is a disk's medium, and what device shows it.
 """
@@ -17,7 +18,7 @@ from mooring.mounts.interface import Mount
 
 
 class DiskDevices(Protocol):
-    """How media are made and shown to machines."""
+    """Makes media, and shows them to machines as devices."""
 
     medium: str
     """Name of the medium in the disk's directory."""
@@ -45,7 +46,8 @@ class DiskDevices(Protocol):
         ...
 
     def freeze(self, device: str) -> None:
-        """What was written is on the medium, and what is written waits until `thaw`, also if this process ends."""
+        """Flushes what was written to the medium; further writes wait until `thaw`, also if
+        this process ends."""
         ...
 
     def thaw(self, device: str) -> None:
@@ -53,7 +55,8 @@ class DiskDevices(Protocol):
         ...
 
     def remove(self, device: str) -> None:
-        """Raises DeviceBusy while anybody uses it, and then leaves it as it was. Idempotent."""
+        """Removes the device. Raises DeviceBusy while it is in use, and then leaves it as it
+        was. Idempotent."""
         ...
 
 
@@ -96,7 +99,8 @@ class LoopDevices(DiskDevices):
 
 
 class DirectoryDevices(DiskDevices):
-    """Directories instead of devices: no privileges, but no sizes either, and a power failure loses nothing."""
+    """Directories instead of devices: no privileges, but no sizes either, and a
+    power failure loses nothing."""
 
     medium = "data"
 
@@ -135,7 +139,8 @@ class DirectoryDevices(DiskDevices):
 
 
 def _showing(table: tuple[Mount, ...], directory: str, device: tuple[int, int]) -> list[Mount]:
-    """Bind mounts of the directory. Their root is its path inside its file system: a tail of its full path."""
+    """Bind mounts of the directory. Their root is its path inside its file system: a
+    tail of its full path."""
     return [
         mount
         for mount in table

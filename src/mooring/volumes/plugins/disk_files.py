@@ -1,7 +1,8 @@
-"""How the disk array keeps its records: small JSON files that are replaced whole, and locks between processes.
+"""How the disk array keeps its records: small JSON files that are replaced whole,
+and locks between processes.
 
-Guarantees: a record is the old one or the new one, also after a power failure, never a mixture; a change that returned
-is durable; the kernel drops the lock of a process that dies. Blocking.
+Guarantees: a record is the old one or the new one, also after a power failure, never a mixture; a change that
+returned is durable; the kernel drops the lock of a process that dies. Blocking.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def sync_directory(path: Path) -> None:
 
 
 def lock(path: Path) -> int:
-    """Takes the lock file at `path`, waiting for it; closing the returned descriptor releases it. The file is made, its
-    directory is not: raises FileNotFoundError. Who holds the lock may remove the file."""
+    """Locks the file at `path`, waiting for it; closing the returned descriptor releases the lock. The file
+    is created, its directory is not: raises FileNotFoundError. The holder of the lock may remove the file."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

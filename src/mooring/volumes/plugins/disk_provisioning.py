@@ -20,9 +20,9 @@ from mooring.volumes.exclusivity import SHARED_MODES
 from mooring.volumes.interfaces import Deleter, Provisioner, VolumeOptions
 from mooring.volumes.matching import PROVISIONED_BY
 from mooring.volumes.plugins.disk_array import Disk, DiskArray
+from mooring.volumes.plugins.disk_faults import meet_trouble
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, DiskSource, Parameters, parameters
-from mooring.volumes.plugins.disk_trouble import meet_trouble
 
 MIB = 1024 * 1024
 

@@ -3,9 +3,9 @@
     <root>/snapshots/<name>/snapshot.json    of which disk, of what size, and when it was taken
     <root>/snapshots/<name>/medium           the copy
 
-A snapshot is there when its directory has its name: it is made beside, and renamed when it is whole. The disk's file
-systems are frozen while it is copied, so that what is restored is a clean file system with all that was written before.
-Blocking.
+A snapshot is there when its directory has its name: it is made beside, and renamed when it is whole. The
+disk's file systems are frozen while it is copied, so that what is restored is a clean file system with all
+that was written before. Blocking.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class DiskSnapshots:
     def restore(
         self, source: ContentSource, disk: str, size: int, make: Callable[[Callable[[Path], None]], Disk]
     ) -> Disk:
-        """A new disk with the content of a snapshot, or of another disk. `make` makes it with the function that fills
-        it. Raises InvalidSpec if it is too small, SnapshotNotFound, VolumeNotFound."""
+        """A new disk with the content of a snapshot, or of another disk. `make` makes it with the function
+        that fills it. Raises InvalidSpec if it is too small, SnapshotNotFound, VolumeNotFound."""
         least = self.get(source.snapshot).size if source.snapshot else self._array.get(source.volume).size
         if size < least:
             raise InvalidSpec(

@@ -1,11 +1,12 @@
-"""`kubernetes.io/downward-api`: what a pod can be told of itself, as files that follow its labels and annotations."""
+"""`kubernetes.io/downward-api`: fields of the pod as files, which follow changes of its
+labels and annotations."""
 
 from __future__ import annotations
 
 from mooring.kube.objects import DownwardAPIVolumeSource, Pod, Volume
-from mooring.volumes.downward import downward_files
+from mooring.volumes.downward_api import downward_files
 from mooring.volumes.payload import Payload
-from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.plugins.api_content import ContentPlugin
 
 PLUGIN_NAME = "kubernetes.io/downward-api"
 

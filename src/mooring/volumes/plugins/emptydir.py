@@ -1,4 +1,5 @@
-"""`kubernetes.io/empty-dir`: a directory that lives as long as its pod, on disk or in memory (`medium: Memory`)."""
+"""`kubernetes.io/empty-dir`: a directory that lives as long as its pod, on disk or
+in memory (`medium: Memory`)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class EmptyDirMounter(PodDirectoryMounter):
         return Attributes(read_only=False, managed=True)
 
     async def get_metrics(self) -> Metrics:
-        """What lies in it; its capacity is `sizeLimit` if there is one."""
+        """The use of the directory; its capacity is `sizeLimit` if there is one."""
         found = await blocking(directory_metrics, self._path)
         limit = self._size_limit()
         if not limit:
@@ -40,7 +41,8 @@ class EmptyDirMounter(PodDirectoryMounter):
         return replace(found, capacity=limit, available=max(0, min(found.available, limit - found.used)))
 
     async def limit_exceeded(self) -> str | None:
-        """Of one on disk; in memory the tmpfs is no larger than its limit."""
+        """Returns why the pod is over the limit of a directory on disk, or None. In memory, the
+        tmpfs is no larger than its limit."""
         limit = self._size_limit()
         if not limit or self._source.medium == MEMORY:
             return None
@@ -54,7 +56,7 @@ class EmptyDirMounter(PodDirectoryMounter):
         os.makedirs(directory, exist_ok=True)
         if options and not await self._host.mounts.is_mount_point(directory):
             await self._host.mounts.mount("tmpfs", directory, "tmpfs", options)
-        if not os.listdir(directory):  # what a pod has begun to use keeps the mode that the pod gave it
+        if not os.listdir(directory):  # a directory in use keeps the mode that its pod has given it
             os.chmod(directory, _ANYBODY)
         if fs_group is not None:
             await blocking(give_to_group, directory, fs_group)

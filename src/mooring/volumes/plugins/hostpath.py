@@ -1,7 +1,8 @@
-"""`kubernetes.io/host-path`: a file, directory or device of the node as it is; nothing is mounted for the pod.
+"""`kubernetes.io/host-path`: a file, directory or device of the node as it is;
+nothing is mounted for the pod.
 
-The types are those of Kubernetes: with one, what is there must be of that type, or is made ("...OrCreate"). Recycling
-empties the directory of a PersistentVolume, on the machine of the controller that does it.
+The types are those of Kubernetes: with one, what is there must be of that type, or is made ("...OrCreate").
+Recycling empties the directory of a PersistentVolume, on the machine of the controller that does it.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ IS_OF_TYPE: dict[str, Callable[[int], bool]] = {
 
 
 def check_host_path(path: str, kind: str) -> None:
-    """Raises InvalidSpec for a type or path that cannot be, and VolumeError if what is at `path` is not of type `kind`,
-    after it was made where the type says so. The empty type takes whatever is there, or nothing. Blocking."""
+    """Raises InvalidSpec for a type or path that cannot be, and VolumeError if what is at
+    `path` is not of type `kind`, after it was made where the type says so. The empty type
+    takes whatever is there, or nothing. Blocking."""
     if not os.path.isabs(path) or ".." in path.split("/"):
         raise InvalidSpec(f"hostPath {path!r} must be absolute and without '..'")
     if not kind:
@@ -68,7 +70,8 @@ def _create(path: str, kind: str) -> None:
 
 
 class HostPathMounter(Mounter):
-    """Looks whether the path is what the pod expects. The node's content keeps its owner, whatever the fsGroup."""
+    """Checks that the path is what the pod expects. The node's content keeps its owner,
+    whatever the fsGroup."""
 
     def __init__(self, source: HostPathVolumeSource, read_only: bool) -> None:
         self._source = source
@@ -95,7 +98,7 @@ class HostPathMounter(Mounter):
 
 
 class HostPathUnmounter(Unmounter):
-    """Nothing was made, nothing is removed."""
+    """Does nothing: no mount was made."""
 
     def get_path(self) -> str:
         return ""

@@ -1,8 +1,8 @@
 """`kubernetes.io/local-volume`: a directory or block device of one node as a PersistentVolume (`local`).
 
-A directory is shown as it is; a block device is formatted if it is provably blank (fsType, default ext4) and mounted,
-or, with volumeMode Block, given as it is. The PersistentVolume's node affinity, without which the API refuses it, says
-where that is; the scheduler obeys it. Nothing is attached: the device is the node's.
+A directory is shown as it is; a block device is formatted if it is provably blank (fsType, default ext4) and
+mounted, or, with volumeMode Block, given as it is. The PersistentVolume's node affinity, without which the
+API refuses it, says where that is; the scheduler obeys it. Nothing is attached: the device is the node's.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class LocalPlugin(DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolu
         return LocalDeviceMounter(self._host)
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
-        """The pods' mounts; a directory that is shown may be mounted by others, who may keep it."""
+        """Returns the pods' mounts. A directory that is shown may also be mounted by others,
+        which does not count."""
         pods = self._host.pods_dir()
         refs = await self._host.mounts.get_device_mount_refs(device_mount_path)
         return [ref for ref in refs if Path(ref).is_relative_to(pods)]

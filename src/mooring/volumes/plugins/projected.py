@@ -1,17 +1,17 @@
 """`kubernetes.io/projected`: ConfigMaps, Secrets and the downward API together in one directory, in memory.
 
-A file that two sources make is the later one's. Tokens, trust bundles and pod certificates are refused: the embedded
-API server issues none.
+A file that two sources make is the later one's. Tokens, trust bundles and pod certificates are refused: the
+embedded API server issues none.
 """
 
 from __future__ import annotations
 
 from mooring.kube.objects import Pod, ProjectedVolumeSource, Volume, VolumeProjection
-from mooring.volumes.downward import downward_files
+from mooring.volumes.downward_api import downward_files
 from mooring.volumes.errors import InvalidSpec
-from mooring.volumes.keys import config_map_contents, key_files, secret_contents
+from mooring.volumes.key_files import config_map_contents, key_files, secret_contents
 from mooring.volumes.payload import Payload, PayloadFile
-from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.plugins.api_content import ContentPlugin
 
 PLUGIN_NAME = "kubernetes.io/projected"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mooring.kube.objects import Pod, SecretVolumeSource, Volume
-from mooring.volumes.keys import key_files, secret_contents
+from mooring.volumes.key_files import key_files, secret_contents
 from mooring.volumes.payload import Payload
-from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.plugins.api_content import ContentPlugin
 
 PLUGIN_NAME = "kubernetes.io/secret"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.attachdetach import controller, decide, locks, state
+from mooring.controllers.attachdetach import controller, decide, locks, release, state
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
@@ -210,7 +210,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#106710, #106902",
         ("S7",),
         scenarios.MOVING,
-        (Patch(decide, "_has_let_go", always(True)),),
+        (Patch(release, "has_let_go", always(True)), Patch(decide, "has_let_go", always(True))),
     ),
     "B16": Mutant(
         "a pod that has ended keeps its volume attached",

@@ -12,8 +12,9 @@ from mooring.controllers.attachdetach import decide
 from mooring.controllers.attachdetach import handshake as reporting
 from mooring.controllers.attacher import controller
 from mooring.controllers.attacher.controller import AttacherController
-from mooring.controllers.attacher.decide import Step
-from mooring.controllers.attacher.tenure import Tenure
+from mooring.controllers.attacher.decide import Action
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.kube.decision import Decision
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.node.volumes import handshake
@@ -25,7 +26,7 @@ from mooring.volumes.names import ATTACHER, ATTACHER_FINALIZER
 def _give_up(original: Any) -> Any:
     def decide(record: VolumeAttachment, **given: Any) -> Any:
         if record.deleting and record.status.detach_error is not None:
-            return Step.SETTLED, Reason("Mutant", "failed once")
+            return Decision(Action.SETTLED, Reason("Mutant", "failed once"))
         return original(record, **given)
 
     return decide
@@ -66,7 +67,8 @@ def _ask_first(original: Any) -> Any:
     def decide(record: VolumeAttachment, **given: Any) -> Any:
         held = ATTACHER_FINALIZER in record.metadata.finalizers
         if record.spec.attacher == ATTACHER and not record.deleting and not held:
-            return (Step.STORE_INTENT if record.status.attached else Step.ATTACH), Reason("Mutant", "asks first")
+            action = Action.STORE_INTENT if record.status.attached else Action.ATTACH
+            return Decision(action, Reason("Mutant", "asks first"))
         return original(record, **given)
 
     return decide
@@ -166,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#45569, #50281",
         ("S13",),
         scenarios.STORAGE,
-        (Patch(controller, "denied", _error_means_no), Patch(AttacherController, "_tell_lost", _forget)),
+        (Patch(controller, "denied", _error_means_no), Patch(AttacherController, "_record_lost", _forget)),
     ),
     "B56": Mutant(
         "whatever the storage answers to a detach counts as detached",
@@ -187,6 +189,6 @@ MUTANTS: dict[str, Mutant] = {
         "protocol counterexample C15",
         ("S7", "S4'"),
         scenarios.TENURES,
-        (Patch(Tenure, "begin", _knows_of_no_asking),),
+        (Patch(RememberedDetaches, "begin", _knows_of_no_asking),),
     ),
 }

@@ -37,7 +37,7 @@ def _any_version(original: Any) -> Any:
 
 def _cache_only(original: Any) -> Any:
     async def let_claim_go(self: Any, claim: PersistentVolumeClaim) -> None:
-        used = self._used(claim, self._pods.by_index("claim", f"claim:{claim.key}"))
+        used = self._used(claim, self._pods.by_index("claim", claim.key))
         if CLAIM_PROTECTION in claim.metadata.finalizers and not used:
             rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
             await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import controller, decide, handshake, index, release
 from mooring.controllers.attachdetach.locks import Locks
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import NO_POLICY, Terms
 from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
@@ -28,7 +29,7 @@ def _release(when: Any) -> Any:
     def make(original: Any) -> Any:
         def may_release(node: Any, *more: Any, **given: Any) -> Any:
             if when(node):
-                return decide.Verdict(True, True, Reason("Mutant", "whatever the node says"))
+                return ReleaseDecision(Release.FORCE, Reason("Mutant", "whatever the node says"))
             return original(node, *more, **given)
 
         return may_release
@@ -46,7 +47,7 @@ def _begins_everywhere(original: Any) -> Any:
     def may_release(node: Any, attachment: Any, terms: Terms = NO_POLICY) -> Any:
         verdict = original(node, attachment, terms)
         begins = verdict.reason.code == "InUse" and terms.revokes and not attachment.force_since
-        return verdict._replace(begin=FORCE_DETACH_SINCE) if begins else verdict
+        return replace(verdict, begin=FORCE_DETACH_SINCE) if begins else verdict
 
     return may_release
 
@@ -69,7 +70,7 @@ def _not_looked_at_after_it(original: Any) -> Any:
         running = bool(limit and attachment.force_since)
         if verdict.allowed or not running or release._elapsed(attachment.force_since, terms) < limit:
             return verdict
-        return decide.Verdict(True, False, Reason("Mutant", "the timer has run out"))
+        return ReleaseDecision(Release.ALLOW, Reason("Mutant", "the timer has run out"))
 
     return may_release
 
@@ -110,7 +111,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#65392",
         ("L1", "L3"),
         scenarios.LOST,
-        (Patch(release, "_word", always(None)),),
+        (Patch(release, "_stated", always(None)),),
         omits="what is never released is never had twice: its pods wait for ever",
     ),
     "B18": Mutant(
@@ -165,7 +166,7 @@ MUTANTS: dict[str, Mutant] = {
         ("S7",),
         scenarios.NOT_STARTED,
         (
-            Patch(index, "kept_of_pod", _with_statuses),
+            Patch(index, "trimmed_pod", _with_statuses),
             Patch(index, "_of_pod_matters", _and_what_runs),
             Patch(controller, "demands_of", _but_what_does_not_run),
         ),

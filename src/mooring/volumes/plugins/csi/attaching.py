@@ -1,7 +1,8 @@
-"""Attaching volumes of a CSI driver: ControllerPublishVolume and its opposite. Runs on a controller.
+"""Attaching volumes of a CSI driver: ControllerPublishVolume and ControllerUnpublishVolume.
+Runs on a controller.
 
-What a detach needs is noted on the VolumeAttachment before the attach (`notes`), so that it works when the
-PersistentVolume, the CSINode or the Node are gone; under upstream's name where upstream has one.
+What a detach needs is stored on the VolumeAttachment before the attach (`notes`), under upstream's name where
+upstream has one. So a detach works when the PersistentVolume, the CSINode or the Node is gone.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ NODE_ID = "csi.alpha.kubernetes.io/node-id"
 SECRET = "mooring.dev/detach-secret"
 """On a VolumeAttachment: "<namespace>/<name>" of the Secret that a detach needs."""
 PAGE = 500
-"""Entries that are asked for at once; a driver may give fewer."""
+"""Entries requested in one page; a driver may return fewer."""
 
 
 class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
-    """Attaches, detaches, verifies. `notes` are what was noted when the volume was attached."""
+    """Attaches, detaches, verifies. `notes` are the annotations that were stored before the attach."""
 
     def __init__(self, driver: Driver, host: VolumeHost, notes: Mapping[str, str]) -> None:
         self._driver = driver
@@ -38,7 +39,7 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
     async def attach(self, spec: VolumeSpec, node_name: str) -> Attachment:
         source = persistent(spec)
         if not await self._driver.controller_can(ControllerAbility.PUBLISH_UNPUBLISH_VOLUME):
-            return {}  # there is nothing to be done: the record alone is the attachment
+            return {}  # the driver attaches nothing: the VolumeAttachment alone is the attachment
         several = await self._driver.controller_can(ControllerAbility.SINGLE_NODE_MULTI_WRITER)
         read_only = source.read_only
         if read_only and not await self._driver.controller_can(ControllerAbility.PUBLISH_READONLY):
@@ -69,8 +70,8 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
     async def bulk_verify_volumes(
         self, volumes_by_node: Mapping[str, Sequence[VolumeSpec]]
     ) -> Mapping[str, Mapping[VolumeSpec, bool]]:
-        """What the driver lists as published. One that cannot tell is asked nothing: all counts as attached. So does
-        what is on a node of which nobody knows what the driver calls it."""
+        """Returns what the driver lists as published. Everything counts as attached for a driver that cannot
+        list, and on a node whose name for the driver is not known."""
         if not await self._tells_nodes():
             return {node: dict.fromkeys(specs, True) for node, specs in volumes_by_node.items()}
         published = await self._published()
@@ -81,7 +82,8 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
             except NotAsked:
                 found[node] = dict.fromkeys(specs, True)
                 continue
-            # A volume that is not listed may be on a page that has shifted: only what is listed elsewhere is denied.
+            # An unlisted volume may have been missed because pages shifted while they were read. So a volume
+            # counts as detached only if it is listed on other nodes.
             found[node] = {spec: node_id in published.get(persistent(spec).volume_handle, (node_id,)) for spec in specs}
         return found
 
@@ -90,7 +92,7 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
         return all([await self._driver.controller_can(ability) for ability in abilities])
 
     async def _published(self) -> dict[str, tuple[str, ...]]:
-        """The nodes of each volume, by handle."""
+        """Returns the nodes of each volume, by handle."""
         found: dict[str, tuple[str, ...]] = {}
         token = ""
         while True:
@@ -102,7 +104,8 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
                 return found
 
     async def node_id(self, node_name: str) -> str:
-        """What the driver calls the node. Raises NotAsked if it has not said so."""
+        """Returns the driver's own ID of the node. Raises NotAsked if the driver has not
+        registered it yet."""
         found = await self._host.objects.find(CSINode, node_name)
         for each in found.spec.drivers if found is not None else ():
             if each.name == self._driver.name:

@@ -1,7 +1,8 @@
-"""One CSI driver as the controllers use it: it makes, attaches, grows, changes, copies and deletes its volumes.
+"""One CSI driver as the controllers use it: it makes, attaches, grows, changes, copies and
+deletes its volumes.
 
-Its name among plugins is the driver's own, as StorageClasses and VolumeAttachments have it; volumes go by their
-handles. Mounting is the node agents' matter (`plugin`).
+Its name among plugins is the driver's own, as StorageClasses and VolumeAttachments have it; volumes are named
+by their handles. Mounting is the node agent's work (`plugin`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from mooring.volumes.plugins.csi.source import capability_of, persistent, read_s
 from mooring.volumes.spec import VolumeSpec
 
 REQUEST_VALIDITY_S = 60.0
-"""How long a ControllerPublish or -Unpublish that was not answered may still take effect. The specification sets no
-bound; a call has a deadline of a quarter of this."""
+"""Seconds for which an unanswered ControllerPublish or ControllerUnpublish may still take effect. The
+specification sets no bound; a call has a deadline of a quarter of this."""
 
 
 class CSIDriverPlugin(
@@ -46,7 +47,7 @@ class CSIDriverPlugin(
     ModifiableVolumePlugin,
     SnapshottableVolumePlugin,
 ):
-    """What a driver cannot do, it says when it is asked: InvalidSpec."""
+    """A driver that lacks an ability raises InvalidSpec when it is called."""
 
     _host: VolumeHost
 
@@ -76,7 +77,7 @@ class CSIDriverPlugin(
         return True
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
-        """`refuses` and `revokes` are not this process's to know: `mooring.volumes.attachability`."""
+        """`refuses` and `revokes` are not known here: see `mooring.volumes.attachability`."""
         return AttachCapabilities(refuses=True, revokes=False, multi_attach=True, request_validity_s=REQUEST_VALIDITY_S)
 
     def finalizer(self) -> str:
@@ -97,7 +98,7 @@ class CSIDriverPlugin(
         return CSIAttacher(self._driver, self._host, notes)
 
     def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> CSIAttacher:
-        """What upstream's attacher has attached has fewer notes: the rest is the volume's to say."""
+        """A VolumeAttachment of upstream's attacher has fewer annotations: the rest comes from the volume."""
         return CSIAttacher(self._driver, self._host, (notes_of(spec) if spec else {}) | dict(notes))
 
     # --- make and delete
@@ -112,7 +113,7 @@ class CSIDriverPlugin(
 
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
         if not await self._driver.controller_can(ControllerAbility.EXPAND_VOLUME):
-            return Expansion(new_size, on_node=True)  # if anybody can, then its node service
+            return Expansion(new_size, on_node=True)  # only its node service can
         source = persistent(spec)
         several = await self._driver.controller_can(ControllerAbility.SINGLE_NODE_MULTI_WRITER)
         request = csi.ControllerExpandVolumeRequest(

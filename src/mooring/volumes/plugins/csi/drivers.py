@@ -1,7 +1,7 @@
 """The CSI drivers that this process can call, by name; and what the outcome of a call means for volumes.
 
-Guarantees: a call that failed raises `StorageRefused` if it has certainly not happened, `NotAsked` if it was not even
-sent, and `OutcomeUnknown` otherwise. A driver's capabilities are asked for once, and again after it was away.
+Guarantees: a failed call raises `StorageRefused` if it has certainly not happened, `NotAsked` if it was not
+even sent, and `OutcomeUnknown` otherwise. A driver's capabilities are read once, and again after it was away.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Reply = TypeVar("Reply", bound=Message)
 Connect = Callable[[str], Channel]
 """Takes a driver's address. Raises EndpointError."""
 CallObserver = Callable[[str, Exchange], None]
-"""Is told of each call of a driver, by its name."""
+"""Called after each call of a driver, with the driver's name."""
 
 CONTROLLER_TIMEOUT_S = 15.0
 """As upstream's attacher."""
 NODE_TIMEOUT_S = 120.0
 """As the kubelet."""
 TIMEOUT, FAULTS, TRACE = "timeout", "faults", "trace"
-"""The settings that are no drivers' names: seconds that a call may take; faults (`mooring.csi.faults`), with blanks
-between; a file for all calls (`mooring.csi.trace`)."""
+"""Settings that are not names of drivers: seconds that a call may take; faults (`mooring.csi.faults`),
+separated by blanks; a file to which all calls are written (`mooring.csi.trace`)."""
 
 ControllerAbility = csi.ControllerServiceCapability.RPC
 NodeAbility = csi.NodeServiceCapability.RPC
@@ -99,14 +99,14 @@ class Driver:
 
 
 class Drivers:
-    """All drivers of this process. What comes and goes is added and removed; a driver may also be replaced."""
+    """All drivers of this process. Drivers are added, removed and replaced while it runs."""
 
     def __init__(self, connect: Connect, timeout_s: float) -> None:
         self._connect = connect
         self._timeout_s = timeout_s
         self._drivers: dict[str, Driver] = {}
         self.observers: list[CallObserver] = []
-        """Are told of each call; may be added to at any time."""
+        """Called after each call of a driver. May be added to at any time."""
 
     @classmethod
     def of_settings(cls, host: VolumeHost, connect: Connect, timeout_s: float) -> Drivers:
@@ -139,7 +139,7 @@ class Drivers:
         self._drivers.pop(name, None)
 
     def find(self, name: str) -> Driver:
-        """Raises NotAsked if there is none: it may come."""
+        """Returns the driver. Raises NotAsked if there is none: it may come."""
         if name not in self._drivers:
             known = ", ".join(sorted(self._drivers)) or "none"
             raise NotAsked(f"CSI driver {name} is not registered here (drivers: {known}): start it on this node")
@@ -147,7 +147,7 @@ class Drivers:
 
 
 def volume_error(driver: str, error: CsiError) -> VolumeError:
-    """What a failed call of a driver means."""
+    """Returns what a failed call of a driver means for the volume."""
     if isinstance(error, NotConnected):
         return NotAsked(f"CSI driver {driver}: {error}")
     kind: Callable[[str], VolumeError] = OutcomeUnknown

@@ -1,9 +1,9 @@
-"""`kubernetes.io/csi`: volumes of CSI drivers, by the names that upstream gives them; and the nodes' half of their
-life.
+"""`kubernetes.io/csi`: volumes of CSI drivers, under upstream's names; and the node's part of their life.
 
-On a node, pods' volumes are staged and published by the driver's node service there; on a controller, each driver of
-the settings is a plugin of its own behind this one (`driver`). Settings: `<driver name>: <address>`, for all that this
-process calls; drivers that register with a node agent are added there; and what `drivers` names besides.
+On a node, pods' volumes are staged and published by the driver's node service there. On a controller, each
+driver of the settings is a plugin of its own behind this one (`driver`). Settings: `<driver name>:
+<address>` for each driver that this process calls (drivers that register with a node agent are added), and
+the further names in `drivers`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
     drivers_here: Drivers
 
     def __init__(self, connect: Connect = over_grpc, *, extra_metadata: bool = False) -> None:
-        """`extra_metadata`: drivers are told for which claim they make a volume."""
+        """`extra_metadata`: drivers are given the names of the claim and volume that they make."""
         self._connect = connect
         self._extra_metadata = extra_metadata
         self.known_drivers: KnownDrivers = lambda name: None
@@ -106,7 +106,7 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
     # --- abilities
 
     def can_attach(self, spec: VolumeSpec) -> bool:
-        """What its CSIDriver says; one without a CSIDriver needs attaching, as upstream."""
+        """Whether its CSIDriver asks for attaching; a driver without a CSIDriver does, as in upstream."""
         if spec.persistent_volume is None:
             return False
         known = self.known_drivers(persistent(spec).driver)
@@ -116,7 +116,8 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
         return spec.persistent_volume is not None
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
-        """The CSI specification has ControllerPublishVolume fail for a volume that another node has."""
+        """By the CSI specification, ControllerPublishVolume fails for an exclusive volume
+        that is published to another node."""
         return AttachCapabilities(refuses=True, revokes=False, multi_attach=True)
 
     # --- once for the node
@@ -128,7 +129,7 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
         return CSIStager(self.drivers_here, self._host)
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
-        """Those of pods: a driver may have mounts of its own."""
+        """The mounts of pods: a driver may have mounts of its own."""
         pods = self._host.pod_dir("x").parent
         refs = await self._host.mounts.get_device_mount_refs(device_mount_path)
         return [ref for ref in refs if Path(ref).is_relative_to(pods)]

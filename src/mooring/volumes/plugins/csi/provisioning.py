@@ -1,6 +1,7 @@
-"""Making and deleting volumes of a CSI driver: CreateVolume and DeleteVolume, as the CSI community's provisioner.
+"""Making and deleting volumes of a CSI driver: CreateVolume and DeleteVolume, as the CSI
+community's provisioner.
 
-CreateVolume is idempotent by its name, `pvc-<claim uid>`: whatever was interrupted is found again by the next try.
+CreateVolume is idempotent by its name, `pvc-<claim uid>`: the next try finds whatever was interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mooring.volumes.spec import VolumeSpec
 
 FS_TYPE = f"{PREFIX}fstype"
 KNOWN = frozenset({"fstype", "pv/name", "pvc/name", "pvc/namespace"})
-"""Parameters with our prefix that are no Secrets."""
+"""Parameters with our prefix that do not name Secrets."""
 SECRET_NAME = "volume.kubernetes.io/provisioner-deletion-secret-name"
 SECRET_NAMESPACE = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
 """On a PersistentVolume: the Secret with which it is deleted, under upstream's names."""
@@ -40,7 +41,8 @@ OPERATIONS = ("provisioner", "controller-publish", "controller-expand", "node-st
 
 
 class CSIProvisioner(Provisioner):
-    """Makes the volume `options.pv_name`. `extra_metadata`: the driver is told of claim and volume by name."""
+    """Makes the volume `options.pv_name`. `extra_metadata`: the driver is given the names of
+    claim and volume."""
 
     def __init__(self, driver: Driver, host: VolumeHost, options: VolumeOptions, *, extra_metadata: bool) -> None:
         self._driver = driver
@@ -81,7 +83,7 @@ class CSIProvisioner(Provisioner):
         )
 
     def _parameters(self) -> dict[str, str]:
-        """The class's own; what begins with our prefix is for us."""
+        """Returns the class's parameters for the driver; those with our prefix are for the provisioner."""
         given = self._options.parameters
         secrets = {f"{operation}-secret-{part}" for operation in OPERATIONS for part in ("name", "namespace")}
         for key in given:

@@ -1,8 +1,9 @@
-"""A CSI volume of one pod: NodePublishVolume and its opposite, for directories and for raw devices.
+"""A CSI volume of one pod: NodePublishVolume and NodeUnpublishVolume, for directories and for raw devices.
 
 A directory is published at `<pod>/volumes/kubernetes.io~csi/<volume>/mount`, a device at
-`<plugins>/volumeDevices/publish/<volume>/<pod uid>`, to which the pod's link leads; `vol_data.json` lies beside. The
-driver makes the target, we make what is above it (CSI specification, NodePublishVolume).
+`<plugins>/volumeDevices/publish/<volume>/<pod uid>`, to which the pod's link points.
+`vol_data.json` is beside the target. The driver makes the target, and Mooring what is above it (CSI
+specification, NodePublishVolume).
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ POD_INFO = "csi.storage.k8s.io/"
 
 
 class Publication:
-    """One volume for one pod: what is asked of the driver. `known` is the CSIDriver object, if there is one."""
+    """One volume for one pod: what is asked of the driver. `known` is the CSIDriver
+    object, if there is one."""
 
     def __init__(self, drivers: Drivers, host: VolumeHost, spec: VolumeSpec, pod: Pod, known: CSIDriver | None) -> None:
         self._drivers = drivers
@@ -124,7 +126,7 @@ class Publication:
         )
 
     def _pod_info(self) -> dict[str, str]:
-        """Whose volume it is, for drivers whose CSIDriver has podInfoOnMount."""
+        """The pod of the volume, for drivers whose CSIDriver has podInfoOnMount."""
         if self._known is None or not self._known.spec.pod_info_on_mount:
             return {}
         info = {
@@ -140,7 +142,7 @@ class Publication:
         return await self.driver.node_can(NodeAbility.VOLUME_MOUNT_GROUP)
 
     async def _is_ours_to_give(self) -> bool:
-        """Whether files get the pod's group from us (CSIDriver.spec.fsGroupPolicy)."""
+        """Whether Mooring gives the files to the pod's group (CSIDriver.spec.fsGroupPolicy)."""
         if self.read_only or await self._driver_gives_group():
             return False
         policy = self._known.spec.fs_group_policy if self._known else "ReadWriteOnceWithFSType"
@@ -199,7 +201,7 @@ class CSIUnmounter(Unmounter):
             request = csi.NodeUnpublishVolumeRequest(volume_id=data.volume_handle, target_path=directory)
             await self._drivers.find(data.driver_name).call(Node.node_unpublish_volume, request)
         elif await self._host.mounts.is_mount_point(directory):
-            raise VolumeError(f"{parent} has no {vol_data.NAME}: nobody knows what is mounted there. Unmount it")
+            raise VolumeError(f"{parent} has no {vol_data.NAME}: what is mounted there is not known. Unmount it")
         await self._host.mounts.remove_mount_point(directory)
         vol_data.remove(parent)
 
@@ -250,7 +252,7 @@ def _metrics(answer: csi.NodeGetVolumeStatsResponse) -> Metrics:
 
 
 def published_paths(host: VolumeHost, spec_name: str) -> list[str]:
-    """Where the volume is published for pods of this node, as far as directories tell."""
+    """Returns where the volume is published for pods of this node, as far as the directories show."""
     pods = Path(host.pod_dir("x")).parent
     pattern = f"*/volumes/{host.get_pod_volume_dir('x', CSI_PLUGIN, 'y').parent.name}/{spec_name}/{MOUNT}"
     return sorted(str(path) for path in pods.glob(pattern))

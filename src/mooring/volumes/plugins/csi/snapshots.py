@@ -1,4 +1,4 @@
-"""Snapshots of a CSI driver's volumes: CreateSnapshot, DeleteSnapshot, and finding one that is there already."""
+"""Snapshots of a CSI driver's volumes: CreateSnapshot, DeleteSnapshot, and finding an existing one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class CSISnapshots:
         return _snapshot(taken)
 
     async def get(self, handle: str, options: SnapshotOptions) -> Snapshot:
-        """A driver that cannot tell is believed to have it: whoever named the handle answers for that. Raises
-        SnapshotNotFound."""
+        """Returns the snapshot of that handle. A driver that can neither get nor list snapshots is assumed to
+        have it. Raises SnapshotNotFound."""
         secrets = await read_secret(self._host, options.secret)
         if await self._driver.controller_can(ControllerAbility.GET_SNAPSHOT):
             asked = csi.GetSnapshotRequest(snapshot_id=handle, secrets=secrets)

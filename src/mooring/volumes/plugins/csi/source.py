@@ -1,4 +1,4 @@
-"""What a volume's spec says to CSI: driver, handle, attributes, secrets. Nothing here asks a driver."""
+"""The CSI part of a volume's spec: driver, handle, attributes, secrets. Calls no driver."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Inline:
 
 
 def persistent(spec: VolumeSpec) -> CSIPersistentVolumeSource:
-    """The source of a PersistentVolume, also of one that is written in its storage's own old words. Raises
-    InvalidSpec."""
+    """Returns the CSI source of a PersistentVolume, also of one of a former in-tree plugin
+    (`migration`). Raises InvalidSpec."""
     source = spec.persistent_volume.spec.csi if spec.persistent_volume else None
     if source is None and (found := migrated_spec(spec)) is not None:
         return CSIPersistentVolumeSource(driver=found.driver, volume_handle=found.handle)
@@ -55,13 +55,14 @@ def inline(spec: VolumeSpec) -> Inline | None:
 
 
 def inline_handle(pod: Pod, spec: VolumeSpec) -> str:
-    """The handle of a pod's own volume: the same at every try, and no other pod's."""
+    """Returns the handle of a volume that a pod defines itself: the same at every try, and
+    different from any other pod's."""
     return f"csi-{hashlib.sha256(f'{pod.uid}/{spec.name}'.encode()).hexdigest()}"
 
 
 def access_mode(modes: tuple[str, ...], *, several_writers: bool) -> Mode.Mode:
-    """One mode for all that a PersistentVolume allows. `several_writers`: the driver knows the two modes that tell one
-    pod of a node from several (SINGLE_NODE_MULTI_WRITER)."""
+    """Returns the one CSI access mode for the modes of a PersistentVolume. `several_writers`: the driver
+    knows the two modes that tell one pod of a node from several (SINGLE_NODE_MULTI_WRITER)."""
     if "ReadWriteMany" in modes:
         return Mode.MULTI_NODE_MULTI_WRITER
     if "ReadOnlyMany" in modes:
@@ -110,8 +111,8 @@ def capabilities_of_claim(
 
 
 async def read_secret(host: VolumeHost, reference: SecretReference | None) -> dict[str, str]:
-    """The Secret's content for a request; nothing for None. Raises NotAsked if it is missing, InvalidSpec if it is not
-    text."""
+    """The Secret's content for a request; nothing for None. Raises NotAsked if it is
+    missing, InvalidSpec if it is not text."""
     if reference is None:
         return {}
     where = f"{reference.namespace}/{reference.name}"

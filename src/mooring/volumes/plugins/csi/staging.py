@@ -1,8 +1,9 @@
-"""A CSI volume on a node, once for all of its pods: NodeStageVolume and its opposite.
+"""A CSI volume on a node, once for all of its pods: NodeStageVolume and NodeUnstageVolume.
 
-Layout, as the kubelet's below its own directory: `<plugins>/<driver>/<hash of the handle>/globalmount`, with
-`vol_data.json` beside it; for raw devices `<plugins>/volumeDevices/staging/<hash>`. A driver that stages nothing has
-only the file. Guarantee: the file is there before the driver is asked, and goes after the driver has let go.
+Layout, as the kubelet's below its own directory: `<plugins>/<driver>/<hash of the handle>/globalmount`,
+with `vol_data.json` beside it; for raw devices `<plugins>/volumeDevices/staging/<hash>`. For a driver that
+stages nothing there is only the file. Guarantee: the file is written before the driver is called, and
+removed after the driver has unstaged.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def staging_path(host: VolumeHost, spec: VolumeSpec) -> str:
 
 
 class CSIStager(Attacher, Detacher):
-    """The node's half of an attacher: nothing is attached here, a device is waited for by the driver itself."""
+    """The node's part of an attacher: it attaches nothing, and the driver itself waits for the device."""
 
     def __init__(self, drivers: Drivers, host: VolumeHost) -> None:
         self._drivers = drivers
@@ -47,7 +48,8 @@ class CSIStager(Attacher, Detacher):
         return staging_path(self._host, spec)
 
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
-        """Keeps what ControllerPublish said; the device's path as far as the driver says one."""
+        """Stores the publish context of ControllerPublishVolume, and returns the device's
+        path if the driver gave one."""
         self._remember(spec, {key: value for key, value in attachment.items() if value or key != DEVICE_PATH})
         return attachment.get(DEVICE_PATH, "")
 
@@ -76,7 +78,7 @@ class CSIStager(Attacher, Detacher):
             await self._unstage(self._drivers.find(data.driver_name), data.volume_handle, device_mount_path)
         elif await self._host.mounts.is_mount_point(device_mount_path):
             raise VolumeError(
-                f"{directory} has no {vol_data.NAME}: nobody knows which driver has mounted a volume there. Unmount it"
+                f"{directory} has no {vol_data.NAME}: which driver has mounted a volume there is not known. Unmount it"
             )
         await self._host.mounts.remove_mount_point(device_mount_path)
         vol_data.remove(directory)
@@ -112,7 +114,7 @@ class CSIStager(Attacher, Detacher):
 
 
 def volume_staged_at(path: Path) -> str | None:
-    """The volume name of what is staged at `path`, as its file says; None if there is none."""
+    """Returns the volume name of what is staged at `path`, from its file; None if there is none."""
     data = vol_data.load(str(path.parent)) if path.name == GLOBAL_MOUNT else None
     return f"{data.driver_name}^{data.volume_handle}" if data else None
 

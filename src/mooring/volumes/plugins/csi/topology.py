@@ -1,8 +1,8 @@
-"""Where a CSI volume may be: what a driver is asked for, and what its answer means for nodes. Pure.
+"""Where a CSI volume may be: what is requested of a driver, and what its answer means for nodes. Pure.
 
-A driver tells of each node its segments, whose keys are in the CSINode and whose values are the Node's labels. Rules:
-the CSI community's provisioner ("topology support"): with a selected node that node's segments come first; without
-one, those of all nodes, in an order that differs from claim to claim, so that volumes spread.
+A driver reports for each node its segments: the keys are in the CSINode, the values are the Node's labels.
+Rules: the CSI community's provisioner ("topology support"). With a selected node, that node's segments come
+first; without one, those of all nodes, in an order that differs from claim to claim, so that volumes spread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Segments = Mapping[str, str]
 
 
 def segments_of(driver: str, node: Node, csi_node: CSINode | None) -> Segments | None:
-    """The node's segments; None if the driver has not said any there."""
+    """Returns the node's segments; None if the driver has reported none there."""
     for each in csi_node.spec.drivers if csi_node is not None else ():
         if each.name == driver and each.topology_keys:
             labels = node.metadata.labels
@@ -44,8 +44,8 @@ def requirement(
     allowed: Sequence[TopologySelectorTerm],
     claim_uid: str,
 ) -> csi.TopologyRequirement | None:
-    """What is asked for; None if no node has segments. Raises InvalidSpec if no allowed place has a node,
-    NodeUnsuited if the selected one is in none."""
+    """Returns what is requested; None if no node has segments. Raises InvalidSpec if no allowed place has a
+    node, NodeUnsuited if the selected node is in no allowed place."""
     there = {node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None}
     places = _spread(_allowed(there.values(), allowed), claim_uid)
     if selected is not None:
@@ -76,7 +76,7 @@ def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm])
 
 
 def _spread(found: list[Segments], claim_uid: str) -> list[Segments]:
-    """In one order for everybody, begun at a place that the claim's uid chooses."""
+    """Returns the segments in one fixed order, rotated by the claim's uid."""
     ordered = sorted(found, key=_said)
     if not ordered:
         return []
@@ -89,7 +89,7 @@ def _said(segments: Segments) -> str:
 
 
 def node_affinity(accessible: Iterable[csi.Topology]) -> VolumeNodeAffinity | None:
-    """Where a volume with this answer can be used; None: everywhere."""
+    """Returns the nodes where a volume with this answer can be used; None: everywhere."""
     terms = tuple(_term(each.segments) for each in accessible if each.segments)
     return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 

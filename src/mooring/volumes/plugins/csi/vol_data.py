@@ -1,7 +1,7 @@
-"""`vol_data.json`: what an unmount needs to know, beside what is mounted, written before it is.
+"""`vol_data.json`: what an unmount needs to know. It lies beside the mount, and is written before it.
 
-The file and its first six keys are the kubelet's, so that either can clean up after the other; what ControllerPublish
-said is ours, so that pods that come later need not ask the API server for it.
+The file and its first six keys are the kubelet's, so that either can clean up after the other. The publish
+context of ControllerPublishVolume is our addition, so that later pods need not read it from the API server.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class VolumeData(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def save(directory: str, data: VolumeData) -> None:
-    """Makes the directory, too. Replaced atomically; nothing is synced, since a crash of the machine ends the mounts,
-    too."""
+    """Writes the file, and makes its directory. Replaced atomically; not synced, since a crash of
+    the machine ends the mounts, too."""
     path = Path(directory)
     path.mkdir(mode=0o750, parents=True, exist_ok=True)
     new = path / f"{NAME}.new"
@@ -37,7 +37,8 @@ def save(directory: str, data: VolumeData) -> None:
 
 
 def load(directory: str) -> VolumeData | None:
-    """None if there is none, or one that cannot be read: then nobody knows what is mounted there."""
+    """Returns the content; None if there is no file, or it cannot be read: then what is
+    mounted there is not known."""
     try:
         return msgspec.json.decode((Path(directory) / NAME).read_bytes(), type=VolumeData)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
@@ -45,7 +46,7 @@ def load(directory: str) -> VolumeData | None:
 
 
 def remove(directory: str) -> None:
-    """The file and its directory, which must be empty but for it."""
+    """Removes the file and its directory, which must be empty but for it."""
     path = Path(directory)
     (path / NAME).unlink(missing_ok=True)
     (path / f"{NAME}.new").unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.scheduling.decide import Load, PodVolume, choose
+from mooring.controllers.scheduling.decide import Load, Obstacle, PodVolume, choose
 from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
@@ -10,12 +10,25 @@ from mooring.volumes.claims import claims_of
 from mooring.volumes.errors import ClaimError, VolumeError
 from mooring.volumes.limits import attachable
 from mooring.why.cause import Cause, about, fine
-from mooring.why.claims import explain_claim
-from mooring.why.nodes import explain_node
+from mooring.why.explain_claims import explain_claim
+from mooring.why.explain_nodes import explain_node
+from mooring.why.explain_volumes import explain_attachments
 from mooring.why.snapshot import Snapshot
-from mooring.why.volumes import explain_attachments
 
 SCHEDULER = "default-scheduler"
+_ADVICE = {
+    Obstacle.CLAIM_IN_USE: "delete the pod that uses the claim, or give this one a claim of its own",
+    Obstacle.UNSCHEDULABLE: "kubectl uncordon a node, or add one",
+    Obstacle.NOT_READY: "bring a node back, or add one",
+    Obstacle.TAINT: "add a toleration, or remove the taint",
+    Obstacle.NODE_AFFINITY: "change the pod's node selector or affinity, or label a node",
+    Obstacle.VOLUME_AFFINITY: "the volume can be used on other nodes only: free one of them",
+    Obstacle.VOLUME_LIMIT: "detach volumes there, or add a node",
+    Obstacle.DRIVER_MISSING: "start the driver's node service on a node: it has registered on others only",
+    Obstacle.CLASS_TOPOLOGY: "label a node as the class's allowedTopologies want it, or change the class",
+    Obstacle.NO_VOLUME: "create a volume that fits, or use a class that provisions",
+}
+"""What a person can do about each obstacle; of several, the first one here is told."""
 
 
 def explain_pod(pod: Pod, known: Snapshot) -> Cause:
@@ -70,7 +83,7 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
     choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _load(node, known), drivers)
     unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
     if choice.node is None:
-        step = _room(choice.reason.message)
+        step = next((advice for obstacle, advice in _ADVICE.items() if obstacle in choice.obstacles), "")
         nodes = [explain_node(node, known) for node in known.nodes.values()]
         stuck = [each for each in unbound if each.reason.code != "WaitForFirstConsumer"]  # it waits for this very pod
         return Cause(about(pod), choice.reason, since=since, next_step=step).because(*stuck, *nodes)
@@ -79,22 +92,6 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
         return Cause(about(pod), Reason("WaitingForClaims", message), since=since).because(*unbound)
     step = "this lasts moments; if not, see whether the scheduler runs: mooring status"
     return Cause(about(pod), choice.reason, since=since, next_step=step)
-
-
-def _room(message: str) -> str:
-    hints = {
-        "ReadWriteOncePod": "delete the pod that uses the claim, or give this one a claim of its own",
-        "unschedulable": "kubectl uncordon a node, or add one",
-        "were not ready": "bring a node back, or add one",
-        "taint": "add a toleration, or remove the taint",
-        "affinity": "change the pod's node selector or affinity, or label a node",
-        "volume node affinity conflict": "the volume can be used on other nodes only: free one of them",
-        "max volume count": "detach volumes there, or add a node",
-        "CSI driver": "start the driver's node service on a node: it has registered on others only",
-        "class allows volumes": "label a node as the class's allowedTopologies want it, or change the class",
-        "find available persistent volumes": "create a volume that fits, or use a class that provisions",
-    }
-    return next((hint for words, hint in hints.items() if words in message), "")
 
 
 def _pod_volume(key: str, pod: Pod, known: Snapshot) -> PodVolume:

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.kube.objects import ConfigMap, KeyToPath, Secret
 from mooring.volumes.errors import ContentMissing, InvalidSpec
-from mooring.volumes.keys import config_map_contents, key_files, secret_contents
+from mooring.volumes.key_files import config_map_contents, key_files, secret_contents
 from mooring.volumes.payload import PayloadFile
 
 WHERE = "ConfigMap shop/config"

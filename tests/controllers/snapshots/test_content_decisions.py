@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.snapshots.contents import Act, decide, is_answered
+from mooring.controllers.snapshots.content_decisions import Action, decide, is_answered
 from mooring.controllers.snapshots.names import BEING_CREATED, BEING_DELETED, CONTENT_FINALIZER
 from mooring.kube.objects import ObjectMeta, ObjectReference
 from mooring.kube.objects.snapshots import (
@@ -44,24 +44,24 @@ def content(
 
 
 @pytest.mark.parametrize(
-    ("given", "act", "code"),
+    ("given", "action", "code"),
     [
-        (content(), Act.TAKE, "Creating"),
-        (content(handle="h"), Act.TAKE, "Creating"),
-        (content(handle="h", ready=True), Act.SETTLED, "SnapshotReady"),
-        (content(BEING_CREATED, handle="h", ready=True), Act.ANSWERED, "Answered"),
-        (content(deleting=True, handle="h"), Act.WAIT, "SnapshotInUse"),
-        (content(BEING_DELETED, deleting=True, handle="h"), Act.DELETE, "Deleting"),
-        (content(BEING_DELETED, deleting=True, held=False, handle="h"), Act.SETTLED, "Deleted"),
-        (content(BEING_DELETED, deleting=True, handle="h", policy="Retain"), Act.RELEASE, "Retained"),
-        (content(BEING_DELETED, deleting=True), Act.RELEASE, "NothingLeft"),
-        (content(BEING_DELETED, BEING_CREATED, deleting=True), Act.TAKE, "NotAnswered"),
-        (content(deleting=True, uid="", snapshot_handle="h"), Act.DELETE, "Deleting"),
+        (content(), Action.TAKE, "Creating"),
+        (content(handle="h"), Action.TAKE, "Creating"),
+        (content(handle="h", ready=True), Action.SETTLED, "SnapshotReady"),
+        (content(BEING_CREATED, handle="h", ready=True), Action.ANSWERED, "Answered"),
+        (content(deleting=True, handle="h"), Action.WAIT, "SnapshotInUse"),
+        (content(BEING_DELETED, deleting=True, handle="h"), Action.DELETE, "Deleting"),
+        (content(BEING_DELETED, deleting=True, held=False, handle="h"), Action.SETTLED, "Deleted"),
+        (content(BEING_DELETED, deleting=True, handle="h", policy="Retain"), Action.RELEASE, "Retained"),
+        (content(BEING_DELETED, deleting=True), Action.RELEASE, "NothingLeft"),
+        (content(BEING_DELETED, BEING_CREATED, deleting=True), Action.TAKE, "NotAnswered"),
+        (content(deleting=True, uid="", snapshot_handle="h"), Action.DELETE, "Deleting"),
     ],
 )
-def test_the_next_step(given: VolumeSnapshotContent, act: Act, code: str):
+def test_the_next_step(given: VolumeSnapshotContent, action: Action, code: str):
     step = decide(given)
-    assert (step.act, step.reason.code) == (act, code)
+    assert (step.action, step.reason.code) == (action, code)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Keys of a ConfigMap or Secret as files: which, where, with what permissions. Pure."""
+"""The keys of a ConfigMap or Secret as files: which keys, at which paths, with which permissions. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def config_map_contents(config_map: ConfigMap, where: str) -> Contents:
 
 
 def secret_contents(secret: Secret, where: str) -> Contents:
-    """Data by key. Raises InvalidSpec, without telling any of it."""
+    """Returns the data by key. Raises InvalidSpec, whose message contains none of the data."""
     return _decoded(secret.data, where)
 
 
 def key_files(
     contents: Contents | None, items: Sequence[KeyToPath], default_mode: int | None, optional: bool, where: str
 ) -> Payload:
-    """The files: all keys, or those of `items`. `contents` None: the object does not exist. Raises ContentMissing if
-    something that is not optional is missing."""
+    """The files: all keys, or those of `items`. `contents` None: the object does not exist. Raises
+    ContentMissing if something that is not optional is missing."""
     if contents is None:
         if optional:
             return {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.attachdetach.clock import one_clock
+from mooring.controllers.attachdetach.resource_versions import versions_comparable
 from mooring.kube.client import Client
 from mooring.kube.objects import Node
 
@@ -27,13 +27,13 @@ class Stores:
 )
 async def test_versions_that_fit_into_each_other_are_of_one_store(nodes: list[int], attachments: list[int], one: bool):
     stores: Any = Stores(nodes, attachments)
-    assert await one_clock(stores) is one
+    assert await versions_comparable(stores) is one
 
 
 def test_the_embedded_server_has_one_store(play: Any):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         client: Client = stage.api
-        assert await one_clock(client)
+        assert await versions_comparable(client)
 
     play(schedule)

@@ -1,4 +1,4 @@
-"""Trouble that a disk was told to make: operations that fail, or that stick until they are let go."""
+"""Faults that a disk was told to have: operations that fail, or that hang until they are released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ OPERATIONS = ("attach", "detach", "expand", "delete")
 
 
 class DiskTrouble(VolumeError):
-    """The operation failed because the disk was told so. To the caller its outcome is unknown, as with real trouble."""
+    """The operation failed because the disk was told to fail it. To the caller its outcome is
+    unknown, as with a real fault."""
 
 
 async def meet_trouble(array: DiskArray, disk: str, operation: str) -> None:

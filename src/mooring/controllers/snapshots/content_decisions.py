@@ -1,14 +1,14 @@
-"""What the storage is to be asked about a VolumeSnapshotContent. Pure.
+"""What to do about a VolumeSnapshotContent. Pure.
 
-No snapshot is left behind: that the storage is asked for one is written on the content before, and as long as it has
-not answered, a content that is to go asks again by the same name, and deletes what it gets.
+No snapshot is left behind in the storage: before the storage is asked for a snapshot, that is stored on the
+content. As long as the storage has not answered, a content that is being deleted asks again under the same
+name, and deletes what it gets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from mooring.controllers.snapshots.names import (
     BEING_CREATED,
@@ -17,6 +17,7 @@ from mooring.controllers.snapshots.names import (
     DELETION_SECRET_NAME,
     DELETION_SECRET_NAMESPACE,
 )
+from mooring.kube.decision import Decision
 from mooring.kube.objects import SecretReference
 from mooring.kube.objects.snapshots import VolumeSnapshotContent
 from mooring.kube.reason import Reason
@@ -24,56 +25,54 @@ from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused, Vol
 from mooring.volumes.secrets import PREFIX, secret_reference
 
 
-class Act(Enum):
+class Action(Enum):
     """The next step for a VolumeSnapshotContent."""
 
     TAKE = "Take"  # ask the storage for the snapshot, or whether it can be used
-    DELETE = "Delete"  # the storage's snapshot, then RELEASE
-    RELEASE = "Release"  # the content may go
-    ANSWERED = "Answered"  # what says that the storage has not answered is removed
+    DELETE = "Delete"  # the storage's snapshot, then the finalizer
+    RELEASE = "Release"  # remove the finalizer
+    ANSWERED = "Answered"  # remove the mark of an unanswered request
     WAIT = "Wait"
     SETTLED = "Settled"
 
 
-class Step(NamedTuple):
-    act: Act
-    reason: Reason
-
-
-def decide(content: VolumeSnapshotContent) -> Step:
+def decide(content: VolumeSnapshotContent) -> Decision[Action]:
     """The next step, and why."""
     if content.deleting:
         return _on_its_way_out(content)
     if not content.status.ready_to_use:
-        return Step(Act.TAKE, Reason("Creating", "the snapshot is being taken, or is not ready"))
+        return Decision(Action.TAKE, Reason("Creating", "the snapshot is being taken, or is not ready"))
     if BEING_CREATED in content.metadata.annotations:
-        return Step(Act.ANSWERED, Reason("Answered", "the storage has answered"))
-    return Step(Act.SETTLED, Reason("SnapshotReady", "the snapshot is ready to use"))
+        return Decision(Action.ANSWERED, Reason("Answered", "the storage has answered"))
+    return Decision(Action.SETTLED, Reason("SnapshotReady", "the snapshot is ready to use"))
 
 
-def _on_its_way_out(content: VolumeSnapshotContent) -> Step:
+def _on_its_way_out(content: VolumeSnapshotContent) -> Decision[Action]:
     notes, spec = content.metadata.annotations, content.spec
     if CONTENT_FINALIZER not in content.metadata.finalizers:
-        return Step(Act.SETTLED, Reason("Deleted", "the content is being deleted"))
+        return Decision(Action.SETTLED, Reason("Deleted", "the content is being deleted"))
     never_bound = spec.source.snapshot_handle and not spec.volume_snapshot_ref.uid
     if not never_bound and BEING_DELETED not in notes:
-        return Step(Act.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted"))
+        return Decision(Action.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted"))
     if spec.deletion_policy == "Retain":
-        return Step(Act.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
+        return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if handle_of(content):
-        return Step(Act.DELETE, Reason("Deleting", "the storage deletes the snapshot first"))
+        return Decision(Action.DELETE, Reason("Deleting", "the storage deletes the snapshot first"))
     if BEING_CREATED in notes:
-        return Step(Act.TAKE, Reason("NotAnswered", "it may have been taken: asked for again, it can be deleted"))
-    return Step(Act.RELEASE, Reason("NothingLeft", "the storage was never asked for the snapshot"))
+        return Decision(
+            Action.TAKE, Reason("NotAnswered", "it may have been taken: asked for again, it can be deleted")
+        )
+    return Decision(Action.RELEASE, Reason("NothingLeft", "the storage was never asked for the snapshot"))
 
 
 def handle_of(content: VolumeSnapshotContent) -> str | None:
-    """What the storage calls the snapshot, as far as known."""
+    """Returns the storage's name of the snapshot, if it is known."""
     return content.status.snapshot_handle or content.spec.source.snapshot_handle
 
 
 def is_answered(error: Exception, *, asked_before: bool) -> bool:
-    """Whether after this error no request for the snapshot is outstanding. `asked_before`: an earlier one was."""
+    """Whether no request for the snapshot is outstanding after this error. `asked_before`:
+    an earlier request was."""
     if isinstance(error, StorageRefused):
         return True
     certain = isinstance(error, VolumeError) and not isinstance(error, OutcomeUnknown)
@@ -81,18 +80,18 @@ def is_answered(error: Exception, *, asked_before: bool) -> bool:
 
 
 def storage_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """A class's parameters without those that are for the snapshotter."""
+    """Returns a class's parameters without those for the snapshotter."""
     return {key: value for key, value in parameters.items() if not key.startswith(PREFIX)}
 
 
 def creation_secret(parameters: Mapping[str, str], content: VolumeSnapshotContent) -> SecretReference | None:
-    """The Secret that the class names for taking a snapshot. Raises InvalidSpec."""
+    """Returns the Secret that the class names for taking a snapshot. Raises InvalidSpec."""
     reference = content.spec.volume_snapshot_ref
     return class_secret(parameters, content.name, reference.namespace, reference.name)
 
 
 def class_secret(parameters: Mapping[str, str], content: str, namespace: str, snapshot: str) -> SecretReference | None:
-    """The Secret that a class's parameters name, with the names of content and snapshot filled in."""
+    """Returns the Secret that a class's parameters name, with the names of content and snapshot filled in."""
     values = {
         "volumesnapshotcontent.name": content,
         "volumesnapshot.namespace": namespace,
@@ -102,7 +101,7 @@ def class_secret(parameters: Mapping[str, str], content: str, namespace: str, sn
 
 
 def deletion_secret(content: VolumeSnapshotContent) -> SecretReference | None:
-    """The Secret with which the snapshot is to be deleted."""
+    """Returns the Secret with which the snapshot is to be deleted."""
     annotations = content.metadata.annotations
     name = annotations.get(DELETION_SECRET_NAME)
     return SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None

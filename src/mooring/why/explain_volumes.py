@@ -5,10 +5,10 @@ from __future__ import annotations
 from mooring.controllers.attachdetach.decide import (
     Action,
     Attachment,
-    Decision,
     NodeState,
     Policy,
     Terms,
+    VolumeDecision,
     VolumeState,
     decide,
     demands_of,
@@ -20,7 +20,7 @@ from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 from mooring.why.cause import Cause, about, fine
-from mooring.why.nodes import explain_node
+from mooring.why.explain_nodes import explain_node
 from mooring.why.snapshot import Snapshot
 
 _DOING = (Action.ATTACH, Action.GRANT, Action.REPORT, Action.RESTORE, Action.RESTAMP, Action.DETACH)
@@ -116,7 +116,7 @@ def _lock(persistent_volume: PersistentVolume | None) -> Lock | None:
         return None
 
 
-def _stuck(spec: VolumeSpec, state: VolumeState, decision: Decision, known: Snapshot) -> Cause:
+def _stuck(spec: VolumeSpec, state: VolumeState, decision: VolumeDecision, known: Snapshot) -> Cause:
     record = next((r for r in known.attachments_of(state.volume) if r.spec.node_name == decision.node), None)
     subject = f"volumeattachment/{record.name}" if record is not None else _subject(spec)
     reason = decision.reason
@@ -140,7 +140,7 @@ def _subject(spec: VolumeSpec) -> str:
     return f"{'pv' if spec.persistent_volume is not None else 'volume'}/{spec.name}"
 
 
-def _holders(state: VolumeState, decision: Decision, known: Snapshot) -> list[Cause | None]:
+def _holders(state: VolumeState, decision: VolumeDecision, known: Snapshot) -> list[Cause | None]:
     """Who has the volume: the record of each other node, its pods, and the node if something is wrong with it."""
     found: list[Cause | None] = []
     for record in known.attachments_of(state.volume):

@@ -14,7 +14,7 @@ from mooring.kube.objects import ConfigMap, ObjectMeta, Pod, Secret, Volume
 from mooring.volumes.errors import ContentMissing, InvalidSpec
 from mooring.volumes.host import NodeVolumeHost
 from mooring.volumes.plugins import configmap, downwardapi, projected, secret
-from mooring.volumes.plugins.content import ContentPlugin
+from mooring.volumes.plugins.api_content import ContentPlugin
 from mooring.volumes.spec import VolumeSpec
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="pod-uid", labels={"app": "web"}))

@@ -1,7 +1,7 @@
-"""What a new volume is to hold at first: the data source of its claim, by the storage's own names.
+"""The initial content of a new volume: the data source of its claim, by the storage's own names.
 
-A claim has it in `dataSource`, in `dataSourceRef`, or in both alike, as API servers store it (KEP-1495). A source that
-cannot be used is an error, never an empty volume.
+A claim has it in `dataSource`, in `dataSourceRef`, or in both alike, as API servers store it (KEP-1495). A
+source that cannot be used is an error, and never leads to an empty volume.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ async def content_of(
     volumes: Informer[PersistentVolume],
     plugin: ProvisionableVolumePlugin,
 ) -> ContentSource | None:
-    """None for a claim without a data source. Raises InvalidSpec for one that cannot be, or not yet: it is tried again.
-
-    Snapshots are read live and not watched: a cluster need not know their kinds.
+    """Returns the source; None for a claim without one. Raises InvalidSpec for a source that
+    cannot be used (yet): it is tried again. Snapshots are read live and not watched, since a
+    cluster need not have their kinds.
     """
     source = claim.spec.data_source_ref or claim.spec.data_source
     if not source:

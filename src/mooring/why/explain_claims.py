@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from mooring.controllers.binding.decide import Claim, decide_claim
+from typing import assert_never
+
+from mooring.controllers.binding.decide import Action, decide_claim
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.reason import Reason
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.matching import mismatch
 from mooring.why.cause import Cause, about, fine
+from mooring.why.explain_volumes import explain_volume
 from mooring.why.snapshot import Snapshot
-from mooring.why.volumes import explain_volume
 
 MOST_CANDIDATES = 10
 """How many volumes are gone through one by one; the rest is counted."""
@@ -21,18 +23,21 @@ def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
         return _vanishing(claim, known)
     named = known.volumes.get(claim.spec.volume_name or "")
     storage_class = known.classes.get(claim.spec.storage_class_name or "")
-    action, reason, volume = decide_claim(claim, named, known.free, storage_class)
-    match action:
-        case Claim.BIND:
-            assert volume is not None
-            return _bound(claim, volume, known)
-        case Claim.LOST:
+    decision = decide_claim(claim, named, known.free, storage_class)
+    reason = decision.reason
+    match decision.action:
+        case Action.BIND:
+            assert decision.volume is not None
+            return _bound(claim, decision.volume, known)
+        case Action.LOST:
             step = "its data is not reachable through this claim: restore the volume, or delete the claim"
             return Cause(about(claim), reason, next_step=step)
-        case Claim.PROVISION:
+        case Action.PROVISION:
             return _provisioning(claim, reason, known)
-        case Claim.WAIT:
+        case Action.WAIT:
             return _waiting(claim, reason, known)
+        case _:
+            assert_never(decision.action)
 
 
 def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, known: Snapshot) -> Cause:

@@ -98,9 +98,9 @@ def claim_owners(
 ) -> list[dict[str, Any]] | None:
     """The claim's owner references as the retention policy wants them, or None if they are so.
 
-    A claim owned by the set goes with it; one owned by a condemned pod goes with that. Upstream's table:
-    with whenDeleted=Delete the set owns the claims of identities that stay; with whenScaled=Delete a pod that is scaled
-    away owns its claims. Other owners are left alone.
+    A claim owned by the set goes with it; one owned by a condemned pod goes with that. Upstream's table: with
+    whenDeleted=Delete the set owns the claims of identities that stay; with whenScaled=Delete a pod that is
+    scaled away owns its claims. Other owners are left alone.
     """
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     wanted: list[Object] = []

@@ -1,7 +1,8 @@
-"""What a power failure does to file systems: they stop, and what was not flushed is lost. For simulated machines.
+"""What a power failure does to file systems: they stop, and what was not flushed is lost.
+For simulated machines.
 
-Guarantee: after `shutdown_filesystem` no byte from memory reaches the device any more, and every later use of the file
-system fails with an I/O error. What was fsynced before is on the device. All calls block.
+Guarantee: after `shutdown_filesystem` no byte from memory reaches the device any more, and every later use of
+the file system fails with an I/O error. What was fsynced before is on the device. All calls block.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _NO_LOG_FLUSH = 2
 
 
 def shutdown_filesystem(path: str) -> None:
-    """Shuts down the file system that `path` is on, without flushing anything. Raises OSError, ENOTTY where the file
-    system knows no such thing. Once shut down, it stays so until it is mounted anew."""
+    """Shuts down the file system that `path` is on, without flushing anything. Raises OSError, ENOTTY where
+    the file system knows no such thing. Once shut down, it stays so until it is mounted anew."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _IOC_SHUTDOWN, struct.pack("=I", _NO_LOG_FLUSH))
@@ -31,7 +32,8 @@ def shutdown_filesystem(path: str) -> None:
 
 
 def shutdown_filesystems(devices: Collection[tuple[int, int]], pid: int) -> list[tuple[int, int]]:
-    """Shuts down the file systems on `devices` (major, minor) that process `pid` has mounted, and returns which were.
+    """Shuts down the file systems on `devices` (major, minor) that process `pid` has
+    mounted, and returns which were.
 
     Raises MountsError for one that is mounted but cannot be shut down, after all others were.
     """

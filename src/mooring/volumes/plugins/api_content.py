@@ -1,7 +1,7 @@
-"""The frame of the plugins that show content of the API as files: configMap, secret, downwardAPI, projected.
+"""The base of the plugins that show content of the API as files: configMap, secret, downwardAPI, projected.
 
-Each of them says where its source is in a volume and what files it makes. All files change together, and are made anew
-when what they show changes (`requires_remount`).
+Each of them says where its source is in a volume and which files it makes. All files change together, and are
+written again when their source changes (`requires_remount`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Source = TypeVar("Source")
 
 
 class ContentPlugin(VolumePlugin, Generic[Source]):
-    """A plugin for volumes that pods define themselves and whose content is the API's."""
+    """A plugin for volumes that pods define themselves and whose content comes from the API."""
 
     name: str
     in_memory = False
@@ -77,7 +77,7 @@ class ContentPlugin(VolumePlugin, Generic[Source]):
 
 
 class ContentMounter(PodDirectoryMounter, Generic[Source]):
-    """Writes the files; called again and again, it follows what they show."""
+    """Writes the files. Called repeatedly, it follows its source."""
 
     def __init__(self, plugin: ContentPlugin[Source], spec: VolumeSpec, pod: Pod) -> None:
         super().__init__(plugin.host, plugin.name, spec, pod)

@@ -1,7 +1,7 @@
-"""What of each object the attach/detach controller's caches keep. Pure.
+"""Trims objects for the caches of the attach/detach controller: only the fields that it reads are kept. Pure.
 
-With tens of thousands of volumes that is nearly all the memory it takes. Nothing is kept that nobody asks for, and what
-many objects have in common, or another object in the caches has already, is kept once.
+With tens of thousands of volumes the caches are nearly all of its memory. Values that many objects have in
+common, or that another cached object has already, are kept once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING: dict[str, str] = {}
 
 @lru_cache(maxsize=1024)
 def _shared(value: T) -> T:
-    """The first of values that are equal, of a kind of which there are few."""
+    """Returns the first of equal values. For values of which few different ones exist."""
     return value
 
 
@@ -48,34 +48,35 @@ def _claim_status(phase: str) -> PersistentVolumeClaimStatus:
 
 
 def _same(text: str, known: str) -> str:
-    """`known` if it says the same: one text instead of two."""
+    """Returns `known` if it is equal to `text`: one string in memory instead of two."""
     return known if known == text else text
 
 
-def kept_of_pod(pod: Pod, volumes: Iterable[Volume], get_claim: Callable[[str], PersistentVolumeClaim | None]) -> Pod:
-    """A pod with those of its volumes that matter."""
+def trimmed_pod(pod: Pod, volumes: Iterable[Volume], get_claim: Callable[[str], PersistentVolumeClaim | None]) -> Pod:
+    """Returns a pod with these of its volumes, its node and its phase."""
 
-    def kept(volume: Volume) -> Volume:
+    def trimmed(volume: Volume) -> Volume:
         source = volume.persistent_volume_claim
         claim = get_claim(f"{pod.namespace}/{source.claim_name}") if source is not None else None
         if source is None or claim is None:
             return volume
         return Volume(name=_shared(volume.name), persistent_volume_claim=replace(source, claim_name=claim.name))
 
-    spec = PodSpec(node_name=intern(pod.spec.node_name), volumes=tuple(map(kept, volumes)))
+    spec = PodSpec(node_name=intern(pod.spec.node_name), volumes=tuple(map(trimmed, volumes)))
     metadata = _metadata(pod.metadata, created=True)
     return Pod(metadata=metadata, spec=spec, status=_shared(PodStatus(phase=pod.status.phase)))
 
 
-def kept_of_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """A claim: whose it is, and which volume it is bound to."""
+def trimmed_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Returns a claim with its owners, its phase and the volume that it is bound to."""
     metadata = replace(_metadata(claim.metadata), owner_references=claim.metadata.owner_references)
     spec = PersistentVolumeClaimSpec(volume_name=_same(claim.spec.volume_name, claim.name))
     return PersistentVolumeClaim(metadata=metadata, spec=spec, status=_claim_status(claim.status.phase))
 
 
-def kept_of_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> PersistentVolume:
-    """A PersistentVolume; `claim`: the one that it names."""
+def trimmed_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> PersistentVolume:
+    """Returns a PersistentVolume without its attributes, capacity and topology.
+    `claim`: the one that it names."""
     csi, reference = volume.spec.csi, volume.spec.claim_ref
     if csi is not None:
         handle = _same(csi.volume_handle, volume.name)
@@ -86,14 +87,14 @@ def kept_of_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None
         reference = ObjectReference(namespace=intern(reference.namespace), name=name, uid=uid)
     modes = _shared(volume.spec.access_modes)
     spec = replace(volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None)
-    labels = volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING  # they say its zone
+    labels = volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING  # a GCE disk's zone
     annotations = volume.metadata.annotations or NOTHING
     metadata = replace(_metadata(volume.metadata), annotations=annotations, labels=labels)
     return replace(volume, metadata=metadata, spec=spec, status=_shared(volume.status))
 
 
-def kept_of_record(record: VolumeAttachment, node: Node | None, volume: PersistentVolume | None) -> VolumeAttachment:
-    """A VolumeAttachment without labels and owners; `node` and `volume`: those that it names."""
+def trimmed_record(record: VolumeAttachment, node: Node | None, volume: PersistentVolume | None) -> VolumeAttachment:
+    """Returns a VolumeAttachment without labels and owners. `node` and `volume`: those that it names."""
     annotations = dict(record.metadata.annotations)
     if PLUGIN in annotations:
         annotations[PLUGIN] = intern(annotations[PLUGIN])

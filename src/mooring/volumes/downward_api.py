@@ -1,7 +1,8 @@
-"""What a pod can be told of itself: fields and resources of the downward API, as files show them. Pure.
+"""The fields and resources of a pod that the downward API shows, as files. Pure.
 
-Rules: Kubernetes' API reference of DownwardAPIVolumeSource. A limit that is not set is what the node has; amounts are
-in units of the divisor, rounded up; labels and annotations are lines `key="value"`, sorted, with quotes escaped.
+Rules: Kubernetes' API reference of DownwardAPIVolumeSource. A limit that is not set is the node's
+allocatable amount. Amounts are in units of the divisor, rounded up. Labels and annotations are
+lines `key="value"`, sorted, with quotes escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from decimal import ROUND_CEILING
 from mooring.kube.objects import Container, DownwardAPIVolumeFile, Pod, ResourceFieldSelector
 from mooring.kube.quantity import InvalidQuantity, parse_quantity
 from mooring.volumes.errors import InvalidSpec
-from mooring.volumes.keys import DEFAULT_MODE
+from mooring.volumes.key_files import DEFAULT_MODE
 from mooring.volumes.payload import Payload, PayloadFile
 
 _MAP_KEY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
@@ -23,7 +24,7 @@ _MAP_KEY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 def downward_files(
     items: Sequence[DownwardAPIVolumeFile], default_mode: int | None, pod: Pod, allocatable: Mapping[str, str]
 ) -> Payload:
-    """The files. Raises InvalidSpec for a field that a volume cannot show."""
+    """Returns the files. Raises InvalidSpec for a field that a volume cannot show."""
     default = DEFAULT_MODE if default_mode is None else default_mode
     return {
         item.path: PayloadFile(_text(item, pod, allocatable).encode(), default if item.mode is None else item.mode)
@@ -40,7 +41,7 @@ def _text(item: DownwardAPIVolumeFile, pod: Pod, allocatable: Mapping[str, str])
 
 
 def field_text(pod: Pod, path: str) -> str:
-    """A field of the pod that a volume can show. Raises InvalidSpec."""
+    """Returns a field of the pod that a volume can show. Raises InvalidSpec."""
     meta = pod.metadata
     maps = {"metadata.labels": meta.labels, "metadata.annotations": meta.annotations}
     plain = {"metadata.name": pod.name, "metadata.namespace": pod.namespace, "metadata.uid": pod.uid}
@@ -56,7 +57,7 @@ def field_text(pod: Pod, path: str) -> str:
 
 
 def resource_text(pod: Pod, reference: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
-    """A request or limit of one of the pod's containers. Raises InvalidSpec."""
+    """Returns a request or limit of one of the pod's containers. Raises InvalidSpec."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     of = next((each for each in containers if each.name == reference.container_name), None)
     kind, _, resource = reference.resource.partition(".")

@@ -15,7 +15,7 @@ from mooring.kube.objects import (
     PodSpec,
     ResourceFieldSelector,
 )
-from mooring.volumes.downward import downward_files, field_text, resource_text
+from mooring.volumes.downward_api import downward_files, field_text, resource_text
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.payload import PayloadFile
 

@@ -11,7 +11,7 @@ from disk_record import reconciled, slow_requests, struck, unanswered, wanted, w
 
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher.controller import AttacherController
-from mooring.controllers.attacher.tenure import Tenure
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, NotLeading, Unreachable
 from mooring.kube.objects import VolumeAttachment
@@ -57,7 +57,7 @@ async def elected(desk: Any, *, begun: bool = True, leads: Callable[[], bool] = 
     made = desk.make_with(Client(wire, leads=leads), AttacherController, plugins=desk.plugins())
     made.wire = wire
     if begun:
-        await made._tenure.begin()
+        await made._remembered.begin()
     return made
 
 
@@ -133,10 +133,10 @@ def test_a_successor_takes_each_deletion_under_way_as_asked_for(desk: Desk):
 
 
 def test_it_does_harm_if_a_successor_does_not(desk: Desk, monkeypatch: Patch):
-    async def nothing(self: Tenure) -> None:
+    async def nothing(self: RememberedDetaches) -> None:
         self._since = 1
 
-    monkeypatch.setattr(Tenure, "begin", nothing)
+    monkeypatch.setattr(RememberedDetaches, "begin", nothing)
     assert desk(late_detach) == (False, True)
 
 

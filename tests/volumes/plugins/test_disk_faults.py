@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from mooring.cli.main import cli
 from mooring.volumes.errors import VolumeNotFound
-from mooring.volumes.plugins import disk_trouble
+from mooring.volumes.plugins import disk_faults as disk_trouble
 from mooring.volumes.plugins.disk_array import NO_TROUBLE, Delays, DiskArray, Trouble
-from mooring.volumes.plugins.disk_trouble import DiskTrouble, meet_trouble
+from mooring.volumes.plugins.disk_faults import DiskTrouble, meet_trouble
 
 MIB = 1024 * 1024
 
