@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.apiserver import ADMIN, Request
-from mooring.apiserver.kinds import KINDS
+from mooring.apiserver.objects.kinds import KINDS
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.broadcast import ANY, Broadcaster
-from mooring.apiserver.history import Change, Cursor, History, Item
+from mooring.apiserver.requests.watch_broadcast import ANY, Broadcaster
+from mooring.apiserver.store.history import Change, Cursor, History, Item
 
 Run = Callable[[Awaitable[Any]], Any]
 

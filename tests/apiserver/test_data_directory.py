@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mooring.apiserver.data_directory import load_tokens
-from mooring.apiserver.entry import UNUSABLE, serve
+from mooring.apiserver.process import UNUSABLE, serve
 
 
 @pytest.fixture

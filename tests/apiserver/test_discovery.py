@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from mooring.apiserver.kinds import KINDS
+from mooring.apiserver.objects.kinds import KINDS
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

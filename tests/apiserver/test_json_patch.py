@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.errors import ApiError, BadRequest, Invalid, TooLarge
-from mooring.apiserver.patches.json_patch import json_patch
+from mooring.apiserver.objects.patches.json_patch import json_patch
 
 keys = st.sampled_from(["a", "b", "c/d", "e~f", ""])
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x"])

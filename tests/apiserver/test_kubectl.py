@@ -18,7 +18,7 @@ import pytest
 from tests.real.server import assets
 
 from mooring.apiserver import ADMIN, Request
-from mooring.apiserver.entry import Running, serve
+from mooring.apiserver.process import Running, serve
 
 BUILT = shutil.which("kubectl", path=assets())
 KUBECTL = os.environ.get("MOORING_KUBECTL") or shutil.which("kubectl") or BUILT

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver import protobuf, yaml_body
-from mooring.apiserver.body import read, read_object
-from mooring.apiserver.custom import jsonpath, patterns
+from mooring.apiserver.encodings import protobuf, yaml_body
+from mooring.apiserver.encodings.body import read, read_object
 from mooring.apiserver.errors import BadRequest, Invalid, TooLarge, invalid, invalid_value
-from mooring.apiserver.identities import identity, ranks
-from mooring.apiserver.patches.json_patch import MAX_COPIED_BYTES, json_patch
-from mooring.apiserver.work import TooMuch, limited, renew, spend
+from mooring.apiserver.objects.custom import jsonpath, patterns
+from mooring.apiserver.objects.patches.json_patch import MAX_COPIED_BYTES, json_patch
+from mooring.apiserver.values.hashable import identity, ranks
+from mooring.apiserver.work_limit import TooMuch, limited, renew, spend
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 YAML = "application/yaml"

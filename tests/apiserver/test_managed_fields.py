@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.field_sets import fields_of, from_fields_v1, printed, to_fields_v1, values_of, without
+from mooring.apiserver.objects.field_sets import fields_of, from_fields_v1, printed, to_fields_v1, values_of, without
 from mooring.apiserver.schema.facts import one
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.patches.merge_patch import merge_patch
+from mooring.apiserver.objects.patches.merge_patch import merge_patch
 
 RFC_7396: list[tuple[Any, Any, Any]] = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),

@@ -13,7 +13,7 @@ import rights_world as world
 from rights_world import HIDDEN, MARK, OTHER, OWN, collection, name_of, send
 
 from mooring.apiserver import ADMIN, node_user
-from mooring.apiserver.kinds import BUILT_IN, KINDS, Kind
+from mooring.apiserver.objects.kinds import BUILT_IN, KINDS, Kind
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "LIST", "PROPFIND")
 PATCHES = (
@@ -255,7 +255,7 @@ def test_a_create_by_put_or_apply_needs_the_right_to_create(attacked):
 
 
 def test_after_a_restart_and_after_forgotten_changes_the_same_is_granted(serve):
-    from mooring.apiserver.authorization.relations import Relations
+    from mooring.apiserver.access.node_graph import Relations
 
     async def story(api):
         async def admin(method, path, body=None):

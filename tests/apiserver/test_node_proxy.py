@@ -12,9 +12,9 @@ from aiohttp.test_utils import make_mocked_request
 
 from mooring.apiserver import Request, Response, Tokens
 from mooring.apiserver.errors import ApiError, BadGateway, BadRequest, Internal, NotImplementedYet
-from mooring.apiserver.node_endpoints import LOOPBACK, endpoint_of
-from mooring.apiserver.node_proxy import LARGEST_ERROR, NodeProxy, container_of
-from mooring.apiserver.store import encode
+from mooring.apiserver.store.object_store import encode
+from mooring.apiserver.transport.node_endpoints import LOOPBACK, endpoint_of
+from mooring.apiserver.transport.node_proxy import LARGEST_ERROR, NodeProxy, container_of
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -8,8 +8,8 @@ import rights_world as world
 from rights_world import OTHER, OWN, collection, name_of, request_of, rows, send
 
 from mooring.apiserver import ADMIN, node_user
-from mooring.apiserver.authorization.rights import NODE, WITHHELD, Scope, by_resource
-from mooring.apiserver.kinds import KINDS, Kind
+from mooring.apiserver.access.node_rights import NODE, WITHHELD, Scope, by_resource
+from mooring.apiserver.objects.kinds import KINDS, Kind
 
 RIGHTS = by_resource(NODE)
 

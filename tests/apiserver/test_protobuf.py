@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.apiserver.encodings.protobuf import decode
 from mooring.apiserver.errors import ApiError, BadRequest, UnsupportedMediaType
-from mooring.apiserver.protobuf import decode
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 

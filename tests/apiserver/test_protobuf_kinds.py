@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.apiserver import Request, protobuf
-from mooring.apiserver.kinds import KINDS
+from mooring.apiserver import Request
+from mooring.apiserver.encodings import protobuf
 from mooring.apiserver.message import ADMIN
+from mooring.apiserver.objects.kinds import KINDS
 from mooring.apiserver.schema.facts import message, message_of
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.apiserver import node_user, protobuf
+from mooring.apiserver import node_user
+from mooring.apiserver.encodings import protobuf
 
 ACCESS, IDENTITY = "/apis/authorization.k8s.io/v1", "/apis/authentication.k8s.io/v1"
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from mooring.apiserver import ADMIN, Request, Response, Server, Tokens
-from mooring.apiserver.log import MemoryLog
+from mooring.apiserver.store.log import MemoryLog
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 PODS = "/api/v1/namespaces/default/pods"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mooring.apiserver.errors import LogCorrupt, LogFailed
-from mooring.apiserver.log import Batch, Record
-from mooring.apiserver.sqlite import LogBusy, SqliteLog
+from mooring.apiserver.store.log import Batch, Record
+from mooring.apiserver.store.sqlite_log import LogBusy, SqliteLog
 
 
 def record(version: int, name: str = "a", body: bytes = b"{}") -> Record:

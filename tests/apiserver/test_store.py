@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.errors import Expired, StoreFailed, TooLargeVersion
-from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
-from mooring.apiserver.store import RESUME_S, Store, decode
+from mooring.apiserver.store.log import Batch, MemoryLog, Record, Recovery
+from mooring.apiserver.store.object_store import RESUME_S, Store, decode
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.errors import BadRequest, Unclassified
-from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
+from mooring.apiserver.objects.patches.strategic_merge import strategic_merge_patch
 from mooring.apiserver.schema.facts import one
 
 

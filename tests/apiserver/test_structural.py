@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.custom.jsonpath import BadPath, find
-from mooring.apiserver.custom.structural import errors, fill_defaults, pruned
+from mooring.apiserver.objects.custom.jsonpath import BadPath, find
+from mooring.apiserver.objects.custom.structural import errors, fill_defaults, pruned
 
 SCHEMA = {
     "type": "object",

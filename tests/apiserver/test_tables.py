@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mooring.apiserver.times import human
+from mooring.apiserver.values.timestamps import human
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -304,7 +304,7 @@ def test_addresses_and_policies(serve):
 
 def test_every_kind_has_a_table(serve):
     async def story(api):
-        from mooring.apiserver.kinds import KINDS
+        from mooring.apiserver.objects.kinds import KINDS
 
         for kind in KINDS:
             root = f"/apis/{kind.api_version}" if kind.group else "/api/v1"

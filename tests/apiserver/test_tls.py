@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from mooring.apiserver import tls
+from mooring.apiserver.transport import tls
 
 NOW = datetime.now(UTC)
 
@@ -55,5 +55,5 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> No
 
 
 def test_the_server_does_not_import_what_makes_certificates() -> None:
-    asked = "import sys, mooring.apiserver.entry; sys.exit('cryptography' in sys.modules)"
+    asked = "import sys, mooring.apiserver.process; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", asked), check=False).returncode == 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from csi_cluster import CsiCluster
 
-from mooring.apiserver.entry import serve
+from mooring.apiserver.process import serve
 from mooring.kube import config
 from mooring.kube.objects import Lease
 from mooring.kube.times import wall_clock

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.apiserver.auth import Tokens
+from mooring.apiserver.access.tokens import Tokens
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Secret
 

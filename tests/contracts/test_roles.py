@@ -10,7 +10,7 @@ import rights_world as world
 import yaml
 
 from mooring.apiserver import ADMIN, Server
-from mooring.apiserver.authorization.roles import EBS_CONTROLLER, ROLES, Rule
+from mooring.apiserver.access.roles import EBS_CONTROLLER, ROLES, Rule
 from mooring.apiserver.errors import Unauthorized
 from mooring.apiserver.message import role_user
 

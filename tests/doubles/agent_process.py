@@ -13,7 +13,7 @@ from typing import Any
 
 import waiting
 
-from mooring.apiserver.entry import Running, serve, write_kubeconfig
+from mooring.apiserver.process import Running, serve, write_kubeconfig
 from mooring.kube.client import Client
 from mooring.kube.http import HttpTransport
 from mooring.kube.objects import Event, Node, Pod, VolumeAttachment

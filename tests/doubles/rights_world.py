@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from mooring.apiserver import Request, Server, User
-from mooring.apiserver.kinds import KINDS, Kind
+from mooring.apiserver.objects.kinds import KINDS, Kind
 
 Obj = dict[str, Any]
 Answer = tuple[int, Any]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from waiting import until_in_thread
 
-from mooring.apiserver.entry import Running, serve
+from mooring.apiserver.process import Running, serve
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.config import load
 from mooring.kube.times import wall_clock

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mooring.apiserver.work import AT_ONCE, TooMuch, limited
+from mooring.apiserver.work_limit import AT_ONCE, TooMuch, limited
 
 MOST_CPU_S = 0.05
 MOST_GROWN_MIB = 200.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mooring.apiserver.entry import Running, serve
+from mooring.apiserver.process import Running, serve
 
 _CONNECT_S = 20.0
 

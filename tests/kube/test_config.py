@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from mooring.apiserver.tls import ensure
+from mooring.apiserver.transport.tls import ensure
 from mooring.kube.access import in_cluster
 from mooring.kube.config import connect, find, load, read
 from mooring.kube.credentials import REREAD_S, TokenFile

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from mooring.apiserver.tls import Certificates, ensure
+from mooring.apiserver.transport.tls import Certificates, ensure
 from mooring.kube import client as kube_client
 from mooring.kube import connections
 from mooring.kube.credentials import Credential

@@ -15,7 +15,7 @@ import waiting
 from tests.real.server import HOST, free_ports, process
 
 from mooring.apiserver import Server
-from mooring.apiserver.entry import serve
+from mooring.apiserver.process import serve
 
 Obj = dict[str, Any]
 PROGRAMS = ("kube-controller-manager", "kube-scheduler")

@@ -19,7 +19,7 @@ import rights_world as world
 from rights_world import OTHER, OWN, collection, name_of, request_of, rows
 
 from mooring.apiserver import ADMIN, Server, node_user
-from mooring.apiserver.authorization.rights import WITHHELD
+from mooring.apiserver.access.node_rights import WITHHELD
 
 from .server import RealServer, real_server
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from rights_world import rows
 
-from mooring.apiserver.authorization.roles import EBS_CONTROLLER, ROLES, Rule
+from mooring.apiserver.access.roles import EBS_CONTROLLER, ROLES, Rule
 
 from .server import RealServer
 

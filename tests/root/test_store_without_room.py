@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver import store
-from mooring.apiserver.entry import Running, serve
+from mooring.apiserver.process import Running, serve
+from mooring.apiserver.store import object_store
 from mooring.mounts import syscalls
 
 pytestmark = pytest.mark.root
@@ -38,7 +38,7 @@ async def ready(running: Running) -> tuple[int, str]:
 
 
 async def test_without_room_nothing_is_lost_and_with_room_it_goes_on(small: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "RESUME_S", 0.2)
+    monkeypatch.setattr(object_store, "RESUME_S", 0.2)
     running = await serve(data_dir=small)
     assert (await ready(running))[0] == 200
     with (small / "filler").open("wb") as filler, pytest.raises(OSError, match="No space"):

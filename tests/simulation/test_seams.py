@@ -30,7 +30,7 @@ SEAMS = {
 }
 INTERFACES = {
     "mooring.kube.transport": {"parts.network", "parts.faulty_transport"},
-    "mooring.apiserver.log": {"parts.store_log"},
+    "mooring.apiserver.store.log": {"parts.store_log"},
     "mooring.node.runtime": {"parts.machine"},
     "mooring.mounts.interface": {"parts.machine"},
     "mooring.volumes.interfaces": {"parts.array_plugin", "parts.emptydir_plugin"},

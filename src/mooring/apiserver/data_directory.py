@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mooring.apiserver.auth import Tokens
+from mooring.apiserver.access.tokens import Tokens
 
 STORE, TOKENS = "store.db", "tokens.json"
 _SECRET_BYTES = 32

@@ -1,7 +1,7 @@
 """Requests and responses as plain values: what the server core speaks, whatever carries them.
 
-An HTTP adapter (`mooring.apiserver.http`) turns sockets into these; in-process callers build them directly. This module
-knows nothing of Kubernetes objects and nothing of any web framework.
+`mooring.apiserver.transport.http` turns what comes by sockets into these; in-process callers build them directly. This
+module knows nothing of Kubernetes objects and nothing of any web framework.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

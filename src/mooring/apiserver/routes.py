@@ -5,8 +5,8 @@ from functools import lru_cache
 import msgspec
 
 from mooring.apiserver.errors import MethodNotAllowed, NoSuchPath, UnknownPath
-from mooring.apiserver.kinds import Kind, Kinds
 from mooring.apiserver.message import Request
+from mooring.apiserver.objects.kinds import Kind, Kinds
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _POSTED = ("binding", "eviction")

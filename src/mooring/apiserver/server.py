@@ -15,22 +15,22 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver import auth, discovery, openapi, reviews
-from mooring.apiserver.auth import Tokens
-from mooring.apiserver.authorization import Authorizer, asked
-from mooring.apiserver.catalog import Catalog
-from mooring.apiserver.custom.cleanup import Cleanup
-from mooring.apiserver.dotted import WrongForm
+from mooring.apiserver.access import Authorizer, asked
+from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
 from mooring.apiserver.errors import ApiError, BadRequest, NoSuchPath, Obj, StoreFailed, Unavailable
-from mooring.apiserver.kinds import BUILT_IN, indexed_fields
-from mooring.apiserver.log import Log, MemoryLog
 from mooring.apiserver.message import ADMIN, Request, Response
-from mooring.apiserver.reading import Reader
+from mooring.apiserver.objects.catalog import Catalog
+from mooring.apiserver.objects.kinds import BUILT_IN, indexed_fields
+from mooring.apiserver.requests import access_reviews, discovery, openapi
+from mooring.apiserver.requests.custom_object_cleanup import Cleanup
+from mooring.apiserver.requests.reads import Reader
+from mooring.apiserver.requests.subresources import PodLogs, Subresources, no_pod_logs
+from mooring.apiserver.requests.watch import BOOKMARK_SECONDS
+from mooring.apiserver.requests.writes import Writer
 from mooring.apiserver.routes import Route, resolve
-from mooring.apiserver.store import Store, encode
-from mooring.apiserver.subresources import PodLogs, Subresources, no_pod_logs
-from mooring.apiserver.watching import BOOKMARK_SECONDS
-from mooring.apiserver.writing import Writer
+from mooring.apiserver.store.log import Log, MemoryLog
+from mooring.apiserver.store.object_store import Store, encode
+from mooring.apiserver.values.dotted import WrongForm
 
 Handler = Callable[[Request, Route], Awaitable[Response]]
 
@@ -157,13 +157,13 @@ class Server:
         return await self.handle(Request(method, path, query, given, data, user))
 
     async def _answer(self, request: Request) -> Response:
-        if request.path in auth.ANONYMOUS_PATHS:
+        if request.path in ANONYMOUS_PATHS:
             return self._anonymous(request.path)
-        user = request.user or auth.authenticate(request.headers, self.tokens)
+        user = request.user or authenticate(request.headers, self.tokens)
         request, kinds = request.by(user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
-        if (review := reviews.answer(request, user, kinds, self.tokens, self._authorizer)) is not None:
+        if (review := access_reviews.answer(request, user, kinds, self.tokens, self._authorizer)) is not None:
             return review
         route = resolve(request, kinds)
         if not user.is_admin:

@@ -104,7 +104,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
     """The embedded Kubernetes API server, on the loopback interface."""
     from ipaddress import ip_network
 
-    from mooring.apiserver.entry import UNUSABLE, serve
+    from mooring.apiserver.process import UNUSABLE, serve
 
     try:
         networks = [ip_network(each.strip()) for each in node_endpoints.split(",")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from mooring.apiserver.kinds import BUILT_IN, Kind
+from mooring.apiserver.objects.kinds import BUILT_IN, Kind
 from mooring.apiserver.schema.facts import message_of
 
 Obj = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from mooring.apiserver.body import read
-from mooring.apiserver.custom import structural
+from mooring.apiserver.encodings.body import read
 from mooring.apiserver.errors import ApiError
-from mooring.apiserver.forms import place_of  # noqa: F401 - the facts are read once, before anything is measured
+from mooring.apiserver.objects.custom import structural
+from mooring.apiserver.objects.typed_form import place_of  # noqa: F401 - the facts are read once, before anything is measured
 from mooring.apiserver.schema.shapes import WrongShape, shaped
 
 SEEDS = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.body import read, repeated_fields
+from mooring.apiserver.encodings.body import read, repeated_fields
 from mooring.apiserver.errors import ApiError
 
 SEEDS = [b'{"kind":"Pod","a":[1,2.5,null,true,"x"]}', b"[[[[[[]]]]]]", b'{"a":1,"a":2}', b'"\\ud83d\\ude00"', b"1e5"]

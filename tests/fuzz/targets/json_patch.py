@@ -7,9 +7,9 @@ from copy import deepcopy
 
 import msgspec
 
-from mooring.apiserver.body import read
+from mooring.apiserver.encodings.body import read
 from mooring.apiserver.errors import ApiError
-from mooring.apiserver.patches.json_patch import MAX_COPIED_BYTES, json_patch
+from mooring.apiserver.objects.patches.json_patch import MAX_COPIED_BYTES, json_patch
 
 TARGET = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [1, [2], {"b": 3}], "text": "t", "n": None}}
 SEEDS = [

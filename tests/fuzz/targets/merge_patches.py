@@ -8,10 +8,10 @@ from copy import deepcopy
 
 import msgspec
 
-from mooring.apiserver.body import read
+from mooring.apiserver.encodings.body import read
 from mooring.apiserver.errors import ApiError
-from mooring.apiserver.patches.merge_patch import merge_patch
-from mooring.apiserver.patches.strategic_merge import strategic_merge_patch
+from mooring.apiserver.objects.patches.merge_patch import merge_patch
+from mooring.apiserver.objects.patches.strategic_merge import strategic_merge_patch
 from mooring.apiserver.schema.facts import one
 
 TARGET = {

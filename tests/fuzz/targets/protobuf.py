@@ -7,8 +7,8 @@ import json
 import msgspec
 from tests.fuzz.targets.json_body import depth
 
-from mooring.apiserver import protobuf
-from mooring.apiserver.body import read_object
+from mooring.apiserver.encodings import protobuf
+from mooring.apiserver.encodings.body import read_object
 from mooring.apiserver.errors import ApiError
 
 

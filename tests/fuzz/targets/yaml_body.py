@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.fuzz.targets.json_body import depth
 
-from mooring.apiserver.yaml_body import MAX_REPEATED_BYTES, BadYaml, load
+from mooring.apiserver.encodings.yaml_body import MAX_REPEATED_BYTES, BadYaml, load
 
 SEEDS = [
     b"kind: Pod\nmetadata:\n  name: x\nspec:\n  containers:\n  - name: a\n    args: ['1', 2, 0x3]\n",

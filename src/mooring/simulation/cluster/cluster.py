@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from mooring.apiserver import Server
-from mooring.apiserver.auth import Tokens
-from mooring.apiserver.log import Record
+from mooring.apiserver.access.tokens import Tokens
+from mooring.apiserver.store.log import Record
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
-from mooring.apiserver.log import Batch, MemoryLog, Record, Recovery
+from mooring.apiserver.store.log import Batch, MemoryLog, Record, Recovery
 
 SYNC_S = 0.0005
 """How long an fsync takes."""

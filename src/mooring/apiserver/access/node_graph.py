@@ -1,0 +1,152 @@
+"""Which objects belong to a node's pods: what upstream keeps as the graph of its Node authorizer.
+
+    node <- pod <- ConfigMap, Secret, ServiceAccount, claim <- PersistentVolume <- Secret
+    node <- VolumeAttachment
+
+What an object says of itself (a pod's node, a volume's claim, an attachment's node) is looked up in the object. Only
+the ways back are kept: the nodes whose pods name an object, and the volumes that name a Secret. They are brought up to
+date when they are asked for, from the changes that the store has committed since: a change costs its own size, whatever
+the store holds, and what a node has seen of the store is always known here. After a restart, and if no node has asked
+for so long that changes were forgotten, they are made anew from what the store has.
+
+It must not know users, verbs or requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from mooring.apiserver.access.object_references import SECRETS, Named, claim_of_volume, of_pod, secrets_of_volume
+from mooring.apiserver.errors import Expired
+from mooring.apiserver.store.history import Cursor, Item, Key
+from mooring.apiserver.store.object_store import Store, decode
+from mooring.apiserver.values.dotted import text_at
+
+PODS, VOLUMES, ATTACHMENTS = "pods", "persistentvolumes", "volumeattachments.storage.k8s.io"
+_NODE = "spec.nodeName"
+
+
+class Relations:
+    """The relations of one store's objects, as of its last commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pods = _Named()
+        self._volumes = _Named()
+        self._following = (
+            _Follower(store, PODS, self._pod_changed, self._pods.clear),
+            _Follower(store, VOLUMES, self._volume_changed, self._volumes.clear),
+        )
+
+    def has(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """Whether the object belongs to the node. An object that does not exist may: if one of its pods names it."""
+        for each in self._following:
+            each.catch_up()
+        match resource:
+            case "pods":
+                pod = self._store.get(PODS, (namespace, name))
+                return pod is not None and pod.fields.get(_NODE) == node
+            case "volumeattachments":
+                attachment = self._store.get(ATTACHMENTS, ("", name))
+                return attachment is not None and text_at(decode(attachment.body), _NODE) == node
+            case "persistentvolumes":
+                return self._has_volume(node, name)
+            case "secrets":
+                named = (SECRETS, namespace, name)
+                return node in self._pods.by(named) or any(self._has_volume(node, v) for v in self._volumes.by(named))
+            case "configmaps" | "serviceaccounts" | "persistentvolumeclaims":
+                return node in self._pods.by((resource, namespace, name))
+            case _:
+                return False
+
+    def _has_volume(self, node: str, name: str) -> bool:
+        volume = self._store.get(VOLUMES, ("", name))
+        claim = claim_of_volume(decode(volume.body)) if volume is not None else None
+        return claim is not None and node in self._pods.by(claim)
+
+    def _pod_changed(self, before: Item | None, now: Item | None) -> None:
+        if before and now and _place(before) == _place(now):
+            return  # what a bound pod names does not change
+        item = now or before
+        assert item is not None
+        named = dict.fromkeys(of_pod(decode(now.body))) if now and now.fields.get(_NODE) else {}
+        self._pods.put(item.key, now.fields[_NODE] if named and now else "", tuple(named))
+
+    def _volume_changed(self, before: Item | None, now: Item | None) -> None:
+        item = now or before
+        assert item is not None
+        named = dict.fromkeys(secrets_of_volume(decode(now.body))) if now else {}
+        self._volumes.put(item.key, item.key[1], tuple((SECRETS, *each) for each in named))
+
+
+def _place(pod: Item) -> tuple[str, str | None]:
+    return pod.uid, pod.fields.get(_NODE)
+
+
+class _Named:
+    """Who names what: of each object that is named, by whom and how often."""
+
+    def __init__(self) -> None:
+        self._by: dict[Named, Counter[str]] = {}
+        self._of: dict[Key, tuple[str, Sequence[Named]]] = {}
+
+    def clear(self) -> None:
+        self._by.clear()
+        self._of.clear()
+
+    def by(self, named: Named) -> Mapping[str, int]:
+        """Those who name it, and how often."""
+        return self._by.get(named, {})
+
+    def put(self, key: Key, who: str, named: Sequence[Named]) -> None:
+        """`who` names these now, by the object of that key, and nothing else by it."""
+        before, past = self._of.pop(key, ("", ()))
+        for each in past:
+            counts = self._by[each]
+            counts[before] -= 1
+            if not counts[before]:
+                del counts[before]
+            if not counts:
+                del self._by[each]
+        for each in named:
+            self._by.setdefault(each, Counter())[who] += 1
+        if named:
+            self._of[key] = who, named
+
+
+class _Follower:
+    """Hands the changes of one resource on, when it is asked to."""
+
+    def __init__(
+        self,
+        store: Store,
+        resource: str,
+        changed: Callable[[Item | None, Item | None], None],
+        clear: Callable[[], None],
+    ) -> None:
+        self._store, self._resource = store, resource
+        self._changed, self._clear = changed, clear
+        self._cursor: Cursor | None = None
+
+    def catch_up(self) -> None:
+        """Hands on what has changed since the last time; everything, if that is not known any more."""
+        if self._cursor is None:
+            self._begin()
+            return
+        if self._cursor.at_end:
+            return
+        try:
+            changes = self._cursor.take()
+        except Expired:
+            self._begin()
+            return
+        for each in changes:
+            self._changed(each.previous, None if each.type == "DELETED" else each.item)
+
+    def _begin(self) -> None:
+        collection = self._store.collection(self._resource)
+        self._cursor = Cursor(collection.history, collection.history.end)
+        self._clear()
+        for item in collection.items.values():
+            self._changed(None, item)

@@ -1,0 +1,85 @@
+"""The rights of a node: which verbs it has on which resources, and on which objects of them. Data.
+
+The source is upstream's Node authorizer and the policy rules of `system:node`
+(plugin/pkg/auth/authorizer/node/node_authorizer.go and rbac/bootstrappolicy/policy.go, Kubernetes 1.36, with
+AuthorizeNodeWithSelectors). A node has less here than there: nothing is served to it that only other parts of a kubelet
+need (`WITHHELD`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+import msgspec
+
+
+class Scope(Enum):
+    """On which objects a right holds."""
+
+    ALL = "all objects"
+    OWN_NAME = "the object of its own name"
+    """A list or watch says the name by its field selector; the name in a create is judged by `node_restriction`."""
+    RELATED = "objects of its pods"
+    """By name, and in a namespace if the kind has namespaces: see `node_graph`."""
+    OWN_PODS = "its pods"
+    """By the field selector `spec.nodeName`, or by the name of one of them."""
+    JUDGED = "its pods, judged by the object"
+    """See `node_restriction`: a pod that is created is known only then."""
+
+
+class Right(msgspec.Struct, frozen=True):
+    """Verbs on resources (`pods`, or `pods/status`) of one API group; `namespace` "" is any, or none."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    scope: Scope
+    namespace: str = ""
+
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "update", "patch")
+_STORAGE, _LEASES = "storage.k8s.io", "coordination.k8s.io"
+
+NODE: tuple[Right, ...] = (
+    Right("", ("nodes",), _READ, Scope.OWN_NAME),
+    Right("", ("nodes",), _WRITE, Scope.OWN_NAME),
+    Right("", ("nodes/status",), ("update", "patch"), Scope.OWN_NAME),
+    Right("", ("pods",), _READ, Scope.OWN_PODS),
+    Right("", ("pods",), ("create", "delete"), Scope.JUDGED),
+    Right("", ("pods/status",), ("update", "patch"), Scope.JUDGED),
+    Right("", ("pods/eviction",), ("create",), Scope.JUDGED),
+    Right("", ("secrets", "configmaps"), _READ, Scope.RELATED),
+    Right("", ("serviceaccounts",), ("get",), Scope.RELATED),
+    Right("", ("persistentvolumeclaims", "persistentvolumes"), ("get",), Scope.RELATED),
+    Right("", ("persistentvolumeclaims/status",), ("update", "patch"), Scope.RELATED),
+    Right(_STORAGE, ("volumeattachments",), ("get",), Scope.RELATED),
+    Right(_STORAGE, ("csinodes",), ("get", *_WRITE, "delete"), Scope.OWN_NAME),
+    Right(_LEASES, ("leases",), ("get", *_WRITE, "delete"), Scope.OWN_NAME, "kube-node-lease"),
+    Right(_STORAGE, ("csidrivers",), _READ, Scope.ALL),
+    Right("", ("services",), _READ, Scope.ALL),
+    Right("", ("events",), _WRITE, Scope.ALL),
+    Right("events.k8s.io", ("events",), _WRITE, Scope.ALL),
+)
+
+WITHHELD: Mapping[tuple[str, str], str] = MappingProxyType({
+    ("", "endpoints"): "upstream: get, for glusterfs, which is not mounted here",
+    ("authentication.k8s.io", "tokenreviews"): "upstream: create; nothing on a node asks here whose token it was shown",
+    ("authorization.k8s.io", "subjectaccessreviews"): "upstream: create; a node asks about itself only",
+    ("authorization.k8s.io", "localsubjectaccessreviews"): "upstream: create; a node asks about itself only",
+    ("certificates.k8s.io", "certificatesigningrequests"): "upstream: create and read; nothing is signed here",
+    ("resource.k8s.io", "resourceclaims"): "upstream: get, of its pods; the node agent prepares no devices",
+    ("resource.k8s.io", "resourceslices"): "upstream: its own; the node agent has no devices to offer",
+})  # fmt: skip
+"""Resources on which upstream gives a node rights and this server gives none, and why."""
+
+
+def by_resource(rights: tuple[Right, ...]) -> Mapping[tuple[str, str], Mapping[str, Right]]:
+    """The rights by group and resource, then by verb."""
+    found: dict[tuple[str, str], dict[str, Right]] = {}
+    for right in rights:
+        for resource in right.resources:
+            found.setdefault((right.group, resource), {}).update(dict.fromkeys(right.verbs, right))
+    return found

@@ -1,0 +1,153 @@
+"""Running the server on this machine: on a data directory and a port on loopback."""
+
+import asyncio
+import errno
+import resource
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random, SystemRandom
+
+from aiohttp import web
+
+from mooring.apiserver.access.tokens import Tokens
+from mooring.apiserver.data_directory import (
+    STORE,
+    DataDirectoryDamaged,
+    load_tokens,
+    prepare,
+    write_kubeconfig,
+    write_private,
+)
+from mooring.apiserver.errors import LogCorrupt, LogFailed
+from mooring.apiserver.message import Response
+from mooring.apiserver.server import Server
+from mooring.apiserver.store.sqlite_log import LogBusy, SqliteLog
+from mooring.apiserver.transport import tls
+from mooring.apiserver.transport.http import application
+from mooring.apiserver.transport.limits import HANDSHAKE_S, IDLE_S, LONGEST_LINE, Gate
+from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network
+from mooring.apiserver.transport.node_proxy import NodeProxy
+
+HOST = "127.0.0.1"
+_SHUTDOWN_SECONDS = 1.0
+_READ_BYTES = 16 * 1024
+_OPEN_FILES = 65536
+
+
+class PortBusy(Exception):
+    """The port is taken; the message names it and says what to do."""
+
+
+UNUSABLE = (PortBusy, LogBusy, LogFailed, LogCorrupt, DataDirectoryDamaged, tls.CertificatesDamaged)
+"""What `serve` raises where a person must do something first, which the message says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers at `url`."""
+
+    server: Server
+    url: str
+    tokens: Tokens
+    kubeconfig: Path
+    authority: Path
+    """The certificate (PEM) that the server's own is signed by."""
+    _runner: web.AppRunner
+    _listener: asyncio.Server
+    _proxy: NodeProxy
+
+    async def close(self) -> None:
+        """Stop answering, end the watches, finish the writes under way."""
+        self._listener.close()
+        await self._runner.cleanup()
+        await self._proxy.close()
+        await self.server.close()
+
+
+async def serve(
+    *,
+    data_dir: Path,
+    port: int = 0,
+    tokens: Tokens | None = None,
+    kubeconfig: Path | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    random: Random | None = None,
+    node_endpoints: Sequence[Network] = LOOPBACK,
+) -> Running:
+    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
+
+    Agents are asked for logs and commands only in the networks `node_endpoints`, whatever their Nodes say.
+    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises what is
+    in `UNUSABLE`.
+    """
+    prepare(data_dir)
+    _allow_connections()
+
+    async def read(path: str) -> Response:
+        return await server.call("GET", path)
+
+    log = SqliteLog(data_dir / STORE)
+    try:
+        tokens = tokens or load_tokens(data_dir)
+        proxy = NodeProxy(tokens, read, node_endpoints)
+        server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
+    except BaseException as error:
+        log.close()
+        if isinstance(error, LogCorrupt):
+            raise LogCorrupt(f"the API server's store {data_dir / STORE} is damaged: {error}") from error
+        raise
+    try:
+        await server.start()
+        certificates = tls.ensure(data_dir, now, write_private)
+        runner, listener, url = await _listen(server, proxy, port, certificates.context())
+    except BaseException:
+        await server.close()
+        raise
+    target = kubeconfig or data_dir / "kubeconfig"
+    write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
+    return Running(server, url, tokens, target, certificates.authority, runner, listener, proxy)
+
+
+async def _listen(
+    server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext
+) -> tuple[web.AppRunner, asyncio.Server, str]:
+    # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
+    # watches, which send nothing.
+    SSLProtocol.max_size = _READ_BYTES
+    gate = Gate(server.tokens)
+    runner = web.AppRunner(
+        application(server, proxy, gate),
+        access_log=None,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+        handler_cancellation=True,
+        keepalive_timeout=IDLE_S,
+        max_line_size=LONGEST_LINE,
+        auto_decompress=False,  # as upstream: a body is what was sent
+    )
+    await runner.setup()
+    handlers = runner.server
+    assert handlers is not None
+    try:
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: gate.arrived(handlers()), HOST, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, backlog=512
+        )
+    except OSError as error:
+        await runner.cleanup()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise PortBusy(
+            f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
+        ) from error
+    return runner, listener, f"https://{HOST}:{listener.sockets[0].getsockname()[1]}"
+
+
+def _allow_connections() -> None:
+    """As many open files as this process may have: the usual bound is 1024, fewer than the nodes' watches."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,151 @@
+"""Reviews: questions about access and identity (`kubectl auth can-i`, `auth whoami`), answered and never stored.
+
+The answers are those of `access.authorizer` itself. Anybody may ask about himself; about others, administrators only.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from mooring.apiserver.access import Asked, Authorizer
+from mooring.apiserver.access.tokens import Tokens
+from mooring.apiserver.encodings.body import read_object
+from mooring.apiserver.encodings.negotiation import negotiate
+from mooring.apiserver.errors import Forbidden, Obj, Unauthorized
+from mooring.apiserver.message import Request, Response, User
+from mooring.apiserver.objects.kinds import Kind, Kinds
+from mooring.apiserver.requests.reads import respond
+from mooring.apiserver.store.object_store import encode
+from mooring.apiserver.values.dotted import list_at, object_at, objects_at, text_at
+from mooring.kube.selectors import FieldSelector, InvalidSelector, parse_field_selector
+
+_ACCESS, _IDENTITY = "authorization.k8s.io", "authentication.k8s.io"
+
+REVIEWS: tuple[Kind, ...] = (
+    Kind(_IDENTITY, "v1", "SelfSubjectReview", "selfsubjectreviews", False),
+    Kind(_IDENTITY, "v1", "TokenReview", "tokenreviews", False),
+    Kind(_ACCESS, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews"),
+    Kind(_ACCESS, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
+    Kind(_ACCESS, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
+    Kind(_ACCESS, "v1", "SubjectAccessReview", "subjectaccessreviews", False),
+)
+"""The kinds that can be created only, and are gone with the answer."""
+
+_BY_PATH = {(kind.group, kind.plural): kind for kind in REVIEWS}
+_EVERYTHING = ["*"]
+
+
+class _Around(NamedTuple):
+    """What answers are made from."""
+
+    user: User
+    kinds: Kinds
+    tokens: Tokens
+    authorizer: Authorizer
+
+
+def answer(request: Request, user: User, kinds: Kinds, tokens: Tokens, authorizer: Authorizer) -> Response | None:
+    """The review that the request asks for, or None if it asks for something else. Raises Forbidden."""
+    kind = _kind(request.path) if request.method == "POST" else None
+    if kind is None:
+        return None
+    if not kind.name.startswith("Self") and not user.is_admin:
+        raise Asked("create", kind.group, kind.plural).refused(user)
+    sent = read_object(request.body, request.headers.get("content-type", ""))
+    review = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": object_at(sent, "metadata")}
+    if "spec" in sent:
+        review["spec"] = sent["spec"]
+    review["status"] = _STATUSES[kind.name](sent, _Around(user, kinds, tokens, authorizer))
+    accepted = negotiate(request.headers.get("accept", ""), protobuf=True)
+    return respond(201, encode(review), accepted)
+
+
+def _kind(path: str) -> Kind | None:
+    match path.strip("/").split("/"):
+        case ["apis", group, "v1", plural] | ["apis", group, "v1", "namespaces", _, plural]:
+            return _BY_PATH.get((group, plural))
+        case _:
+            return None
+
+
+def _own_access(sent: Obj, around: _Around) -> Obj:
+    return _access(around.user, object_at(sent, "spec.resourceAttributes"), around)
+
+
+def _access_of_another(sent: Obj, around: _Around) -> Obj:
+    about = User(text_at(sent, "spec.user"), tuple(list_at(sent, "spec.groups")))
+    return _access(about, object_at(sent, "spec.resourceAttributes"), around)
+
+
+def _access(user: User, attributes: Obj, around: _Around) -> Obj:
+    if user.is_admin:
+        return {"allowed": True}
+    named = (text_at(attributes, "group"), text_at(attributes, "resource"))
+    if not any((each.group, each.plural) == named for each in around.kinds.all):
+        return {"allowed": False}
+    try:
+        around.authorizer.authorize(user, _asked(attributes))
+    except Forbidden as refusal:
+        return {"allowed": False, "reason": str(refusal)}
+    return {"allowed": True}
+
+
+def _asked(attributes: Obj) -> Asked:
+    verb, namespace, name, sub = (text_at(attributes, each) for each in ("verb", "namespace", "name", "subresource"))
+    plural = text_at(attributes, "resource")
+    fields = _fields(attributes) if verb in ("list", "watch") else FieldSelector()
+    resource = f"{plural}/{sub}" if sub else plural
+    return Asked(verb, text_at(attributes, "group"), resource, namespace, name, fields)
+
+
+def _fields(attributes: Obj) -> FieldSelector:
+    """The fields that the request in question would select by; of those that are given readily parsed, equalities."""
+    raw = text_at(attributes, "fieldSelector.rawSelector")
+    try:
+        parsed = parse_field_selector(raw)
+    except InvalidSelector:
+        parsed = FieldSelector()
+    found = objects_at(attributes, "fieldSelector.requirements")
+    one = [each for each in found if each.get("operator") == "In" and len(list_at(each, "values")) == 1]
+    return FieldSelector((*parsed.terms, *((text_at(each, "key"), True, str(each["values"][0])) for each in one)))
+
+
+def _rules(sent: Obj, around: _Around) -> Obj:
+    """What the user may do; of others than administrators what they may read whatever its name, for the rest is more
+    than rules can say."""
+    if around.user.is_admin:
+        everything = {"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}
+        anywhere = {"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}
+        return {"resourceRules": [everything], "nonResourceRules": [anywhere], "incomplete": False}
+    verbs = ("get", "list", "watch")
+    readable = [kind for kind in around.kinds.all if _access(around.user, _asking(kind), around)["allowed"]]
+    rules = [{"verbs": verbs, "apiGroups": [kind.group], "resources": [kind.plural]} for kind in readable]
+    return {"resourceRules": rules, "nonResourceRules": [], "incomplete": True}
+
+
+def _asking(kind: Kind) -> Obj:
+    return {"group": kind.group, "resource": kind.plural, "verb": "list"}
+
+
+def _identity(sent: Obj, around: _Around) -> Obj:
+    return {"userInfo": _told(around.user)}
+
+
+def _token(sent: Obj, around: _Around) -> Obj:
+    try:
+        return {"authenticated": True, "user": _told(around.tokens.user(text_at(sent, "spec.token")))}
+    except Unauthorized:
+        return {"user": {}, "error": "invalid bearer token"}
+
+
+def _told(user: User) -> Obj:
+    return {"username": user.name, "groups": user.groups}
+
+
+_STATUSES: Mapping[str, Callable[[Obj, _Around], Obj]] = {
+    "SelfSubjectReview": _identity,
+    "TokenReview": _token,
+    "LocalSubjectAccessReview": _access_of_another,
+    "SelfSubjectAccessReview": _own_access,
+    "SelfSubjectRulesReview": _rules,
+    "SubjectAccessReview": _access_of_another,
+}

@@ -1,0 +1,45 @@
+"""Writes that were decided in a copy of the process, on their way to the store of the process itself. Pure.
+
+A rehearsed write has a version that is none: one so high that no store ever gets there, drawn so that no client can
+know it. The version that it gets when it is made is put in its place, in what is stored and in the answer.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from secrets import randbelow
+
+from mooring.apiserver.store.history import ChangeType, Item, Key
+
+_LOWEST, _SPAN = 10**17, 8 * 10**17
+
+
+def version_bytes(version: int) -> bytes:
+    """A version as it stands in the JSON of an object."""
+    return b'"resourceVersion":"%d"' % version
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What a decision wrote, in order, and the version of each object that it looked at; 0 of one that is not there."""
+
+    first_version: int = field(default_factory=lambda: _LOWEST + randbelow(_SPAN))
+    writes: list[tuple[str, ChangeType, Item]] = field(default_factory=list[tuple[str, ChangeType, Item]])
+    seen: dict[tuple[str, Key], int] = field(default_factory=dict[tuple[str, Key], int])
+
+    def note(self, resource: str, key: Key, item: Item | None) -> None:
+        """The newest state of an object, the first time that it is looked at."""
+        self.seen.setdefault((resource, key), item.version if item else 0)
+
+
+@dataclass(slots=True)
+class Performed:
+    """The writes of a rehearsal as they are made: when each is durable, and which version it has instead of which."""
+
+    done: list[asyncio.Future[Item]] = field(default_factory=list[asyncio.Future[Item]])
+    versions: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+
+    def renumbered(self, body: bytes) -> bytes:
+        """A body with the versions that the writes have now."""
+        for rehearsed, made in self.versions:
+            body = body.replace(rehearsed, made)
+        return body

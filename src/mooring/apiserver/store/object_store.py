@@ -1,0 +1,374 @@
+"""The object store: every object's current bytes, one version counter, and a window of history.
+
+Guarantees:
+- Versions come from one counter for all resources, rise with every write and are never used twice, also across crashes.
+- A write's future is done only when the log has made it durable. Readers and watchers see durable states only.
+- Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other writer
+  comes between.
+- Writes that arrive while a commit is under way, or in the same turn of the event loop, share the next commit.
+- After a failed commit no write is accepted until the log has resumed; reads go on. A write of that commit that turns
+  out to be durable appears then, under the version that it was given; none that was acknowledged is lost.
+
+The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a version, labels and a few indexed fields.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+import structlog
+
+from mooring.apiserver.errors import Expired, LogCorrupt, Obj, StoreFailed, TooLargeVersion
+from mooring.apiserver.store.forked_writes import Performed, Rehearsal, version_bytes
+from mooring.apiserver.store.history import Change, ChangeType, Cursor, History, Item, Key
+from mooring.apiserver.store.log import Batch, Log, Record
+from mooring.apiserver.work_limit import spend
+
+IndexedFields = Callable[[str, Obj], Mapping[str, str]]
+"""The selectable fields of an object of a resource."""
+
+WINDOW_CHANGES = 10_000
+WINDOW_BYTES = 32 * 1024 * 1024
+
+RESUME_S = 1.0
+"""Seconds between two tries to make a log usable again."""
+
+encode = msgspec.json.encode
+log = structlog.get_logger(component="store")
+
+
+def decode(body: bytes) -> Obj:
+    """A fresh, mutable copy of a stored object."""
+    spend(len(body) >> 3)
+    return cast(Obj, msgspec.json.decode(body))
+
+
+class _Write(msgspec.Struct, frozen=True):
+    resource: str
+    change: Change
+    done: asyncio.Future[Item] | None
+
+
+class Collection:
+    """The objects of one resource as of the last commit, and their history."""
+
+    def __init__(self) -> None:
+        self.items: dict[Key, Item] = {}
+        self.history = History()
+        self.version = 0
+        self._sorted: list[Key] | None = None
+
+    def apply(self, change: Change) -> None:
+        key = change.item.key
+        if change.type == "DELETED":
+            del self.items[key]
+        else:
+            self.items[key] = change.item
+        if change.type != "MODIFIED":
+            self._sorted = None
+        self.version = change.item.version
+        self.history.append(change)
+
+    def current(self) -> list[Item]:
+        """Every object in order of namespace and name."""
+        if self._sorted is None:
+            self._sorted = sorted(self.items)
+        return [self.items[key] for key in self._sorted]
+
+    def at(self, version: int) -> list[Item]:
+        """Every object as of `version`, which the caller knows to be in the window."""
+        if version >= self.version:
+            return self.current()
+        items = dict(self.items)
+        for change in reversed(self.history.since(self.history.position(version))):
+            if change.previous is None:
+                del items[change.item.key]
+            else:
+                items[change.item.key] = change.previous
+        return [items[key] for key in sorted(items)]
+
+
+class Store:
+    """Objects by resource and key, recovered from `log` and written through it.
+
+    `window` bounds how many changes, and `window_bytes` how many bytes of them, stay readable for watches and paged
+    lists.
+    """
+
+    def __init__(
+        self, log: Log, fields: IndexedFields, *, window: int = WINDOW_CHANGES, window_bytes: int = WINDOW_BYTES
+    ) -> None:
+        self._log = log
+        self._fields = fields
+        self._window, self._window_bytes = window, window_bytes
+        self._collections: dict[str, Collection] = {}
+        self._order: deque[str] = deque()
+        self._bytes = 0
+        self._forgotten: list[int] = []
+        self._batch: list[_Write] = []
+        self._heads: dict[tuple[str, Key], Change] = {}
+        self._flush: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._resuming: asyncio.Task[None] | None = None
+        self._rehearsal: Rehearsal | None = None
+        self._allocated = 0
+        self.version = 0
+        self.floor = 0
+        self._recover()
+
+    def collection(self, resource: str) -> Collection:
+        if resource not in self._collections:
+            self._collections[resource] = Collection()
+        return self._collections[resource]
+
+    def get(self, resource: str, key: Key) -> Item | None:
+        """The last committed state of one object."""
+        return self.collection(resource).items.get(key)
+
+    def head(self, resource: str, key: Key) -> Item | None:
+        """The newest state of one object, committed or on its way: what a write must be computed from."""
+        change = self._heads.get((resource, key))
+        found = self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
+        if self._rehearsal is not None:
+            self._rehearsal.note(resource, key, found)
+        return found
+
+    def heads(self, resource: str) -> Sequence[Item]:
+        """The newest state of every object of a resource, committed or on its way, in no order."""
+        newest = dict(self.collection(resource).items)
+        for (written, key), change in self._heads.items():
+            if written == resource and change.type != "DELETED":
+                newest[key] = change.item
+            elif written == resource:
+                newest.pop(key, None)
+        return [*newest.values()]
+
+    def list(self, resource: str, version: int | None = None) -> Sequence[Item]:
+        """Every object of a resource, now or as of `version`. Raises `Expired` or `TooLargeVersion`."""
+        if version is None:
+            return self.collection(resource).current()
+        self._check(version)
+        return self.collection(resource).at(version)
+
+    def watch(self, resource: str, version: int) -> Cursor:
+        """A reader of the changes after `version`. Raises `Expired` or `TooLargeVersion`."""
+        self._check(version)
+        history = self.collection(resource).history
+        return Cursor(history, history.position(version))
+
+    def write(self, resource: str, key: Key, obj: Obj) -> asyncio.Future[Item]:
+        """Store an object under the next version, which is set in its metadata. Done when durable."""
+        item = self._item(resource, key, self._next(obj), obj, encode(obj))
+        previous = self.head(resource, key)
+        return self._propose(resource, Change("MODIFIED" if previous else "ADDED", item, previous))
+
+    def remove(self, resource: str, key: Key, last: Obj) -> asyncio.Future[Item]:
+        """Remove an object that exists; `last` is its final state for watchers. Done when durable."""
+        item = self._item(resource, key, self._next(last), last, encode(last))
+        return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
+
+    def rehearse(self) -> Rehearsal:
+        """From now on writes are noted there instead of being made: for a copy of the process, which this one is."""
+        self._rehearsal = Rehearsal()
+        self._allocated, self._flush = self._rehearsal.first_version - 1, None
+        return self._rehearsal
+
+    def is_as_seen(self, rehearsal: Rehearsal) -> bool:
+        """Whether every object that a rehearsal has looked at is what it was."""
+        heads = ((self.head(resource, key), version) for (resource, key), version in rehearsal.seen.items())
+        return all((head.version if head else 0) == version for head, version in heads)
+
+    def perform(self, rehearsal: Rehearsal) -> Performed:
+        """Make the writes of a rehearsal, which must be as seen. Done when durable."""
+        performed = Performed()
+        for resource, kind, item in rehearsal.writes:
+            self._check_alive()
+            self._allocated += 1
+            performed.versions.append((version_bytes(item.version), version_bytes(self._allocated)))
+            body = performed.renumbered(item.body)
+            numbered = msgspec.structs.replace(item, version=self._allocated, body=body)
+            performed.done.append(self._propose(resource, Change(kind, numbered, self.head(resource, item.key))))
+        return performed
+
+    async def settled(self) -> None:
+        """Return when every write proposed so far is durable. Raises `StoreFailed`."""
+        while self._flush is not None:
+            await asyncio.shield(self._flush)
+        self._check_alive()
+
+    @property
+    def trouble(self) -> str:
+        """Why no write is accepted at the moment; empty if they are."""
+        return f"{self._failure}" if self._failure is not None else ""
+
+    async def close(self) -> None:
+        """Finish the writes under way and release the log."""
+        if self._flush is not None:
+            await asyncio.wait([self._flush])
+        if self._resuming is not None:
+            self._resuming.cancel()
+            await asyncio.wait([self._resuming])
+        self._log.close()
+
+    def _next(self, obj: Obj) -> int:
+        self._check_alive()
+        self._allocated += 1
+        obj["metadata"]["resourceVersion"] = str(self._allocated)
+        return self._allocated
+
+    def _item(self, resource: str, key: Key, version: int, obj: Obj, body: bytes) -> Item:
+        metadata: dict[str, Any] = obj["metadata"]
+        return Item(key, metadata["uid"], version, metadata.get("labels") or {}, self._fields(resource, obj), body)
+
+    def _propose(self, resource: str, change: Change) -> asyncio.Future[Item]:
+        done: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
+        if self._rehearsal is not None:
+            self._heads[resource, change.item.key] = change
+            self._rehearsal.writes.append((resource, change.type, change.item))
+            self.version = change.item.version
+            done.set_result(change.item)
+            return done
+        self._batch.append(_Write(resource, change, done))
+        self._heads[resource, change.item.key] = change
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().create_task(self._commit_all())
+        return done
+
+    async def _commit_all(self) -> None:
+        writes: list[_Write] = []
+        forgotten: list[int] = []
+        try:
+            while self._batch:
+                writes, self._batch = self._batch, []
+                forgotten, self._forgotten = self._forgotten, []
+                records = [_record(write) for write in writes]
+                durable = self._log.append(Batch(records, forgotten, self.floor))
+                if durable is not None:
+                    await durable
+                self._publish(writes)
+        except BaseException as error:
+            self._forgotten = forgotten + self._forgotten
+            self._fail(error, writes + self._batch)
+            if not isinstance(error, Exception):
+                raise
+            self._resuming = asyncio.get_running_loop().create_task(self._resume())
+        finally:
+            self._flush = None
+
+    async def _resume(self) -> None:
+        while self._failure is not None:
+            await asyncio.sleep(RESUME_S)
+            try:
+                records = await self._log.resume(self.version)
+                for record in records:
+                    self._replay(record)
+            except Exception as error:
+                self._failure = error
+            else:
+                self._failure = None
+                self._evict()
+                for resource in {record.resource for record in records}:
+                    self.collection(resource).history.wake()
+                log.info("the store is writable again", durable_after_all=len(records))
+
+    def _fail(self, error: BaseException, writes: Iterable[_Write]) -> None:
+        """Nothing is known of these writes, nor of any later one: forget them, and refuse whatever comes."""
+        log.error("the store cannot be written; writes are refused until it can", error=str(error))
+        self._failure = error
+        self._heads.clear()
+        self._batch = []
+        for write in writes:
+            if write.done and not write.done.done():
+                write.done.set_exception(self._failed())
+                write.done.exception()
+
+    def _failed(self) -> StoreFailed:
+        return StoreFailed(
+            f"no object can be written now, and whether the last ones were is not known: {self._failure}"
+        )
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise self._failed() from self._failure
+
+    def check_not_future(self, version: int) -> None:
+        """Raises `TooLargeVersion` for a version that does not exist yet."""
+        if version > self.version:
+            raise TooLargeVersion(version, self.version)
+
+    def _check(self, version: int) -> None:
+        self.check_not_future(version)
+        if version < self.floor:
+            raise Expired(f"too old resource version: {version} ({self.floor})")
+
+    def _publish(self, writes: Iterable[_Write]) -> None:
+        touched: dict[str, None] = {}  # in order
+        for write in writes:
+            self._apply(write.resource, write.change)
+            touched[write.resource] = None
+            if self._heads.get((write.resource, write.change.item.key)) is write.change:
+                del self._heads[write.resource, write.change.item.key]
+            if write.done and not write.done.done():
+                write.done.set_result(write.change.item)
+        self._evict()
+        for resource in touched:
+            self.collection(resource).history.wake()
+
+    def _apply(self, resource: str, change: Change) -> None:
+        self.collection(resource).apply(change)
+        self.version = change.item.version
+        self._order.append(resource)
+        self._bytes += len(change.item.body)
+
+    def _evict(self) -> None:
+        while len(self._order) > self._window or (self._bytes > self._window_bytes and len(self._order) > 1):
+            change = self.collection(self._order.popleft()).history.evict()
+            self._bytes -= len(change.item.body)
+            self.floor = change.item.version
+            if change.previous is not None:
+                self._forgotten.append(change.previous.version)
+            if change.type == "DELETED":
+                self._forgotten.append(change.item.version)
+
+    def _recover(self) -> None:
+        recovery = self._log.recover()
+        self.floor = recovery.floor
+        for record in recovery.records:
+            self._replay(record)
+        self.version = self._allocated = max(self.version, self.floor)
+        self._evict()
+
+    def _replay(self, record: Record) -> None:
+        key = (record.namespace, record.name)
+        item = self._item(record.resource, key, record.version, _read_back(record), record.body)
+        previous = self.get(record.resource, key)
+        kind: ChangeType = "DELETED" if record.deleted else "MODIFIED" if previous else "ADDED"
+        if record.version > self.floor:
+            self._apply(record.resource, Change(kind, item, previous))
+        else:
+            self.collection(record.resource).items[key] = item
+            self.version = record.version
+
+
+def _read_back(record: Record) -> Obj:
+    """The object of a record. Raises LogCorrupt for one that is not what was written under that version."""
+    where = f"{record.resource} {record.namespace}/{record.name} of version {record.version}"
+    try:
+        obj = decode(record.body)
+        metadata = obj["metadata"]
+        named = (metadata.get("namespace") or "", metadata["name"]) if "name" in metadata else None
+        intact = bool(metadata["uid"]) and named in (None, (record.namespace, record.name))
+        intact = intact and metadata["resourceVersion"] == str(record.version)
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError) as error:
+        raise LogCorrupt(f"{where} does not read back: {error!r}") from error
+    if not intact:
+        raise LogCorrupt(f"{where} does not read back: it holds another object or version")
+    return obj
+
+
+def _record(write: _Write) -> Record:
+    namespace, name = write.change.item.key
+    deleted = write.change.type == "DELETED"
+    return Record(write.change.item.version, write.resource, namespace, name, deleted, write.change.item.body)

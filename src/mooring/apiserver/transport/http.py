@@ -1,0 +1,155 @@
+"""The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only.
+
+The core joins watch events that are pending into one piece, and hands a watch's news straight to its connection
+(`_sink`) while that has room; past it, its task writes when there is room again. A client that goes away cancels its
+request, which closes the watch.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import lru_cache
+from typing import cast
+
+import structlog
+from aiohttp import web
+
+from mooring.apiserver.encodings.body import MAX_BODY_BYTES
+from mooring.apiserver.errors import ApiError, Internal
+from mooring.apiserver.message import Request, Response, Sink, User
+from mooring.apiserver.server import Server, failure
+from mooring.apiserver.transport.forked_requests import Aside
+from mooring.apiserver.transport.limits import ANSWER_S, Gate, read
+from mooring.apiserver.transport.node_proxy import Handler, NodeProxy, add_routes
+from mooring.apiserver.work_limit import AT_ONCE, TooMuch, limited
+
+PIECE = 128 * 1024
+"""Bytes of a body that are written at once, and that may wait for the reader of a watch."""
+
+HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("headers", dict[str, str])
+USER: web.RequestKey[User | None] = web.RequestKey("user", User)
+_HEAVY_BODY = 64 * 1024
+
+log = structlog.get_logger(__name__)
+
+
+def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | None = None) -> web.Application:
+    """An aiohttp application that passes every request to `server`; what nodes answer, to `proxy`."""
+    gate, aside = gate or Gate(server.tokens), Aside(server)
+
+    async def handle(incoming: web.Request) -> web.StreamResponse:
+        try:
+            with gate.under_way():
+                with gate.body(incoming):
+                    response = await _answer(server, aside, await _request(incoming))
+                if response.stream is None:
+                    return await _send(incoming, response)
+        except ApiError as error:
+            return await _send(incoming, failure(error))
+        return await _send(incoming, response)
+
+    @web.middleware
+    async def let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            request[HEADERS] = headers = _headers(request)
+            request[USER] = gate.user(request, headers)
+        except ApiError as error:
+            return await _send(request, failure(error))
+        return await handler(request)
+
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[let_in])
+    if proxy is not None:
+        add_routes(app, proxy, server.tokens, _send)
+    app.router.add_route("*", "/{path:.*}", handle, expect_handler=_expected)
+    return app
+
+
+async def _expected(incoming: web.Request) -> None:
+    """An Expect header: aiohttp's own handler repeats what it says, and fails where that is no text."""
+    if incoming.headers.get("Expect", "").lower() != "100-continue":
+        raise web.HTTPExpectationFailed
+    if incoming.transport is not None:
+        incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+async def _answer(server: Server, aside: Aside, request: Request) -> Response:
+    """The server's answer, decided here if that takes a moment only."""
+    try:
+        if len(request.body) > _HEAVY_BODY:
+            return await aside.answer(request)
+        try:
+            with limited(AT_ONCE):
+                return await server.handle(request)
+        except TooMuch:
+            request.warnings.clear()
+        return await aside.answer(request)
+    except Exception as error:
+        log.exception("request failed", method=request.method, path=request.path)
+        return failure(Internal(f"Internal error occurred: {error!r}"))
+
+
+def _headers(incoming: web.Request) -> dict[str, str]:
+    """The headers by lower-case names. Bytes that are no UTF-8 are shown as such: nothing that is valid has them."""
+    found = {name.lower(): value for name, value in incoming.headers.items()}
+    return {name: value if value.isascii() else _readable(value) for name, value in found.items()}
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+async def _request(incoming: web.Request) -> Request:
+    query = [(_readable(key), _readable(value)) for key, value in incoming.query.items()]
+    body = await read(incoming)
+    path = _readable(incoming.path)
+    headers, user = incoming[HEADERS], incoming[USER]
+    return Request(incoming.method, path, query, headers, body, user, sink=_sink(incoming), warnings=[])
+
+
+def _sink(incoming: web.Request) -> Sink:
+    """Writes pieces of a chunked answer to the connection, unless more is in its buffer than should be."""
+    protocol, transport = incoming.protocol, incoming.transport
+
+    def sink(piece: bytes) -> bool:
+        if transport is None or protocol.writing_paused or transport.is_closing():
+            return False
+        transport.write(_chunk(piece))
+        return True
+
+    return sink
+
+
+@lru_cache(maxsize=1)
+def _chunk(piece: bytes) -> bytes:
+    """A piece as HTTP sends it; one after the other, many connections get the same."""
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+async def _send(incoming: web.Request, response: Response) -> web.StreamResponse:
+    if response.stream is None and len(response.body) <= PIECE:
+        return web.Response(status=response.status, headers=response.headers, body=response.body)
+    if response.stream is None:
+        return await _send_large(incoming, response)
+    outgoing = web.StreamResponse(status=response.status, headers=response.headers)
+    outgoing.enable_chunked_encoding()
+    if incoming.transport is not None:
+        incoming.transport.set_write_buffer_limits(high=PIECE)
+    async with aclosing(cast(AsyncGenerator[bytes], response.stream)) as chunks:
+        await outgoing.prepare(incoming)
+        async for chunk in chunks:
+            await outgoing.write(chunk)
+    await outgoing.write_eof()
+    return outgoing
+
+
+async def _send_large(incoming: web.Request, response: Response) -> web.StreamResponse:
+    """In pieces, each written when the one before has left: TLS holds several copies of what it is given."""
+    outgoing = web.StreamResponse(status=response.status, headers=response.headers)
+    outgoing.content_length = len(response.body)
+    await outgoing.prepare(incoming)
+    whole = memoryview(response.body)
+    async with asyncio.timeout(ANSWER_S):
+        for start in range(0, len(whole), PIECE):
+            await outgoing.write(whole[start : start + PIECE])
+        await outgoing.write_eof()
+    return outgoing

@@ -1,0 +1,116 @@
+"""What stands before the server's core, at the sockets: who may cost it what.
+
+- Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such connections there
+  are `MOST_SILENT` at most, and the oldest goes when another one comes.
+- A request is authenticated by its headers, before its body is read.
+- At most `MOST_REQUESTS` are under way, and `MOST_BODY_BYTES` of their bodies; one more is answered with 429 and when
+  to try again. A watch counts until it begins.
+- A body has `BODY_S` to arrive, an answer `ANSWER_S` to leave.
+
+The numbers are upstream's where it has them: the in-flight limits of its priority levels together, the time-outs of
+its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
+
+from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
+from mooring.apiserver.encodings.body import MAX_BODY_BYTES
+from mooring.apiserver.errors import BadRequest, TooLarge, TooManyRequests, TooSlow
+from mooring.apiserver.message import User
+
+HANDSHAKE_S = 10.0
+IDLE_S = 90.0
+BODY_S = 60.0
+ANSWER_S = 60.0
+MOST_SILENT = 512
+MOST_REQUESTS = 600
+MOST_BODY_BYTES = 96 * 1024 * 1024
+LONGEST_LINE = 16 * 1024
+"""Of a request: its path and query, in bytes. aiohttp's router takes time by the square of a path's length."""
+LONGEST_PATH = 4096
+_READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class Gate:
+    """The limits of one server, and what is used of them."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._requests = 0
+        self._body_bytes = 0
+        self._silent: dict[Any, None] = {}  # in order
+
+    def arrived(self, connection: Any) -> Any:
+        """A connection that has said nothing yet."""
+        self._silent[connection] = None
+        while len(self._silent) > MOST_SILENT:
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.force_close()
+        return connection
+
+    def user(self, incoming: web.Request, headers: dict[str, str]) -> User | None:
+        """Who asks, None if nothing tells and nothing needs to. Raises Unauthorized, or BadRequest."""
+        if len(incoming.path) > LONGEST_PATH:
+            raise BadRequest(f"a path may have {LONGEST_PATH} characters: this has {len(incoming.path)}")
+        if incoming.path in ANONYMOUS_PATHS:
+            return None
+        user = authenticate(headers, self._tokens)
+        self._silent.pop(incoming.protocol, None)
+        return user
+
+    @contextmanager
+    def under_way(self) -> Generator[None]:
+        """While a request is. Raises TooManyRequests."""
+        if self._requests >= MOST_REQUESTS:
+            raise _busy()
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+
+    @contextmanager
+    def body(self, incoming: web.Request) -> Generator[None]:
+        """While a body is in memory. Raises TooLarge, TooManyRequests."""
+        size = MAX_BODY_BYTES if incoming.content_length is None else incoming.content_length
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        if self._body_bytes + size > MOST_BODY_BYTES:
+            raise _busy()
+        self._body_bytes += size
+        try:
+            yield
+        finally:
+            self._body_bytes -= size
+
+
+async def read(incoming: web.Request) -> bytes:
+    """The body; what comes with a request that only reads is nothing. Raises BadRequest, TooLarge, TooSlow."""
+    if incoming.method in _READING or not incoming.can_read_body:
+        return b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await incoming.read()
+    except TimeoutError:
+        raise TooSlow(f"the body of the request did not arrive within {BODY_S:.0f} s") from None
+    except HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except web.RequestPayloadError as error:
+        raise BadRequest(f"the body of the request does not end as its headers say: {error}") from error
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+
+
+def _busy() -> TooManyRequests:
+    return TooManyRequests("Too many requests, please try again later.", retryAfterSeconds=1)

@@ -1,0 +1,50 @@
+"""Where the API server may look for the agent of a node. Pure.
+
+A node says itself where its agent listens (`status.addresses`, `status.daemonEndpoints`), and its token may be stolen.
+So its word counts only within the networks that the operator of this server has named, by default this machine's
+loopback, on which all agents of `mooring up` listen; only as an address in numbers, never as a name that is looked up;
+and only for a port that takes no privilege to listen on.
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from mooring.apiserver.errors import BadGateway, NotImplementedYet, Obj
+from mooring.apiserver.values.dotted import objects_at, text_at, value_at
+
+Network = IPv4Network | IPv6Network
+LOOPBACK: tuple[Network, ...] = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+_PORTS = range(1024, 65536)
+_SETTING = "--node-endpoints of mooring apiserver"
+
+
+def endpoint_of(node: Obj, allowed: Sequence[Network]) -> tuple[str, int]:
+    """The address and the port of a node's agent.
+
+    Raises NotImplementedYet if the node names none, BadGateway if it names one that this server does not connect to.
+    """
+    name, port = text_at(node, "metadata.name"), value_at(node, "status.daemonEndpoints.kubeletEndpoint.Port")
+    said = next((e.get("address") for e in objects_at(node, "status.addresses") if e.get("type") == "InternalIP"), None)
+    if not port or said is None:
+        raise NotImplementedYet(f'node "{name}" has no endpoint for logs and commands: its agent serves none')
+    address = _address(said)
+    if address is None or not any(address in network for network in allowed):
+        networks = ", ".join(map(str, allowed))
+        raise BadGateway(
+            f'node "{name}" says that its agent is at {said!r:.60}, which is not in {networks} ({_SETTING})'
+        )
+    if isinstance(port, bool) or not isinstance(port, int) or port not in _PORTS:
+        why = f"agents listen on ports from {_PORTS.start} to {_PORTS.stop - 1}"
+        raise BadGateway(f'node "{name}" says that its agent listens on port {port!r:.60}: {why}')
+    return str(address), port
+
+
+def _address(said: object) -> IPv4Address | IPv6Address | None:
+    """The address, of IPv4 also if it is written as one of IPv6; None for anything else, as a zone."""
+    try:
+        found = ip_address(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address):
+        return None if found.scope_id else found.ipv4_mapped or found
+    return found

@@ -1,0 +1,268 @@
+"""What only a pod's node can answer: its log, a command in a container, the node's own pages.
+
+The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server shows it a token
+that both know. What is there may be anything, for a node's word about itself can be a thief's: no redirect is followed,
+nothing is unpacked, errors and messages are bounded, and an answer is passed on piece by piece as text or JSON.
+Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so it stands beside the core, at the
+HTTP adapter (`add_routes`), and only for administrators. Commands are served by web sockets (kubectl 1.31 or newer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+import aiohttp
+from aiohttp import WSMsgType, web
+from yarl import URL
+
+from mooring.apiserver.access.tokens import Tokens, authenticate
+from mooring.apiserver.errors import (
+    ApiError,
+    BadGateway,
+    BadRequest,
+    Forbidden,
+    Internal,
+    NotFound,
+    NotImplementedYet,
+    Obj,
+)
+from mooring.apiserver.message import Request, Response
+from mooring.apiserver.store.object_store import decode, encode
+from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network, endpoint_of
+from mooring.apiserver.values.dotted import objects_at, text_at
+
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PIECE = 64 * 1024
+CONNECT_S = 5.0
+BEGIN_S = 30.0
+"""How long an agent may take until its answer begins."""
+LARGEST_MESSAGE = 4 * 1024 * 1024
+LARGEST_ERROR = 4 * 1024
+_SHOWN = ("text/plain", "application/json")
+"""What an answer of a node is passed on as; anything else is bytes."""
+
+Get = Callable[[str], Awaitable[Response]]
+"""Reads an object of this server by its path, as the administrator."""
+
+
+class NodeProxy:
+    """The way to the nodes' agents."""
+
+    def __init__(self, tokens: Tokens, get: Get, allowed: Sequence[Network] = LOOPBACK) -> None:
+        """`allowed` are the networks in which agents are looked for."""
+        self._tokens = tokens
+        self._get = get
+        self._allowed = tuple(allowed)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """No more requests."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def logs(self, request: Request, pod: Obj) -> Response:
+        """Answers a request for a pod's log, for `mooring.apiserver.server.Server`."""
+        container = container_of(pod, request.parameter("container"))
+        query = [(key, value) for key, value in request.query if key != "container"]
+        return await self._stream(_place(pod), "containerLogs", _path(pod, container), query)
+
+    async def _stream(self, node: str, what: str, path: str, query: Sequence[tuple[str, str]]) -> Response:
+        url = await self._url(node, f"/{what}/{path}".rstrip("/"))
+        try:
+            async with asyncio.timeout(BEGIN_S):
+                answer = await self._open().get(
+                    url, params=list(query), headers=self._shown(node), allow_redirects=False
+                )
+        except (OSError, aiohttp.ClientError, TimeoutError) as error:
+            raise _silent(node, error) from error
+        if answer.status != 200:
+            async with answer:
+                raise _refused(node, answer.status, await _beginning(answer))
+        kind = answer.content_type if answer.content_type in _SHOWN else "application/octet-stream"
+        headers = {"content-type": kind, "x-content-type-options": "nosniff"}
+        return Response(200, headers, stream=_pieces(answer))
+
+    async def exec(self, incoming: web.Request, pod: Obj) -> web.StreamResponse:
+        """Joins the client's web socket with the node's."""
+        query = [(key, value) for key, value in incoming.query.items() if key != "container"]
+        container = container_of(pod, incoming.query.get("container", ""))
+        node = _place(pod)
+        url = await self._url(node, f"/exec/{_path(pod, container)}")
+        outer = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=LARGEST_MESSAGE)
+        if not outer.can_prepare(incoming):
+            raise BadRequest("commands are run over web sockets: use kubectl 1.31 or newer")
+        wanted = [name.strip() for name in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+        protocols = [name for name in PROTOCOLS if name in wanted]
+        if not protocols:
+            raise BadRequest(f"none of the protocols {', '.join(wanted)} is known: use kubectl 1.31 or newer")
+        connect = self._open().ws_connect(
+            url, params=query, headers=self._shown(node), protocols=protocols[:1], max_msg_size=LARGEST_MESSAGE
+        )
+        try:
+            async with asyncio.timeout(BEGIN_S):
+                inner = await connect
+        except aiohttp.WSServerHandshakeError as error:
+            raise _refused(node, error.status, "") from error
+        except (OSError, aiohttp.ClientError, TimeoutError) as error:
+            raise _silent(node, error) from error
+        async with inner:
+            await outer.prepare(incoming)
+            await _join(outer, inner)
+        await outer.close()
+        return outer
+
+    async def page(self, node: str, path: str, query: Sequence[tuple[str, str]]) -> Response:
+        """A page of the node's agent (`/api/v1/nodes/NAME/proxy/…`)."""
+        what, _, rest = path.partition("/")
+        return await self._stream(node, what, rest, query)
+
+    async def pod(self, namespace: str, name: str) -> Obj:
+        """The pod. Raises NotFound."""
+        return await self._find(f"/api/v1/namespaces/{namespace}/pods/{name}", f'pods "{name}" not found')
+
+    async def _find(self, path: str, missing: str) -> Obj:
+        answer = await self._get(path)
+        if answer.status != 200:
+            raise NotFound(missing)
+        return decode(answer.body)
+
+    async def _url(self, name: str, path: str) -> URL:
+        address, port = endpoint_of(
+            await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found'), self._allowed
+        )
+        return URL.build(scheme="http", host=address, port=port, path=path)
+
+    def _shown(self, node: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._tokens.endpoint(node)}"}
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            redirects = aiohttp.TraceConfig()
+            redirects.on_request_redirect.append(_refuse_redirect)  # also those of a web socket's handshake
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, read_bufsize=PIECE, auto_decompress=False, trace_configs=[redirects]
+            )
+        return self._session
+
+
+def container_of(pod: Obj, name: str) -> str:
+    """The container that a request means, in upstream's words if there is none."""
+    lists = {kind: objects_at(pod, f"spec.{kind}") for kind in ("containers", "initContainers", "ephemeralContainers")}
+    names = {kind: [text_at(each, "name") for each in found] for kind, found in lists.items()}
+    known = [each for found in names.values() for each in found]
+    if name in known:
+        return name
+    of = text_at(pod, "metadata.name")
+    if name:
+        raise BadRequest(f"container {name} is not valid for pod {of}")
+    if len(names["containers"]) == 1:
+        return names["containers"][0]
+    inits = f" or one of the init containers: [{' '.join(names['initContainers'])}]" if names["initContainers"] else ""
+    choices = " ".join(names["containers"])
+    raise BadRequest(f"a container name must be specified for pod {of}, choose one of: [{choices}]{inits}")
+
+
+def _place(pod: Obj) -> str:
+    node = text_at(pod, "spec.nodeName")
+    if not node:
+        raise BadRequest(f"pod {text_at(pod, 'metadata.name')} does not have a host assigned")
+    return node
+
+
+def _path(pod: Obj, container: str) -> str:
+    return f"{text_at(pod, 'metadata.namespace')}/{text_at(pod, 'metadata.name')}/{container}"
+
+
+def _silent(node: str, error: Exception) -> Internal:
+    return Internal(f'the agent of node "{node}" does not answer: {str(error) or type(error).__name__}')
+
+
+def _refused(node: str, status: int, text: str) -> ApiError:
+    kinds: dict[int, type[ApiError]] = {400: BadRequest, 404: NotFound}
+    if 300 <= status < 400:
+        return BadGateway(f'the agent of node "{node}" answers {status}: this server follows no redirect')
+    return kinds.get(status, Internal)(text or f"the node's agent answered {status}")
+
+
+async def _refuse_redirect(*_: Any) -> None:
+    raise aiohttp.ClientError("it answers with a redirect, which this server does not follow")
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> str:
+    """Of an error as much as a person reads, if it comes."""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(CONNECT_S):
+            return (await answer.content.read(LARGEST_ERROR)).decode(errors="replace")
+    return ""
+
+
+async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    async with answer:
+        async for piece in answer.content.iter_any():
+            yield piece
+
+
+async def _join(outer: web.WebSocketResponse, inner: aiohttp.ClientWebSocketResponse) -> None:
+    """Until one of them closes."""
+    ways = [asyncio.create_task(_pass(outer, inner)), asyncio.create_task(_pass(inner, outer))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _pass(source: Any, target: Any) -> None:
+    async for message in source:
+        if message.type is WSMsgType.BINARY:
+            await target.send_bytes(message.data)
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Send = Callable[[web.Request, Response], Awaitable[web.StreamResponse]]
+
+
+def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Send) -> None:
+    """Before the application's own routes."""
+
+    async def on_pod(incoming: web.Request) -> web.StreamResponse:
+        asked, what = incoming.match_info, incoming.match_info["what"]
+        _only_admin(incoming, tokens, f"pods/{what}")
+        pod = await proxy.pod(asked["namespace"], asked["name"])
+        if what != "exec":
+            raise NotImplementedYet(f"pods/{what} is not served: use `kubectl logs` or `kubectl exec`")
+        return await proxy.exec(incoming, pod)
+
+    async def on_node(incoming: web.Request) -> web.StreamResponse:
+        _only_admin(incoming, tokens, "nodes/proxy")
+        asked = incoming.match_info
+        return await send(incoming, await proxy.page(asked["name"], asked["path"], list(incoming.query.items())))
+
+    what = "{what:exec|attach|portforward}"
+    app.router.add_route("*", f"/api/v1/namespaces/{{namespace}}/pods/{{name}}/{what}", _told(on_pod))
+    app.router.add_get("/api/v1/nodes/{name}/proxy/{path:.*}", _told(on_node))
+
+
+def _told(handler: Handler) -> Handler:
+    """Its errors are Status objects, as the core's."""
+
+    async def handle(incoming: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(incoming)
+        except ApiError as error:
+            status = error.status()
+            return web.Response(status=status["code"], body=encode(status), content_type="application/json")
+
+    return handle
+
+
+def _only_admin(incoming: web.Request, tokens: Tokens, what: str) -> None:
+    headers = {name.lower(): value for name, value in incoming.headers.items()}
+    user = authenticate(headers, tokens)
+    if not user.is_admin:
+        raise Forbidden(f'User "{user.name}" cannot use {what}')

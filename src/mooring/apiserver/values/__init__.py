@@ -1,0 +1,1 @@
+"""JSON values and wall-clock stamps: reading by path, values as keys, times as text. Pure; knows nothing of kinds."""
