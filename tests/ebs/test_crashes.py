@@ -160,8 +160,9 @@ def test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_
             assert all(
                 isinstance(one, CsiError) and one.code is Code.ABORTED for one in earlier if isinstance(one, Exception)
             )
-            if isinstance(last, CsiError):  # the same wish was still at work
+            if isinstance(last, CsiError):  # the same wish was still at work; the opposite one gives way
                 assert last.code is Code.ABORTED
+                assert [wanted for wanted, _ in wishes[-2:]] in ([True, True], [False, False])
                 last = await (publish if wishes[-1][0] else unpublish)(client, volume, w.nodes[0])
             expected = [(w.nodes[0], last, "attached")] if wishes[-1][0] else []
             assert w.attached(volume) == expected

@@ -143,7 +143,7 @@ def test_attempts_go_on_from_the_status_if_the_records_were_lost() -> None:
 @given(now=st.floats(0, 1e6), asked=grace)
 def test_between_sigterm_and_sigkill_lie_two_seconds_at_least(now: float, asked: float) -> None:
     begun = shrink(None, now, asked)
-    assert begun.deadline >= now + max(MINIMUM_GRACE_S, asked)
+    assert begun.deadline >= now + max(2.0, asked)
 
 
 @given(first=grace, later=st.lists(st.tuples(st.floats(0, 100), grace)))

@@ -19,6 +19,7 @@ from mooring.controllers.attachdetach.decide import (
     VolumeDecision,
     VolumeState,
     decide,
+    demands_of,
     may_release,
     reported_volumes,
 )
@@ -30,6 +31,9 @@ from mooring.kube.objects import (
     NodeSpec,
     NodeStatus,
     ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
     Taint,
     VolumeAttachment,
     VolumeAttachmentStatus,
@@ -186,6 +190,16 @@ def test_an_attach_that_fails_says_why():
 def test_pods_that_are_ending_keep_what_they_have():
     ending = state(demands=(demand(starting=False),), attachments=(attachment(),), nodes=(node(reported=True),))
     assert outcome(ending) == (Action.SETTLED, "Attached")
+
+
+@pytest.mark.parametrize(
+    ("phase", "wanted"), [("Pending", True), ("Running", True), ("Succeeded", False), ("Failed", False)]
+)
+def test_pods_that_have_ended_want_nothing(phase: str, wanted: bool):
+    pod = Pod(
+        metadata=ObjectMeta(name="p", namespace="default"), spec=PodSpec(node_name="n0"), status=PodStatus(phase=phase)
+    )
+    assert bool(demands_of([pod])) is wanted
 
 
 # --- nobody wants the volume on a node that has it -------------------------------------------------------------------
