@@ -92,7 +92,7 @@ def test_with_a_node_only_what_can_be_used_there():
 
 
 def test_of_ten_thousand_free_volumes_one_is_looked_at(monkeypatch: pytest.MonkeyPatch):
-    """Upstream looks at each: 11 ms of CPU a claim with 10 000 free volumes (reference section 4.1)."""
+    """Upstream looks at each: 11 ms of CPU a claim with 10 000 free volumes (kube-controller-manager, measured)."""
     looked: list[str] = []
 
     def look(pv: PersistentVolume, selector: LabelSelector | None) -> bool:

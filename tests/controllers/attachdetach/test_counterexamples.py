@@ -1,4 +1,4 @@
-"""The counterexample schedules C1–C16 of reference/protocol.md, played on the real handshake and a real server.
+"""The counterexample schedules C1–C16 of docs/protocol.md, played on the real handshake and a real server.
 
 Each schedule is played twice: with the rules, where the late write is refused and nothing is mounted without a
 VolumeAttachment, and with the one rule off that the schedule is about, where it does its harm: so each test can fail.

@@ -1,6 +1,6 @@
 """What is to be done next for a StatefulSet. Pure.
 
-Rules of upstream's controller (reference section 5.4): a pod is named `<set>-<ordinal>`; with
+Rules of upstream's StatefulSet controller (kube-controller-manager): a pod is named `<set>-<ordinal>`; with
 OrderedReady one change at a time, each predecessor running and ready; a terminating pod is waited for,
 whatever its node says, because only the API's uniqueness of names keeps two pods of one identity apart.
 Nothing is ever deleted by force.
