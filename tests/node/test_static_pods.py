@@ -10,7 +10,7 @@ import pytest
 
 from mooring.kube.objects import ObjectMeta, Pod
 from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
-from mooring.node.static.mirrors import Step, step
+from mooring.node.static.mirrors import MirrorAction, decide
 
 Play = Any
 PATH = Path("/manifests/web.yaml")
@@ -65,12 +65,12 @@ def mirror(of: StaticPod | None, *, deleting: bool = False) -> Pod:
 
 def test_a_mirror_is_made_kept_and_replaced() -> None:
     static = static_pod(manifest(), "node-1", PATH)
-    assert step(static, None) is Step.CREATE
-    assert step(static, mirror(static)) is Step.NOTHING
-    assert step(static, mirror(static, deleting=True)) is Step.DELETE
-    assert step(static, mirror(None)) is Step.DELETE
-    assert step(None, mirror(None)) is Step.DELETE
-    assert step(None, None) is Step.NOTHING
+    assert decide(static, None) is MirrorAction.CREATE
+    assert decide(static, mirror(static)) is MirrorAction.NOTHING
+    assert decide(static, mirror(static, deleting=True)) is MirrorAction.DELETE
+    assert decide(static, mirror(None)) is MirrorAction.DELETE
+    assert decide(None, mirror(None)) is MirrorAction.DELETE
+    assert decide(None, None) is MirrorAction.NOTHING
 
 
 def write(world: Any, text: dict[str, Any] | None, name: str = "web") -> None:

@@ -12,6 +12,7 @@ import contextlib
 import signal
 from collections import defaultdict
 from random import Random
+from typing import assert_never
 
 import structlog
 
@@ -185,33 +186,43 @@ class PodWorker:
 
     async def _do(self, uid: str, facts: Facts, action: Do, argument: str) -> None:
         pod = facts.pod
-        if action is Do.WANT_VOLUMES and pod is not None:
+        match action:
+            case Do.TERMINATE:
+                await self._terminate(uid, facts)
+            case Do.STOP_CONTAINER:
+                await self._stop(uid, facts, argument)
+            case Do.KILL_CONTAINER:
+                await self._stopping.signal(uid, argument, signal.SIGKILL)
+            case Do.HURRY:
+                await self._stopping.hurry(uid)
+            case Do.KILL:
+                log.info("killing pod", pod_uid=uid, pod=pod.key if pod else None, why=argument)
+                await self._runtime.kill_sandbox(uid)
+            case Do.RELEASE_VOLUMES:
+                self._release_volumes(uid)
+            case Do.FORGET:
+                await self._runtime.remove_sandbox(uid)
+                remove_pod_directory(self._options.root_dir, uid)
+            case Do.WANT_VOLUMES | Do.START_SANDBOX | Do.START_CONTAINER | Do.DELETE:
+                if pod is not None:
+                    await self._do_for(pod, facts, action, argument)
+            case _:
+                assert_never(action)
+
+    async def _do_for(self, pod: Pod, facts: Facts, action: Do, argument: str) -> None:
+        """What needs the pod as the API server has it."""
+        record = self._records[pod.uid]
+        if action is Do.WANT_VOLUMES:
             await self._launcher.want_volumes(pod)
-            self._queue.add(uid)
-        elif action is Do.START_SANDBOX and pod is not None:
-            await self._launcher.start_sandbox(pod, facts, self._records[uid].problems)
-            self._records[uid].just_started = True
-            self._queue.add(uid)
-        elif action is Do.START_CONTAINER and pod is not None:
-            await self._launcher.start_container(pod, facts, argument, self._records[uid].problems)
-        elif action is Do.TERMINATE:
-            await self._terminate(uid, facts)
-        elif action is Do.STOP_CONTAINER:
-            await self._stop(uid, facts, argument)
-        elif action is Do.KILL_CONTAINER:
-            await self._stopping.signal(uid, argument, signal.SIGKILL)
-        elif action is Do.HURRY:
-            await self._stopping.hurry(uid)
-        elif action is Do.KILL:
-            log.info("killing pod", pod_uid=uid, pod=pod.key if pod else None, why=argument)
-            await self._runtime.kill_sandbox(uid)
-        elif action is Do.RELEASE_VOLUMES:
-            self._release_volumes(uid)
-        elif action is Do.DELETE and pod is not None:
+            self._queue.add(pod.uid)
+        elif action is Do.START_SANDBOX:
+            await self._launcher.start_sandbox(pod, facts, record.problems)
+            record.just_started = True
+            self._queue.add(pod.uid)
+        elif action is Do.START_CONTAINER:
+            await self._launcher.start_container(pod, facts, argument, record.problems)
+        else:
             await self._delete(pod, facts)
-        elif action is Do.FORGET:
-            await self._runtime.remove_sandbox(uid)
-            remove_pod_directory(self._options.root_dir, uid)
 
     def _check_idle(self) -> None:
         running = any(sandbox.running for sandbox in self._runtime.sandboxes().values())

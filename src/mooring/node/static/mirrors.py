@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
@@ -24,7 +24,7 @@ NODE_AWAITED_S = 1.0
 log = structlog.get_logger("node-agent")
 
 
-class Step(Enum):
+class MirrorAction(Enum):
     """What a mirror needs."""
 
     NOTHING = "nothing"
@@ -37,12 +37,12 @@ def is_mirror(pod: Pod) -> bool:
     return MIRROR in pod.metadata.annotations
 
 
-def step(static: StaticPod | None, mirror: Pod | None) -> Step:
+def decide(static: StaticPod | None, mirror: Pod | None) -> MirrorAction:
     """What is to be done about the mirror of one name."""
     if mirror is not None:
         current = static is not None and mirror.metadata.annotations.get(MIRROR) == static.hash
-        return Step.NOTHING if current and not mirror.deleting else Step.DELETE
-    return Step.CREATE if static is not None and not static.pod.deleting else Step.NOTHING
+        return MirrorAction.NOTHING if current and not mirror.deleting else MirrorAction.DELETE
+    return MirrorAction.CREATE if static is not None and not static.pod.deleting else MirrorAction.NOTHING
 
 
 class Mirrors:
@@ -79,11 +79,11 @@ class Mirrors:
     async def _reconcile(self, key: str) -> None:
         static, shown = self._static.by_key(key), self._pods.get(key)
         mirror = shown if shown is not None and is_mirror(shown) else None
-        match step(static, mirror):
-            case Step.CREATE:
+        match decide(static, mirror):
+            case MirrorAction.CREATE:
                 assert static is not None
                 await self._create(static)
-            case Step.DELETE:
+            case MirrorAction.DELETE:
                 assert mirror is not None
                 try:
                     await self._client.delete(
@@ -91,8 +91,10 @@ class Mirrors:
                     )
                 except NotFound:
                     log.debug("mirror was gone already", pod=key)
-            case Step.NOTHING:
+            case MirrorAction.NOTHING:
                 return
+            case _ as never:
+                assert_never(never)
 
     async def _create(self, static: StaticPod) -> None:
         key, node = static.pod.key, self._node()

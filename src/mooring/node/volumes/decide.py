@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mooring.kube import decision
 from mooring.kube.reason import Reason
 
 
@@ -86,70 +87,69 @@ class Action(Enum):
     SETTLED = "Settled"
 
 
-@dataclass(frozen=True)
-class Step:
+class Decision(decision.Decision[Action], frozen=True, gc=False):
     """One action, the pods that it is for, and why."""
 
-    action: Action
-    pods: frozenset[str]
-    reason: Reason
+    pods: frozenset[str] = frozenset()
 
 
-def decide(volume: VolumeState) -> Step:
-    """The next step; after it, decide again on what then is."""
+def decide(volume: VolumeState) -> Decision:
+    """What to do next; once it is done, decide again on what then is."""
     return (
         _let_go(volume)
         or _hand_out(volume)
         or _grow(volume)
-        or _step(Action.SETTLED, frozenset(), "Settled", "nothing to do")
+        or _decision(Action.SETTLED, frozenset(), "Settled", "nothing to do")
     )
 
 
-def _let_go(volume: VolumeState) -> Step | None:
+def _let_go(volume: VolumeState) -> Decision | None:
     held = frozenset(pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT)
     unwanted = held - volume.wanted_by
     if unwanted:
-        return _step(Action.TEAR_DOWN, unwanted, "NotWanted", "the pod does not use it any more")
+        return _decision(Action.TEAR_DOWN, unwanted, "NotWanted", "the pod does not use it any more")
     if volume.stale and held:
-        return _step(Action.END_PODS, held, "StaleMount", "its VolumeAttachment is gone or was replaced")
+        return _decision(Action.END_PODS, held, "StaleMount", "its VolumeAttachment is gone or was replaced")
     if volume.device is Presence.ABSENT or held:
         return _forget(volume)
     if volume.stale:
-        return _step(Action.UNMOUNT_DEVICE, frozenset(), "StaleMount", "its VolumeAttachment is gone or was replaced")
+        return _decision(
+            Action.UNMOUNT_DEVICE, frozenset(), "StaleMount", "its VolumeAttachment is gone or was replaced"
+        )
     if not volume.wanted_by:
-        return _step(Action.UNMOUNT_DEVICE, frozenset(), "NotWanted", "no pod of this node uses it")
+        return _decision(Action.UNMOUNT_DEVICE, frozenset(), "NotWanted", "no pod of this node uses it")
     if volume.attachable and not volume.reported:  # storage that refuses to detach what is mounted waits for us
-        return _step(Action.UNMOUNT_DEVICE, frozenset(), "NotAttached", "a detach has begun, and no pod has it yet")
+        return _decision(Action.UNMOUNT_DEVICE, frozenset(), "NotAttached", "a detach has begun, and no pod has it yet")
     return None
 
 
-def _forget(volume: VolumeState) -> Step | None:
+def _forget(volume: VolumeState) -> Decision | None:
     if volume.wanted_by or volume.device is not Presence.ABSENT:
         return None
-    return _step(Action.UNPUBLISH, frozenset(), "NotWanted", "nothing of it is left on this node")
+    return _decision(Action.UNPUBLISH, frozenset(), "NotWanted", "nothing of it is left on this node")
 
 
-def _hand_out(volume: VolumeState) -> Step | None:
+def _hand_out(volume: VolumeState) -> Decision | None:
     missing = frozenset(pod for pod in volume.starting if volume.pods.get(pod) is not Presence.PRESENT)
     due = missing | (volume.outdated & volume.starting)
     if volume.stale:
         return None
     if volume.attachable and volume.wanted_by and not volume.published:
-        return _step(Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume")
+        return _decision(Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume")
     if not due:
         return None
     if volume.attachable and not volume.reported:
-        return _step(Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet")
+        return _decision(Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet")
     if volume.has_device and volume.device is not Presence.PRESENT:
-        return _step(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
-    return _step(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
+        return _decision(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
+    return _decision(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
 
 
-def _grow(volume: VolumeState) -> Step | None:
+def _grow(volume: VolumeState) -> Decision | None:
     if not volume.to_grow or volume.stale or volume.device is not Presence.PRESENT:
         return None
-    return _step(Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has")
+    return _decision(Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has")
 
 
-def _step(action: Action, pods: frozenset[str], code: str, message: str) -> Step:
-    return Step(action, pods, Reason(code, message))
+def _decision(action: Action, pods: frozenset[str], code: str, message: str) -> Decision:
+    return Decision(action, Reason(code, message), pods)

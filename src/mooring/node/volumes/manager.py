@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import structlog
 
@@ -27,7 +27,7 @@ from mooring.kube.workqueue import WorkQueue
 from mooring.mounts.interface import Mounts
 from mooring.node.volumes import handshake
 from mooring.node.volumes.content import ContentWatches
-from mooring.node.volumes.decide import Action, PodVolumes, Step, decide
+from mooring.node.volumes.decide import Action, Decision, PodVolumes, decide
 from mooring.node.volumes.eviction import Evictions
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
@@ -218,33 +218,37 @@ class VolumeManager:
     async def _reconcile(self, unique_name: str) -> None:
         while (volume := self._known.volumes.get(unique_name)) is not None:
             await self._verify(volume)
-            step = decide(volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume)))
+            decision = decide(
+                volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume))
+            )
             try:
-                if not await self._take(volume, step):
+                if not await self._take(volume, decision):
                     return
             except handshake.NotAttachedYet as error:
-                self._reports.waiting(volume, step, str(error))
+                self._reports.waiting(volume, decision, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except (Unreachable, ServerError) as error:  # about the API server, not about the volume
-                self._reports.waiting(volume, step, str(error))
+                self._reports.waiting(volume, decision, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
             except Exception as error:
-                log.warning("volume operation failed", volume=unique_name, action=step.action.value, error=str(error))
-                self._reports.failed(volume, step, error)
+                log.warning(
+                    "volume operation failed", volume=unique_name, action=decision.action.value, error=str(error)
+                )
+                self._reports.failed(volume, decision, error)
                 raise
 
-    async def _take(self, volume: WantedVolume, step: Step) -> bool:
-        """Does one step; False if nothing more can be done now."""
-        match step.action:
+    async def _take(self, volume: WantedVolume, decision: Decision) -> bool:
+        """Carries one decision out; False if nothing more can be done now."""
+        match decision.action:
             case Action.SETTLED:
                 return False
             case Action.END_PODS:
-                self._reports.lost(volume, step, self._node_name)
+                self._reports.lost(volume, decision, self._node_name)
                 return False
             case Action.WAIT_FOR_ATTACH:
-                self._reports.waiting(volume, step, step.reason.message)
+                self._reports.waiting(volume, decision, decision.reason.message)
                 if volume.awaited_epoch(self._node_name) is not None:
                     await self._publisher.publish()
                 return False
@@ -255,29 +259,31 @@ class VolumeManager:
                 await self._publisher.publish()
                 return True
             case Action.MOUNT_DEVICE | Action.SET_UP:
-                await self._mount(volume, step)
+                await self._mount(volume, decision)
             case Action.GROW:
-                await self._grow(volume, step)
+                await self._grow(volume, decision)
             case Action.TEAR_DOWN:
-                await self._tear_down(volume, step.pods)
+                await self._tear_down(volume, decision.pods)
             case Action.UNMOUNT_DEVICE:
                 await self._operations.unmount_device(volume, self._node_name)
+            case _:
+                assert_never(decision.action)
         return True
 
-    async def _mount(self, volume: WantedVolume, step: Step) -> None:
+    async def _mount(self, volume: WantedVolume, decision: Decision) -> None:
         volume.busy = True  # before the live look: what it permits must not be taken back by a status write meanwhile
         try:
             permission = await self._permission(volume)
             if volume.taken_over(permission.attachment_uid if permission else ""):
                 volume.stale = True  # what is mounted belongs to an attachment that is gone
-            elif step.action is Action.MOUNT_DEVICE:
+            elif decision.action is Action.MOUNT_DEVICE:
                 await self._operations.mount_device(volume, permission)
             else:
-                await self._each(step.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))
+                await self._each(decision.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))
         finally:
             volume.busy = False
 
-    async def _grow(self, volume: WantedVolume, step: Step) -> None:
+    async def _grow(self, volume: WantedVolume, decision: Decision) -> None:
         volume.to_grow = False
         try:
             size = await self._operations.grow(self._client, volume)
@@ -285,7 +291,7 @@ class VolumeManager:
             volume.to_grow = True
             raise
         if size:
-            self._reports.grown(volume, step.pods, size)
+            self._reports.grown(volume, decision.pods, size)
 
     async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
         async def tear_down(pod_uid: str) -> None:

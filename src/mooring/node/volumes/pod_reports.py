@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from mooring.kube.events import EventType
 from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
-from mooring.node.volumes.decide import Action, Step
+from mooring.node.volumes.decide import Action, Decision
 from mooring.node.volumes.volume import Want, WantedVolume
 
 WAIT_EVENT_S = 123.0
@@ -29,21 +29,21 @@ class PodReports:
         self._pod_changed = pod_changed
         self._look_again = look_again
 
-    def waiting(self, volume: WantedVolume, step: Step, message: str) -> None:
+    def waiting(self, volume: WantedVolume, decision: Decision, message: str) -> None:
         """Not spammed: one event after a long time, and again after as long."""
         now = asyncio.get_running_loop().time()
-        for want in _wants(volume, step.pods):
-            want.problem = Reason(step.reason.code, message)
+        for want in _wants(volume, decision.pods):
+            want.problem = Reason(decision.reason.code, message)
             if want.since + WAIT_EVENT_S <= now:  # in the very terms of the timer below: or it fires again and again
                 want.since = now
                 self._say(want, "Warning", "FailedMount", f": not mounted after {WAIT_EVENT_S:.0f} s: {message}")
             self._look_again(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
             self._pod_changed(want.pod.uid)
 
-    def failed(self, volume: WantedVolume, step: Step, error: Exception) -> None:
-        """The step was tried, and will be again."""
-        reason = "FileSystemResizeFailed" if step.action is Action.GROW else "FailedMount"
-        for want in _wants(volume, step.pods):
+    def failed(self, volume: WantedVolume, decision: Decision, error: Exception) -> None:
+        """The decision was tried, and will be again."""
+        reason = "FileSystemResizeFailed" if decision.action is Action.GROW else "FailedMount"
+        for want in _wants(volume, decision.pods):
             want.problem = Reason(reason, str(error))
             self._say(want, "Warning", reason, f": {error}")
             self._pod_changed(want.pod.uid)
@@ -53,12 +53,12 @@ class PodReports:
         for want in _wants(volume, pods):
             self._say(want, "Normal", "FileSystemResizeSuccessful", f": file system has grown to {size}")
 
-    def lost(self, volume: WantedVolume, step: Step, node_name: str) -> None:
+    def lost(self, volume: WantedVolume, decision: Decision, node_name: str) -> None:
         """It was taken from this node: the pods must end."""
-        for want in _wants(volume, step.pods):
-            text = f" was taken from node {node_name}: {step.reason.message}; the pod's processes are ended"
+        for want in _wants(volume, decision.pods):
+            text = f" was taken from node {node_name}: {decision.reason.message}; the pod's processes are ended"
             self._say(want, "Warning", "VolumeLost", text)
-        for pod_uid in step.pods:
+        for pod_uid in decision.pods:
             self._pod_changed(pod_uid)
 
     def _say(self, want: Want, kind: EventType, reason: str, text: str) -> None:
