@@ -84,6 +84,10 @@ class Controller(Generic[K]):
         self._informers.append(informer)
         return informer
 
+    def cache(self, kind: type[T]) -> Informer[T]:
+        """What this controller knows of a kind. A test that runs no watches puts there what they would bring."""
+        return next(informer for informer in self._informers if informer.kind is kind)
+
     async def reconcile(self, key: K) -> None:
         """Makes one key true. Raising brings the key back after its backoff."""
         raise NotImplementedError
