@@ -1,4 +1,4 @@
-"""A server, and controllers whose caches a test fills itself: so a cache can be late in exactly one thing."""
+"""A server, and controllers whose caches a test fills itself, so that exactly one cache can be stale."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Desk:
 def desk(
     run: Callable[[Any], Any], now: Callable[[], datetime]
 ) -> Callable[[Callable[[Desk], Coroutine[Any, Any, Any]]], Any]:
-    """Plays a scene at a fresh desk, in virtual time."""
+    """Plays a scene with a fresh server, in virtual time."""
 
     def play_scene(scene: Callable[[Desk], Coroutine[Any, Any, Any]]) -> Any:
         async def told() -> Any:

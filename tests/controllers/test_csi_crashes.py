@@ -1,5 +1,7 @@
-"""Each CSI role is killed at each of its requests to the API server and at each call of the driver, before it and after
-its effect. Whoever comes next finishes the work: nothing is made twice, nothing leaks, no record is lost.
+"""Each CSI role is killed at each of its requests to the API server and at each call of the
+driver, before and after its effect.
+
+Its successor finishes the work: nothing is made twice, nothing leaks, no record is lost.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ ROLES = {
     ExpansionController: "resizer",
     ModificationController: "resizer",
 }
-"""With whose rights each works here: no more than `deploy/` grants."""
+"""The rights with which each role works here: those that `deploy/` grants."""
 RECORD = volume_attachment_name(CSI_PLUGIN, f"{NAME}^v", "n")
 
 
 class Mortal(Storage):
-    """A storage whose caller may die at its n-th call, before it or when it has had its effect."""
+    """A storage whose caller may die at its n-th call, before it or after its effect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +109,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Story:
-    """What is asked for (`begin`), when that is done, and what must be true then."""
+    """What is requested (`begin`), when that is done, and what must be true then."""
 
     kind: type[Any]
     begin: Callable[[Stage], Awaitable[None]]
@@ -192,7 +194,7 @@ async def made_and_given_back(stage: Stage) -> None:
 
 
 async def is_reclaimed(stage: Stage) -> bool:
-    found = (await stage.api.list(PersistentVolume)).items  # what protects it is taken away by another controller
+    found = (await stage.api.list(PersistentVolume)).items  # another controller removes the protection
     return all(pv.deleting and pv.metadata.finalizers == ("kubernetes.io/pv-protection",) for pv in found)
 
 
@@ -241,7 +243,7 @@ STORIES = {
 
 
 async def survives(desk: Any, story: Story, number: int, *, after: bool, at_calls: bool) -> bool:
-    """Plays it with a death at that request or call; whether there were so many."""
+    """Plays it with a death at that request or call. Returns whether there were so many."""
     stage = Stage(desk, story.kind)
     await story.begin(stage)
     task, wire = stage.start()

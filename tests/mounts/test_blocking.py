@@ -1,4 +1,4 @@
-"""Blocking work: nothing that was started goes on behind the back of who started it."""
+"""Blocking work: once the call has returned, nothing of it goes on in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device holds, told from blkid's answers."""
+"""What a device holds, judged from blkid's answers."""
 
 from __future__ import annotations
 

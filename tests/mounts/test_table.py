@@ -1,4 +1,4 @@
-"""Mount tables: what the kernel writes is understood exactly."""
+"""Mount tables: the kernel's output is parsed exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a pod's volume to its spec: every step that can be missing is named."""
+"""From a pod's volume to its spec: the error names every link that can be missing."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ def test_a_claim_that_is_being_deleted_and_not_protected_is_not_mounted_anew():
 
 
 def test_a_protected_claim_can_still_be_mounted_while_it_is_being_deleted():
+    """It is not refused."""
     refuse_being_deleted(deleted("kubernetes.io/pvc-protection"))
 
 
@@ -155,6 +156,7 @@ def test_a_device_cannot_be_mounted_nor_a_file_system_be_a_device(pv: Persistent
 
 @pytest.mark.parametrize(("pv", "container"), [(PV, MOUNTS), (BLOCK, DEVICES)])
 def test_each_kind_of_volume_can_be_used_as_what_it_is(pv: PersistentVolume, container: Container):
+    """It is not refused."""
     pod = msgspec.structs.replace(POD, spec=PodSpec(containers=(container,)))
     refuse_wrong_use(pod, DATA, VolumeSpec.of_persistent_volume(pv))
 

@@ -1,4 +1,4 @@
-"""What a pod is told of itself, as files."""
+"""The downward API as files."""
 
 from __future__ import annotations
 

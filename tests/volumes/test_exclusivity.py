@@ -1,4 +1,4 @@
-"""Who may have a volume at the same time."""
+"""Which nodes and pods may have a volume at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes in their storage's old words, as the CSI volumes that they are."""
+"""Volumes of former in-tree plugins, as the CSI volumes that they are."""
 
 from __future__ import annotations
 

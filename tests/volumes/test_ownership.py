@@ -1,4 +1,4 @@
-"""A volume's content given to a pod's group."""
+"""Giving a volume's content to a pod's group."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Controllers: each watches the API and makes one thing true; they never import one another.
 
-Every controller has the same plan: `decide.py` (pure: what is → what to do, with the reason) and
-`controller.py` (informers → queue → decide → write).
+Every controller has the same plan: `decide.py` (pure: from what is observed to a `kube.decision.Decision`)
+and `controller.py` (informers, queue of keys, decide, write).
 """

@@ -88,6 +88,11 @@ class Controller(Generic[K]):
         """What this controller knows of a kind. A test that runs no watches puts there what they would bring."""
         return next(informer for informer in self._informers if informer.kind is kind)
 
+    @property
+    def caches(self) -> tuple[Informer[Any], ...]:
+        """The caches of all kinds that this controller watches."""
+        return tuple(self._informers)
+
     async def reconcile(self, key: K) -> None:
         """Makes one key true. Raising brings the key back after its backoff."""
         raise NotImplementedError

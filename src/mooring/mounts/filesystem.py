@@ -68,7 +68,7 @@ async def can_make(name: str) -> None:
 
 
 async def probe(device: str) -> Probe:
-    """What `device` holds. Raises `ProbeFailed` if that cannot be told."""
+    """What `device` holds. Raises `ProbeFailed` if that cannot be determined."""
     try:
         has_data = await blocking(_has_data_at_its_ends, device)
     except OSError as error:

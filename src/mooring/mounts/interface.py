@@ -101,7 +101,7 @@ class Mounts(Protocol):
         ...
 
     async def probe(self, device: str) -> Probe:
-        """What `device` holds. Raises `ProbeFailed` if that cannot be told."""
+        """What `device` holds. Raises `ProbeFailed` if that cannot be determined."""
         ...
 
     async def format_and_mount(

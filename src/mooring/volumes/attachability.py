@@ -1,5 +1,5 @@
-"""Which volumes are attached, under which unique name, and what their storage
-guarantees: one rule for every caller.
+"""Which volumes are attached, under which unique name, and what their storage guarantees:
+one rule for every caller.
 
 A plugin says itself whether its volume is attached, and what the storage guarantees. A CSI volume
 is attached unless its CSIDriver says `attachRequired: false`. Of a CSI driver's storage the API
@@ -66,8 +66,8 @@ class Attachability:
         self._left_out = frozenset(left_out)
 
     def name(self, spec: VolumeSpec) -> str | None:
-        """Returns the unique name of a volume that can be attached at all, else
-        None. Depends on the spec alone."""
+        """Returns the unique name of a volume that can be attached at all, else None.
+        Depends on the spec alone."""
         try:
             if (found := csi_name(spec)) is not None:
                 return found if self.answers_for(found) else None
@@ -88,8 +88,8 @@ class Attachability:
         return driver is None or driver.spec.attach_required
 
     def answers_for(self, unique_name: str) -> bool:
-        """Whether a name in a Node's lists is one of ours: a CSI volume, or one of a
-        plugin of this process."""
+        """Whether a name in a Node's lists is one of ours: a CSI volume, or one of a plugin
+        of this process."""
         driver = driver_of(unique_name)
         if not driver or driver in self._left_out:
             return False

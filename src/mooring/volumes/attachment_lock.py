@@ -1,5 +1,5 @@
-"""The lock of a volume whose storage does not refuse a second attach: an annotation
-of its PersistentVolume. Pure.
+"""The lock of a volume whose storage does not refuse a second attach: an annotation of its
+PersistentVolume. Pure.
 
 The lock names the node and the pod that the volume was granted to, and the *epoch* of that grant: a fencing
 token. Each grant advances the epoch, and a VolumeAttachment carries the epoch under which it was made. The
@@ -32,8 +32,8 @@ class Closed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The node and pod that the volume is granted to. `closed` is keyed by the names
-    of nodes. Epoch 0: never granted."""
+    """The node and pod that the volume is granted to. `closed` is keyed by the names of
+    nodes. Epoch 0: never granted."""
 
     epoch: int = 0
     node: str = ""
@@ -58,8 +58,8 @@ class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def needs_lock(capabilities: AttachCapabilities, *, exclusive: bool) -> bool:
-    """Whether only a lock keeps a second node from the volume, because the storage
-    does not (docs/protocol.md C14)."""
+    """Whether only a lock keeps a second node from the volume, because the storage does not
+    (docs/protocol.md C14)."""
     return exclusive and not capabilities.refuses
 
 

@@ -1,8 +1,8 @@
 """From a volume of a pod to its spec: its claim, its PersistentVolume, and whether they belong together.
 
 Pure: what is known is passed in as two look-ups. Rules: upstream's attach/detach controller
-(`attachdetach/util`) and kubelet (`volumemanager/populator`). Every refusal is a
-`ClaimError` that names the object to look at.
+(`attachdetach/util`) and kubelet (`volumemanager/populator`). Every refusal is a `ClaimError`
+that names the object to look at.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def not_of_successor(pods: Iterable[Pod], successor: PersistentVolumeClaim | Non
 def volume_spec(
     pod: Pod, volume: Volume, get_claim: GetClaim, get_persistent_volume: GetPersistentVolume
 ) -> VolumeSpec:
-    """Returns the spec of a pod's volume. Raises `ClaimError` if its claim is
-    missing, unbound, or not the volume's."""
+    """Returns the spec of a pod's volume. Raises `ClaimError` if its claim is missing,
+    unbound, or not the volume's."""
     name = claim_name(pod, volume)
     if name is None:
         return VolumeSpec.of_volume(volume)
@@ -102,8 +102,8 @@ def bound_persistent_volume(claim: PersistentVolumeClaim, pv: PersistentVolume |
 
 
 def refuse_being_deleted(claim: PersistentVolumeClaim) -> None:
-    """Raises `ClaimError` for a claim that is being deleted and has no protection
-    finalizer any more: it must not be mounted anew."""
+    """Raises `ClaimError` for a claim that is being deleted and has no protection finalizer any
+    more: it must not be mounted anew."""
     if claim.deleting and CLAIM_PROTECTION not in claim.metadata.finalizers:
         where = f"PersistentVolumeClaim {claim.key}"
         raise ClaimError(where, "ClaimBeingDeleted", f"{where} is being deleted")

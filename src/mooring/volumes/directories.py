@@ -1,5 +1,5 @@
-"""Directories of pods on the node: names them, and removes them without ever
-reaching through a mount. Blocking.
+"""Directories of pods on the node: names them, and removes them without ever reaching
+through a mount. Blocking.
 
 Uids of pods and names of volumes become entries of directories. API servers make sure that they
 can. A node that gets another name all the same (from a static pod, or another kind of server)
@@ -22,8 +22,8 @@ LONGEST_ENTRY = 255  # bytes (NAME_MAX)
 
 
 def entry(name: str) -> str:
-    """Returns the name if it can be that of one entry of a directory. Raises
-    InvalidSpec if it would lead elsewhere."""
+    """Returns the name if it can be that of one entry of a directory. Raises InvalidSpec if
+    it would lead elsewhere."""
     if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > LONGEST_ENTRY:
         raise InvalidSpec(f"{name[:100]!a} cannot be the name of a file: a uid or a volume's name was expected")
     return name

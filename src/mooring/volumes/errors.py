@@ -63,8 +63,8 @@ class MultiplePluginsMatched(PluginError):
 
 
 class ClaimError(VolumeError):
-    """A pod's volume cannot be resolved. `reason` is one CamelCase word, `object` is
-    "Kind namespace/name"."""
+    """A pod's volume cannot be resolved. `reason` is one CamelCase word, `object` is "Kind
+    namespace/name"."""
 
     def __init__(self, object: str, reason: str, message: str) -> None:
         self.object = object
@@ -81,8 +81,8 @@ class ContentMissing(VolumeError):
 
 
 class StorageRefused(VolumeError):
-    """The storage answered that it did not carry the request out: the outcome is
-    certain, nothing has changed."""
+    """The storage answered that it did not carry the request out: the outcome is certain,
+    nothing has changed."""
 
 
 class VolumeInUse(StorageRefused):
@@ -122,9 +122,9 @@ class VolumeNotFound(StorageRefused):
 
 
 class DeletedVolumeInUse(StorageRefused):
-    """A volume is not deleted or emptied while it is attached to `nodes` or has other
-    `users`. Not a failure: a Normal event, and another try later. A user is given in
-    words: "used by pod ns/name", "mounted at ..."."""
+    """A volume is not deleted or emptied while it is attached to `nodes` or has other `users`. Not
+    a failure: a Normal event, and another try later. A user is given in words: "used by pod
+    ns/name", "mounted at ..."."""
 
     def __init__(self, volume: str, nodes: Sequence[str] = (), *, users: Sequence[str] = ()) -> None:
         self.volume = volume
@@ -150,8 +150,8 @@ class LockNotHeld(NotAsked):
 
 
 class OutcomeUnknown(VolumeError):
-    """The storage did not answer, or not clearly: what was requested may have
-    happened, or may still happen."""
+    """The storage did not answer, or not clearly: what was requested may have happened, or
+    may still happen."""
 
 
 class DeviceNotAttached(VolumeError):

@@ -1,7 +1,7 @@
 """Which nodes and pods may have a volume at the same time: one node, several, or one pod only.
 
-Pure. Upstream's rule (kube-controller-manager's attach/detach controller,
-`IsMultiAttachAllowed`), and what the storage itself can do.
+Pure. Upstream's rule (kube-controller-manager's attach/detach controller, `IsMultiAttachAllowed`), and
+what the storage itself can do.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def is_multi_attach_allowed(spec: VolumeSpec | None) -> bool:
 
 
 def is_exclusive(spec: VolumeSpec, capabilities: AttachCapabilities) -> bool:
-    """Whether the volume may be attached to one node at a time only: by the rules,
-    or because the storage cannot do more."""
+    """Whether the volume may be attached to one node at a time only: by the rules, or
+    because the storage cannot do more."""
     return not is_multi_attach_allowed(spec) or not capabilities.multi_attach
 
 

@@ -1,5 +1,5 @@
-"""What a plugin may ask of the process that it runs in: the protocol `VolumeHost`
-and its two implementations.
+"""What a plugin may ask of the process that it runs in: the protocol `VolumeHost` and its
+two implementations.
 
 Layout on a node, like the kubelet's:
 
@@ -48,8 +48,8 @@ class ObjectReader(Protocol):
 
 
 class VolumeHost(Protocol):
-    """Given to each plugin's `init`. On a controller only `settings`, `now` and
-    `objects` work; the rest raises PluginError."""
+    """Given to each plugin's `init`. On a controller only `settings`, `now` and `objects`
+    work; the rest raises PluginError."""
 
     @property
     def node_name(self) -> str:
@@ -66,8 +66,8 @@ class VolumeHost(Protocol):
 
     @property
     def objects(self) -> ObjectReader:
-        """Reads the API server with this process's rights. Raises PluginError if
-        this process does not read for plugins."""
+        """Reads the API server with this process's rights. Raises PluginError if this
+        process does not read for plugins."""
         ...
 
     @property

@@ -12,8 +12,8 @@ _BLOCK = 512  # the unit of st_blocks, whatever the file system's own is
 
 
 def file_system_metrics(path: str) -> Metrics:
-    """The use of the file system that `path` is on. Blocking. Raises
-    MetricsNotSupported if there is no such path."""
+    """The use of the file system that `path` is on. Blocking. Raises MetricsNotSupported if
+    there is no such path."""
     try:
         status = os.statvfs(path)
     except FileNotFoundError as error:
@@ -29,9 +29,9 @@ def file_system_metrics(path: str) -> Metrics:
 
 
 def directory_metrics(path: str) -> Metrics:
-    """Returns what the directory itself takes of a file system that it shares with
-    others. Capacity and available bytes are the file system's. A file with several names
-    counts once. Blocking. Raises MetricsNotSupported."""
+    """Returns what the directory itself takes of a file system that it shares with others.
+    Capacity and available bytes are the file system's. A file with several names counts once.
+    Blocking. Raises MetricsNotSupported."""
     whole = file_system_metrics(path)
     seen = {(status.st_dev, status.st_ino): status.st_blocks * _BLOCK for status in _walk(path)}
     return replace(whole, used=sum(seen.values()), inodes_used=len(seen))

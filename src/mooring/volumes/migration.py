@@ -1,5 +1,5 @@
-"""Volumes of former in-tree plugins (awsElasticBlockStore, gcePersistentDisk, ...),
-as the CSI volumes that they are today. Pure.
+"""Volumes of former in-tree plugins (awsElasticBlockStore, gcePersistentDisk, ...), as the CSI
+volumes that they are today. Pure.
 
 Kubernetes has removed these plugins. It serves such volumes through CSI drivers, under names that
 csi-translation-lib makes from the old source. Only what attaching needs is here: driver and handle. Azure

@@ -54,9 +54,9 @@ RECONSTRUCTED = "mooring.dev/reconstructed"
 STATUS_WRITE = "mooring.dev/status-write"
 """On a Node: differs after each status write of its agent."""
 AWAITED = "mooring.dev/volumes-awaited"
-"""On a Node, as JSON: the volumes of its volumesInUse that a pod waits for and of which
-nothing is mounted, each with the epoch of the lock that the agent has seen. Only
-volumes that were taken from this node by force."""
+"""On a Node, as JSON: the volumes of its volumesInUse that a pod waits for and of which nothing
+is mounted, each with the epoch of the lock that the agent has seen. Only volumes that were
+taken from this node by force."""
 
 
 def attachable_volume_name(plugin: str, volume_name: str) -> str:
@@ -109,9 +109,9 @@ def inline_csi_name(record: VolumeAttachment) -> str:
 
 def is_about(record: VolumeAttachment, unique_name: str) -> bool:
     """Whether a VolumeAttachment is about the volume, by its annotations or else by its own name."""
-    said = volume_of(record)
-    if said:
-        return said == unique_name
+    own = volume_of(record)
+    if own:
+        return own == unique_name
     plugin, name = split_volume_name(unique_name)
     return plugin == CSI_PLUGIN and volume_attachment_name(plugin, name, record.spec.node_name) == record.name
 
@@ -136,8 +136,8 @@ def inline_persistent_volume_name(unique_name: str) -> str:
 
 
 def volume_name_by_place(device_mount_path: str) -> str | None:
-    """Returns the volume whose device is mounted at
-    `<root>/plugins/<plugin>/mounts/<volume name>`; None for another path."""
+    """Returns the volume whose device is mounted at `<root>/plugins/<plugin>/mounts/<volume
+    name>`; None for another path."""
     found = _PLACE.search(device_mount_path)
     return found[1] if found else None
 

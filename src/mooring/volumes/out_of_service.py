@@ -32,8 +32,8 @@ def taint_of(node: Node) -> Taint | None:
 
 
 def identity(taint: Taint) -> str:
-    """Returns what distinguishes this taint from one set earlier or later: the time
-    at which it was added, if known."""
+    """Returns what distinguishes this taint from one set earlier or later: the time at which
+    it was added, if known."""
     return taint.time_added or "true"
 
 
@@ -63,6 +63,6 @@ def _reported_since(node: Node, taint: Taint) -> bool:
 
 
 def _written(entries: list[ManagedFieldsEntry]) -> str | None:
-    """Returns when the present taints were last written by a manager that is no
-    controller; None if that is unknown."""
+    """Returns when the present taints were last written by a manager that is no controller;
+    None if that is unknown."""
     return max((each.time for each in entries if each.time and "f:taints" in each.fields_v1.spec), default=None)

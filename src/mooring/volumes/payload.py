@@ -1,11 +1,11 @@
-"""Files that change together: a directory whose content is replaced as a whole, as
-the kubelet does for ConfigMaps.
+"""Files that change together: a directory whose content is replaced as a whole, as the
+kubelet does for ConfigMaps.
 
     <dir>/..data -> ..<digest>      swapped by one rename: readers see all old files or all new ones
     <dir>/<name> -> ..data/<name>   what the user sees
 
-Blocking. Idempotent: the same payload again changes nothing, and what a crash left
-behind is removed by the next write.
+Blocking. Idempotent: the same payload again changes nothing, and what a crash left behind is
+removed by the next write.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ _Kind = TypeVar("_Kind", bound=VolumePlugin)
 
 
 def qualified_name_problem(name: str) -> str | None:
-    """Returns why `name` is not a plugin name, or None if it is one: a DNS
-    subdomain, one slash, a Kubernetes name."""
+    """Returns why `name` is not a plugin name, or None if it is one: a DNS subdomain, one
+    slash, a Kubernetes name."""
     prefix, slash, rest = name.partition("/")
     if not slash or "/" in rest:
         return "a plugin's name has exactly one slash, as in example.com/volume"

@@ -1,7 +1,7 @@
 """A raw device for a pod: a symbolic link in the pod's directory, which the runtime shows at its devicePath.
 
-The link holds nothing open. That the device is not taken away while a process has it
-open is up to the storage.
+The link holds nothing open. That the device is not taken away while a process has it open is
+up to the storage.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PodDevice(BlockVolumeMapper, BlockVolumeUnmapper):
 
 
 def block_device(path: str, volume: str) -> str:
-    """The block device that `path` leads to. Raises InvalidSpec if it is none,
-    OSError if there is nothing."""
+    """The block device that `path` leads to. Raises InvalidSpec if it is none, OSError if
+    there is nothing."""
     device = os.path.realpath(path)
     if not stat.S_ISBLK(os.stat(device).st_mode):
         raise InvalidSpec(f"volume {volume} has volumeMode Block, but {path} is not a block device: use Filesystem")

@@ -17,8 +17,8 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class PodDirectoryMounter(Mounter):
-    """Sets up `<pod>/volumes/<plugin>/<spec name>`. Its use is that of the file
-    system it is on, unless overridden."""
+    """Sets up `<pod>/volumes/<plugin>/<spec name>`. Its use is that of the file system it is
+    on, unless overridden."""
 
     def __init__(self, host: VolumeHost, plugin: str, spec: VolumeSpec, pod: Pod) -> None:
         self._host = host
@@ -36,8 +36,8 @@ class PodDirectoryMounter(Mounter):
 
 
 class BindMounter(PodDirectoryMounter):
-    """Shows what is mounted on the node at `device_mount_path`. Its content gets the
-    fsGroup unless it is read-only."""
+    """Shows what is mounted on the node at `device_mount_path`. Its content gets the fsGroup
+    unless it is read-only."""
 
     def __init__(
         self, host: VolumeHost, plugin: str, spec: VolumeSpec, pod: Pod, device_mount_path: str, read_only: bool

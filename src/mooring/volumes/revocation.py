@@ -1,5 +1,5 @@
-"""Which storage is known to revoke: after a detach the old node can never write
-again, whatever is mounted there. Data.
+"""Which storage is known to revoke: after a detach the old node can never write again,
+whatever is mounted there. Data.
 
 Only such storage may be taken by a mere timer from a node that does not answer (docs/protocol.md, "When a
 node does not answer", 4). For a driver, the operator's override counts, else the annotation of its CSIDriver,
@@ -39,11 +39,11 @@ def driver_revokes(name: str, driver: CSIDriver | None, overrides: Mapping[str, 
     """Whether a detach by this CSI driver cuts the node off for good."""
     if name in overrides:
         return overrides[name]
-    said = driver.metadata.annotations.get(REVOKES) if driver is not None else None
-    return said == "true" if said is not None else name in WELL_KNOWN
+    annotation = driver.metadata.annotations.get(REVOKES) if driver is not None else None
+    return annotation == "true" if annotation is not None else name in WELL_KNOWN
 
 
 def driver_refuses(driver: CSIDriver | None) -> bool:
-    """Whether the storage itself refuses a second attach of an exclusive volume;
-    assumed unless it is denied."""
+    """Whether the storage itself refuses a second attach of an exclusive volume; assumed
+    unless it is denied."""
     return driver is None or driver.metadata.annotations.get(REFUSES) != "false"

@@ -66,8 +66,8 @@ def _users(path: str) -> list[str]:
 
 
 def _place(table: tuple[Mount, ...], mount: Mount) -> tuple[object, ...]:
-    """Where a mount is: one in a container is on the container's root file system, a
-    copy of ours is on this one's."""
+    """Where a mount is: one in a container is on the container's root file system, a copy of
+    ours is on this one's."""
     parent = next((each for each in table if each.mount_id == mount.parent_id), None)
     below = (parent.device, parent.root, parent.mount_point) if parent is not None else ()
     return mount.mount_point, mount.device, mount.root, *below

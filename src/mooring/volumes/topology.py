@@ -1,8 +1,8 @@
 """Where a volume can be used: node selectors of PersistentVolumes against nodes.
 
 Pure. Semantics of `NodeSelector` in the Kubernetes API: terms are alternatives, the
-requirements within one all hold, an empty term matches nothing, and a requirement that
-cannot be understood makes its term match nothing.
+requirements within one all hold, an empty term matches nothing, and a requirement that cannot
+be understood makes its term match nothing.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def topology_allowed(term: TopologySelectorTerm, labels: Mapping[str, str]) -> b
 
 
 def requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """In, NotIn (also true for a missing label), Exists, DoesNotExist, Gt and Lt
-    (whole numbers of 64 bits)."""
+    """In, NotIn (also true for a missing label), Exists, DoesNotExist, Gt and Lt (whole
+    numbers of 64 bits)."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -1,4 +1,4 @@
-"""What an explanation consists of: an object, what is so about it and why, and what the reader can do next."""
+"""The parts of an explanation: an object, what is wrong with it and why, and what the reader can do next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from mooring.kube.reason import Reason
 
 @dataclass(frozen=True)
 class Cause:
-    """`about` is "kind/namespace/name" (or "kind/name"). `ok`: nothing is wrong here. `since` is an RFC 3339 time or
-    "". `next_step` is what a person can do, or "" if waiting is all there is to do. `causes` are what it comes from."""
+    """`about` is "kind/namespace/name" (or "kind/name"). `ok`: nothing is wrong here. `since` is an RFC
+    3339 time or "". `next_step` is what a person can do, or "" if waiting is all there is to do.
+    `causes` are the causes of this one."""
 
     about: str
     reason: Reason
@@ -23,12 +24,13 @@ class Cause:
     causes: tuple[Cause, ...] = ()
 
     def because(self, *causes: Cause | None) -> Cause:
-        """The same with these causes, of which None and those where nothing is wrong are left out."""
+        """Returns the same with these further causes; None, and causes where nothing is
+        wrong, are left out."""
         return replace(self, causes=(*self.causes, *(each for each in causes if each is not None and not each.ok)))
 
     @property
     def roots(self) -> Iterator[Cause]:
-        """Where the chain ends: what has no further cause."""
+        """Yields the ends of the chain: causes without a further cause."""
         if not self.causes:
             yield self
         for each in self.causes:
@@ -36,23 +38,24 @@ class Cause:
 
     def as_json(self) -> dict[str, Any]:
         """For `-o json`: keys are stable, and absent where there is nothing to say."""
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "object": self.about,
             "ok": self.ok,
             "reason": self.reason.code,
             "message": self.reason.message,
         }
         if self.since:
-            told["since"] = self.since
+            found["since"] = self.since
         if self.next_step:
-            told["nextStep"] = self.next_step
+            found["nextStep"] = self.next_step
         if self.causes:
-            told["causes"] = [each.as_json() for each in self.causes]
-        return told
+            found["causes"] = [each.as_json() for each in self.causes]
+        return found
 
 
 def about(obj: Object) -> str:
-    """How an object is named here: "pod/default/app-0", "node/n1", by the short names that people type."""
+    """Returns how an object is named here: "pod/default/app-0", "node/n1", by the short
+    names that people type."""
     kind = obj.RESOURCE.kind
     return f"{SHORT.get(kind, kind.lower())}/{obj.key}"
 
@@ -66,5 +69,5 @@ SHORT = {
 
 
 def fine(obj: Object, message: str, code: str = "Healthy") -> Cause:
-    """Nothing is wrong with the object."""
+    """Returns the explanation that nothing is wrong with the object."""
     return Cause(about(obj), Reason(code, message), ok=True)

@@ -1,4 +1,4 @@
-"""From what somebody types to an explanation; and everything that is stuck now."""
+"""From a target such as "pod/app-0" to its explanation; and the explanations of everything that is stuck."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ALIASES = {
 
 
 class NoSuchObject(LookupError):
-    """What was asked for is no kind that can be explained, or is not there. The message names what there is."""
+    """The target is of no kind that can be explained, or does not exist. The message names what exists."""
 
 
 def explain(target: str, namespace: str, known: Snapshot) -> Cause:
-    """`target` is "kind/name". Raises NoSuchObject."""
+    """Returns the explanation of `target`, "kind/name". Raises NoSuchObject."""
     kind, _, name = target.partition("/")
     kind = ALIASES.get(kind.lower(), kind.lower())
     if kind not in KINDS or not name:
@@ -66,7 +66,7 @@ def _not_there(kind: str, name: str, namespace: str, objects: Mapping[str, Objec
 
 
 def stuck(known: Snapshot) -> Iterator[Cause]:
-    """Every object with which something is wrong: nodes, volumes, claims, pods."""
+    """Yields the explanation of every object with which something is wrong: nodes, volumes, claims, pods."""
     for kind in ("node", "pv", "pvc", "pod"):
         held, _, how = _of(kind)
         objects: Mapping[str, Object] = getattr(known, held)

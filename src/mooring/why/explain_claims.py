@@ -1,4 +1,4 @@
-"""Why a claim has no volume, or does not go away."""
+"""Why a claim has no volume, or is not deleted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mooring.why.explain_volumes import explain_volume
 from mooring.why.snapshot import Snapshot
 
 MOST_CANDIDATES = 10
-"""How many volumes are gone through one by one; the rest is counted."""
+"""The number of volumes that are explained one by one; the rest is counted."""
 
 
 def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
-    """A claim: its deletion, else the binder's decision about it."""
+    """Explains a claim: its deletion, else the binder's decision about it."""
     if claim.deleting:
         return _vanishing(claim, known)
     named = known.volumes.get(claim.spec.volume_name or "")
@@ -67,7 +67,7 @@ def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot)
 
 
 def _missing_provisioner(name: str, known: Snapshot) -> Reason | None:
-    """A provisioner that is neither a plugin nor a registered CSI driver."""
+    """Returns a reason if the provisioner is neither a plugin nor a registered CSI driver."""
     try:
         known.plugins.find_provisionable_plugin_by_name(name)
     except VolumeError:
@@ -93,14 +93,14 @@ def _waiting(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> C
 
 
 def _candidates(claim: PersistentVolumeClaim, known: Snapshot) -> list[Cause]:
-    """Why each volume does not fit; those of the claim's own class first."""
+    """Returns why each volume does not fit; those of the claim's own class first."""
     wanted = claim.spec.storage_class_name or ""
     volumes = sorted(known.volumes.values(), key=lambda pv: (pv.spec.storage_class_name != wanted, pv.name))
-    told = [Cause(about(pv), Reason("DoesNotFit", _unfit(pv, claim))) for pv in volumes[:MOST_CANDIDATES]]
+    unfit = [Cause(about(pv), Reason("DoesNotFit", _unfit(pv, claim))) for pv in volumes[:MOST_CANDIDATES]]
     if len(volumes) > MOST_CANDIDATES:
         more = f"{len(volumes) - MOST_CANDIDATES} more volumes do not fit either"
-        told.append(Cause("pv", Reason("DoesNotFit", more)))
-    return told
+        unfit.append(Cause("pv", Reason("DoesNotFit", more)))
+    return unfit
 
 
 def _unfit(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str:

@@ -1,4 +1,4 @@
-"""Why a node does not do its work, and what it holds."""
+"""Why a node is not usable."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mooring.why.snapshot import Snapshot
 
 
 def explain_node(node: Node, known: Snapshot) -> Cause:
-    """A node that answers is fine; else since when it does not, and who may say what about it."""
+    """Explains a node: if it does not answer, since when, and which statement about it is missing."""
     where = f"node {node.name}"
     if node.ready == "True" and taint_of(node) is not None:
         message = f"{where} answers, and still carries the out-of-service taint: no pod is placed there"
         step = f"if its machine is well: kubectl taint nodes {node.name} {TAINT}-"
         return Cause(about(node), Reason("OutOfServiceTaint", message), next_step=step)
     if (second := known.warning(node, NAME_HELD)) is not None:
-        told = f"kubectl delete event -n {second.namespace} {second.name}"
-        step = f"give that machine a name of its own, or end its agent; when that is done: {told}"
+        cleanup = f"kubectl delete event -n {second.namespace} {second.name}"
+        step = f"give that machine a name of its own, or end its agent; when that is done: {cleanup}"
         reason = Reason(NAME_HELD, f"{where}: {second.message}")
         return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
     if node.ready == "True" and not node.spec.unschedulable:
@@ -29,7 +29,7 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
     if node.ready == "True":
         return Cause(
             about(node),
-            Reason("Cordoned", f"{where} takes no new pods: somebody cordoned it"),
+            Reason("Cordoned", f"{where} takes no new pods: it is cordoned"),
             next_step=f"when its maintenance is over: kubectl uncordon {node.name}",
         )
     condition = next((each for each in node.status.conditions if each.type == "Ready"), None)

@@ -28,11 +28,11 @@ _ADVICE = {
     Obstacle.CLASS_TOPOLOGY: "label a node as the class's allowedTopologies want it, or change the class",
     Obstacle.NO_VOLUME: "create a volume that fits, or use a class that provisions",
 }
-"""What a person can do about each obstacle; of several, the first one here is told."""
+"""What a person can do about each obstacle. If there are several, the first one in this order is given."""
 
 
 def explain_pod(pod: Pod, known: Snapshot) -> Cause:
-    """A pod: ending, waiting for a node, waiting for volumes, or for its own containers."""
+    """Explains a pod: being deleted, waiting for a node, waiting for volumes, or its containers."""
     if pod.deleting:
         return _ending(pod, known)
     if pod.status.phase == "Succeeded":
@@ -161,7 +161,7 @@ def _volume(pod: Pod, volume: Volume, known: Snapshot) -> Cause | None:
     try:
         known.plugins.find_plugin_by_spec(spec)
     except VolumeError:
-        return None  # the node says in its events what it cannot mount; a CSI volume is its driver's
+        return None  # no plugin of ours: the node reports in its events what it cannot mount
     return explain_attachments(spec, known, pod.spec.node_name)
 
 
@@ -197,14 +197,14 @@ def _event(pod: Pod, event: Event | None) -> Cause | None:
 
 
 def _scheduled_at(pod: Pod) -> str:
-    told = (each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled")
-    return next(told, None) or pod.metadata.creation_timestamp or ""
+    times = (each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled")
+    return next(times, None) or pod.metadata.creation_timestamp or ""
 
 
 def _exits(pod: Pod) -> str:
     ended = [(each.name, each.state.terminated) for each in _statuses(pod) if each.state.terminated is not None]
-    told = [f"container {name} ended with exit code {state.exit_code}" for name, state in ended if state.exit_code]
-    return f": {', '.join(told)}" if told else ""
+    failed = [f"container {name} ended with exit code {state.exit_code}" for name, state in ended if state.exit_code]
+    return f": {', '.join(failed)}" if failed else ""
 
 
 def _logs(pod: Pod) -> str:

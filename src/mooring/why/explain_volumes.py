@@ -1,4 +1,4 @@
-"""Why a volume is not where it is wanted, or does not go away."""
+"""Why a volume is not attached where it is wanted, or is not deleted."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NEXT = {
     "Detached": "this ends by itself, within a minute for CSI volumes; on another node the pod would have it at once",
     "ClosedNode": "this ends by itself when the node's agent answers; after a restart of its machine at the latest",
 }
-"""What can be done about a block that is not a node's."""
+"""What a person can do, by the code of a reason that does not come from a node."""
 
 
 def explain_volume(pv: PersistentVolume, known: Snapshot) -> Cause:
-    """A PersistentVolume: its deletion, its phase, its attachments."""
+    """Explains a PersistentVolume: its deletion, its phase, its attachments."""
     if pv.deleting:
         return _vanishing(pv, known)
     failed = known.warning(pv)
@@ -77,7 +77,8 @@ def _vanishing(pv: PersistentVolume, known: Snapshot) -> Cause:
 
 
 def explain_attachments(spec: VolumeSpec, known: Snapshot, node: str = "") -> Cause | None:
-    """The first of the attach/detach controller's decisions about the volume that is not settled, or None.
+    """Returns the first of the attach/detach controller's decisions about the volume that is
+    not settled, or None.
 
     With `node`: the decision about that node alone.
     """
@@ -92,7 +93,7 @@ def explain_attachments(spec: VolumeSpec, known: Snapshot, node: str = "") -> Ca
 
 
 def volume_state(volume: str, spec: VolumeSpec, known: Snapshot) -> VolumeState:
-    """What the attach/detach controller would decide upon."""
+    """Returns the state on which the attach/detach controller would decide."""
     records = known.attachments_of(volume)
     attachability = known.attachability
     demands = demands_of(known.users(volume))
@@ -141,7 +142,8 @@ def _subject(spec: VolumeSpec) -> str:
 
 
 def _holders(state: VolumeState, decision: VolumeDecision, known: Snapshot) -> list[Cause | None]:
-    """Who has the volume: the record of each other node, its pods, and the node if something is wrong with it."""
+    """Returns which other nodes have the volume: their VolumeAttachments, pods, and a node
+    with which something is wrong."""
     found: list[Cause | None] = []
     for record in known.attachments_of(state.volume):
         if record.spec.node_name == decision.node or is_detached(record):

@@ -1,4 +1,4 @@
-"""What a cluster says, read once. Nothing is written, and nothing is concluded here."""
+"""The objects of a cluster, read once. Nothing is written, and nothing is concluded here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Objects by key. `plugins` are this program's: they say which volumes are attached, and under which name."""
+    """Objects by key. `plugins` are this program's: they know which volumes are attached,
+    and under which name."""
 
     plugins: PluginManager
     pods: Mapping[str, Pod]
@@ -54,19 +55,19 @@ class Snapshot:
         return FreeVolumes(self.volumes.values())
 
     def warning(self, obj: Object, *reasons: str) -> Event | None:
-        """The latest Warning about the object, of one of the reasons if any are given."""
-        told = self.events.get(obj.uid, ()) or self.events.get(obj.name, ())
-        fitting = (e for e in reversed(told) if e.type == "Warning" and (not reasons or e.reason in reasons))
+        """Returns the latest Warning about the object, of one of the reasons if any are given."""
+        found_events = self.events.get(obj.uid, ()) or self.events.get(obj.name, ())
+        fitting = (e for e in reversed(found_events) if e.type == "Warning" and (not reasons or e.reason in reasons))
         return next(fitting, None)
 
     def spec_of(self, pod: Pod, volume_name: str) -> VolumeSpec:
-        """The spec of a pod's volume. Raises `ClaimError` as `volume_spec` does."""
+        """Returns the spec of a pod's volume. Raises `ClaimError` as `volume_spec` does."""
         volume = next(each for each in pod.spec.volumes if each.name == volume_name)
         return claims.volume_spec(pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.volumes.get)
 
     @cached_property
     def attachability(self) -> Attachability:
-        """Which volumes are attached, and what their storage promises."""
+        """Which volumes are attached, and what their storage guarantees."""
         return Attachability(self.plugins, self.drivers.get)
 
     def unique_name(self, spec: VolumeSpec) -> str:
@@ -87,7 +88,7 @@ class Snapshot:
                 continue
 
     def attachments_of(self, volume: str) -> list[VolumeAttachment]:
-        """The VolumeAttachments of the volume of that unique name, whoever made them."""
+        """Returns all VolumeAttachments of the volume of that unique name."""
         return [each for each in self.attachments.values() if is_about(each, volume)]
 
     def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
@@ -96,7 +97,7 @@ class Snapshot:
 
 
 async def read(client: Client, plugins: PluginManager) -> Snapshot:
-    """Everything that an explanation may need, by lists side by side. Raises `KubeError`."""
+    """Reads everything that an explanation may need, with concurrent lists. Raises `KubeError`."""
     list_of = client.list
     pods, pvcs, pvs, classes = await asyncio.gather(
         list_of(Pod), list_of(PersistentVolumeClaim), list_of(PersistentVolume), list_of(StorageClass)
@@ -126,4 +127,4 @@ def _by_subject(events: Iterable[Event]) -> dict[str, tuple[Event, ...]]:
     found: dict[str, list[Event]] = {}
     for event in sorted(events, key=lambda each: each.last_timestamp or each.metadata.creation_timestamp or ""):
         found.setdefault(event.involved_object.uid or event.involved_object.name, []).append(event)
-    return {uid: tuple(told) for uid, told in found.items()}
+    return {uid: tuple(found_events) for uid, found_events in found.items()}

@@ -14,7 +14,7 @@ Paint = Callable[[str, str], str]
 
 
 def lines(cause: Cause, now: datetime, paint: Paint) -> Iterator[str]:
-    """The tree of one explanation, the object first."""
+    """Yields the lines of one explanation as a tree, the object first."""
     if cause.ok:
         yield f"{paint(printable(cause.about), 'bold')}  {paint('ok', 'green')}  {printable(cause.reason.message)}"
         return
@@ -34,7 +34,7 @@ def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> I
 
 
 def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
-    """The object, and where its chain of causes ends."""
+    """Returns the object, and where its chain of causes ends, in one line."""
     root = next(cause.roots)
     whence = "" if root is cause else f"{root.about}: "
     said = printable(f"{whence}{' '.join(root.reason.message.split())}")

@@ -1,4 +1,5 @@
-"""Two leaders that do not know of each other, a node that obeys upstream's rules only, and a server between them."""
+"""Two leaders that do not know of each other, a node that obeys upstream's rules only, and a
+server between them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ DISK = "example.com/disk"
 
 
 class Leader:
-    """A controller's handshake with caches of its own, which can be frozen as they are."""
+    """A controller's handshake with caches of its own, which can be frozen."""
 
     def __init__(self, server: Server, now: Callable[[], datetime], seed: int) -> None:
         self.client, self.wire = faulty_client(server)
@@ -37,7 +38,7 @@ class Leader:
         self.handshake = Handshake(
             self.client, self.records, self.nodes, now=now, random=random, answers_for=lambda name: True
         )
-        self.handshake.versions_comparable = True
+        self.handshake.lists.versions_comparable = True
         self._tasks = [asyncio.create_task(each.run()) for each in (self.records, self.nodes)]
 
     async def synced(self) -> Leader:
@@ -46,12 +47,12 @@ class Leader:
         return self
 
     def freeze(self) -> None:
-        """From now on its caches are late, for ever."""
+        """From now on its caches are stale."""
         for task in self._tasks:
             task.cancel()
 
     def terms(self, stage: Stage, **policy: Any) -> Terms:
-        """Under a policy, now, with storage that revokes."""
+        """The present terms of a release: a policy, and storage that revokes."""
         return Terms(Policy(**{"force_detach_after": 0.0, **policy}), stage.now(), True)
 
     def record(self, disk: str = "d1", node: str = "n0") -> VolumeAttachment:
@@ -61,7 +62,7 @@ class Leader:
 
 
 class Machine:
-    """A node whose agent looks at its Node only, never at the VolumeAttachment: upstream's kubelet does no more."""
+    """A node whose agent reads its Node only, never the VolumeAttachment, as upstream's kubelet does."""
 
     def __init__(self, api: Client, name: str) -> None:
         self.api, self.name = api, name
@@ -111,7 +112,7 @@ class Machine:
 
 
 class Stage:
-    """`a` and `b` are leaders, `api` is everybody else's way to the server."""
+    """`a` and `b` are leaders; `api` is the client of every other part."""
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
         self.server, self.now = server, now
@@ -124,7 +125,8 @@ class Stage:
         return await Leader(self.server, self.now, self._seed).synced()
 
     async def attached(self, leader: Leader, disk: str = "d1", node: str = "n0") -> VolumeAttachment:
-        """A VolumeAttachment made by the leader, which the attacher has fulfilled, and which all caches know."""
+        """Creates a VolumeAttachment as the leader, carries it out as the attacher, and puts
+        it into all caches."""
         spec = VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=f"pv-{disk}")))
         holder = await self.api.get(Node, node)
         record = await leader.handshake.attach(f"{DISK}/{disk}", holder, spec)
@@ -138,7 +140,7 @@ class Stage:
         return await self.api.patch(VolumeAttachment, record.name, {"status": status}, subresource="status")
 
     async def persistent_volume(self, disk: str = "d1") -> None:
-        """That of the disk, if it does not exist yet."""
+        """Creates the PersistentVolume of the disk, if it does not exist yet."""
         source = {"flexVolume": {"driver": DISK, "options": {"disk": disk}}}
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
         if await self.api.find(PersistentVolume, f"pv-{disk}") is None:
@@ -148,7 +150,7 @@ class Stage:
         return await self.api.find(VolumeAttachment, volume_attachment_name(DISK, disk, node))
 
     async def harm(self, disk: str = "d1") -> bool:
-        """A mount without a VolumeAttachment: whoever comes next may write, too."""
+        """Whether there is a mount without a VolumeAttachment: the next node may write, too."""
         return f"{DISK}/{disk}" in self.n0.mounted and await self.find(disk) is None
 
 

@@ -1,4 +1,5 @@
-"""What waits for one object is written together; what fails fails for those that it carried."""
+"""Changes that wait for one object are written together; a failed write fails for each
+change that it carried."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class NoAnswer(ConnectionError):
 
 
 class Writer:
-    """Takes a while for each write, and notes what it carried."""
+    """A write that takes a while, and records what it carried."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[str, tuple[str, ...]]] = []
@@ -141,7 +142,8 @@ def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
 
 
 def test_an_error_is_gone_when_those_who_waited_have_seen_it(run: Run):
-    """Garbage is collected seldom, and an error that holds itself holds all that was to be written."""
+    """The collector runs seldom: an error that holds itself would keep everything that was
+    to be written in memory."""
 
     async def story() -> None:
         writer = Writer()

@@ -1,4 +1,5 @@
-"""What the controller tells, remembers and forgets; what it does is in the stories of tests/cluster/in_process."""
+"""The controller's events, and what it remembers. Its actions are in the stories of
+tests/cluster/in_process."""
 
 from __future__ import annotations
 

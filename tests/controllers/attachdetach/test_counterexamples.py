@@ -1,10 +1,11 @@
 """The counterexample schedules C1–C16 of docs/protocol.md, played on the real handshake and a real server.
 
-Each schedule is played twice: with the rules, where the late write is refused and nothing is mounted without a
-VolumeAttachment, and with the one rule off that the schedule is about, where it does its harm: so each test can fail.
+Each schedule is played twice: with the rules, where the late write is refused and nothing is
+mounted without a VolumeAttachment, and with the one rule off that the schedule is about, where it
+does its harm: so each test can fail.
 
-Elsewhere: C5 and C6 (the node's own rules) in tests/cluster/in_process/test_agent_counterexamples.py, C15 (requests to
-the storage) in tests/controllers/attacher/test_requests.py.
+Elsewhere: C5 and C6 (the node's own rules) in tests/cluster/in_process/test_agent_counterexamples.py, C15
+(requests to the storage) in tests/controllers/attacher/test_requests.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 import pytest
 
 from mooring.controllers.attachdetach import decide, handshake, locks, release, state
-from mooring.controllers.attachdetach.handshake import Handshake
+from mooring.controllers.attachdetach.attached_lists import AttachedLists
 from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Terms
@@ -65,21 +66,21 @@ def without_version_on_the_deletion(patch: Patch) -> None:
 
 
 def without_a_change_of_the_node_by_every_unreport(patch: Patch) -> None:
-    whole = Handshake._write
+    whole = AttachedLists._write
 
-    async def weak(self: Handshake, node: Node, volumes: Any, annotations: Any = None) -> Node:
+    async def weak(self: AttachedLists, node: Node, volumes: Any, annotations: Any = None) -> Node:
         return await whole(self, node, volumes, None)
 
-    patch.setattr(Handshake, "_write", weak)
+    patch.setattr(AttachedLists, "_write", weak)
 
 
 def without_a_live_look_at_the_attachment(patch: Patch) -> None:
-    async def report(self: Handshake, record: VolumeAttachment) -> bool:
+    async def report(self: AttachedLists, record: VolumeAttachment, *, locked: bool = False) -> bool:
         node = await self._client.get(Node, record.spec.node_name)
         await self._write(node, [{"name": VOLUME, "devicePath": "/dev/d1"}])
         return True
 
-    patch.setattr(Handshake, "report", report)
+    patch.setattr(AttachedLists, "report", report)
 
 
 def with_a_judgement_made_before(patch: Patch) -> None:
@@ -173,7 +174,7 @@ def test_c4_a_report_of_another_volume_does_not_bring_one_back_that_the_cache_st
         a.freeze()
         late = b.wire.late(DELETE)
         with pytest.raises(Unreachable):
-            await b.handshake.detach(b.record("d1"))  # marked and un-reported; the deletion is under way
+            await b.handshake.detach(b.record("d1"))  # marked and un-reported; the deletion is in flight
         assert await a.handshake.report(a.record("d2"))
         assert await stage.n0.listed() == {"example.com/disk/d2"}
         assert not await stage.n0.mount("d1")
@@ -225,7 +226,7 @@ async def c7_the_node_comes_back(stage: Any, a: Any, b: Any) -> tuple[bool, bool
     write = a.wire.hold(STATUS)
     detaching = asyncio.create_task(a.handshake.detach(a.record()))
     await write.arrived.wait()
-    await stage.n0.report()  # it was not dead: the agent speaks, under the taint
+    await stage.n0.report()  # the node was not dead: its agent reports under the taint
     write.release()
     return (await detaching).verdict.allowed, await stage.harm()
 
@@ -260,9 +261,9 @@ async def c11_left_over_taint(stage: Any, a: Any, b: Any) -> str:
     await a.handshake.report(a.record())
     await stage.n0.falls_silent()
     await stage.n0.taint("2030-01-01T00:00:05Z")  # rightly: the machine is off
-    await stage.n0.report()  # it is on again; nobody removes the taint
+    await stage.n0.report()  # the node is on again; the taint stays
     assert await stage.n0.mount()
-    await stage.n0.falls_silent()  # this time it is only cut off, and writes
+    await stage.n0.falls_silent()  # this time the node is only cut off, and writes
     return (await a.handshake.detach(a.record())).verdict.reason.code
 
 
@@ -320,7 +321,7 @@ async def boots(stage: Any, boot_id: str) -> None:
 
 
 async def annotate(stage: Any, **annotations: str) -> None:
-    """Somebody writes on the VolumeAttachment; the leaders' caches learn of it."""
+    """Another client writes on the VolumeAttachment; the leaders' caches learn of it."""
     record = await stage.find()
     await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": annotations}})
     await asyncio.sleep(0.1)
@@ -332,7 +333,7 @@ async def released(stage: Any, leader: Any, terms: Terms = state.NO_POLICY) -> t
 
 
 async def fenced(stage: Any, leader: Any, begun: str = "") -> None:
-    """The machine was powered off by a fence, rightly: what it wrote names uid and boot as the API showed them."""
+    """A fence powered the machine off, rightly: its evidence names uid and boot as the API showed them."""
     await boots(stage, "b1")
     await stage.attached(leader)
     await leader.handshake.report(leader.record())
@@ -523,7 +524,7 @@ def test_c13_a_node_of_another_uid_is_not_told_before_the_attachment_is_stamped(
 
 
 async def granted(stage: Any, leader: Any, node: str, pod: str) -> VolumeAttachment:
-    """The lock is granted to a node, and its VolumeAttachment is made and fulfilled."""
+    """Grants the lock to a node, creates its VolumeAttachment, and carries that out."""
     live = await stage.api.get(PersistentVolume, "pv-d1")
     there = await stage.api.get(Node, node)
     spec = VolumeSpec.of_persistent_volume(live)
@@ -573,7 +574,7 @@ def test_c14_a_lock_granted_while_another_node_has_the_volume_leads_to_no_attach
 
 
 def test_c14_what_the_storage_has_detached_does_not_keep_the_lock_from_another_node(play: Play):
-    """An attachment that is kept against a detach that may come late (C15)."""
+    """A VolumeAttachment that is kept because a detach may still take effect (C15)."""
 
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.persistent_volume()
@@ -622,7 +623,8 @@ def test_c14_two_leaders_who_grant_at_once_grant_to_one(play: Play):
 
 
 def test_c14_two_attachments_that_neither_was_carried_out_do_not_wait_for_each_other(play: Play):
-    """Found by the model: each of two leaders has made one, under an epoch that the other has advanced since."""
+    """Found by the model: each of two leaders has created one, under an epoch that the other
+    has advanced since."""
 
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.persistent_volume()
@@ -648,7 +650,7 @@ def test_c14_two_attachments_that_neither_was_carried_out_do_not_wait_for_each_o
 
 
 async def taken_by_force(stage: Any, a: Any) -> None:
-    """n0 is cut off, and still mounted; the volume is taken from it by the timer."""
+    """n0 is cut off, with the volume still mounted; the timer takes the volume from it."""
     await stage.persistent_volume()
     await boots(stage, "b1")
     await granted(stage, a, "n0", "default/p")

@@ -1,4 +1,5 @@
-"""The controller with CSI volumes, upstream's kubelets and an external attacher: what it does, tells and takes over."""
+"""The controller with CSI volumes, upstream's kubelets and an external attacher: its actions and
+events, and what it takes over."""
 
 from __future__ import annotations
 
@@ -96,6 +97,8 @@ def test_a_volume_is_attached_reported_and_detached_when_its_node_has_let_it_go(
 
 
 def test_a_volume_whose_pod_was_deleted_while_no_controller_ran_is_detached(play: Play):
+    """Waits until v has no VolumeAttachment."""
+
     async def story(cluster: CsiCluster):
         controller, _ = await attached(cluster)
         controller.task.cancel()
@@ -108,6 +111,8 @@ def test_a_volume_whose_pod_was_deleted_while_no_controller_ran_is_detached(play
 
 
 def test_a_pod_that_has_ended_wants_nothing_though_it_is_still_there(play: Play):
+    """Waits until v has no VolumeAttachment, while the Succeeded pod still exists."""
+
     async def story(cluster: CsiCluster):
         await attached(cluster)
         await cluster.api.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
@@ -133,6 +138,8 @@ def test_h5_a_deleted_pod_whose_containers_only_wait_keeps_its_volume(play: Play
 
 
 def test_a_claim_that_is_bound_after_its_pod_was_scheduled_gets_its_volume(play: Play):
+    """Waits until v is in volumesAttached of n0."""
+
     async def story(cluster: CsiCluster):
         cluster.controller()
         await cluster.pod("p", "v", "n0")
@@ -144,6 +151,8 @@ def test_a_claim_that_is_bound_after_its_pod_was_scheduled_gets_its_volume(play:
 
 
 def test_a_generic_ephemeral_volume_and_a_mirror_pod_are_like_any_other(play: Play):
+    """Waits until the volumes of both pods are in volumesAttached of their nodes."""
+
     async def story(cluster: CsiCluster):
         cluster.controller()
         await cluster.volume("p-data")
@@ -281,7 +290,7 @@ def test_a_node_whose_status_cannot_be_written_holds_up_no_other(play: Play):
 def test_an_uncertain_attachment_keeps_the_volume_from_another_node(play: Play):
     async def story(cluster: CsiCluster):
         cluster.spawn(asyncio.sleep(0)).cancel()
-        cluster._tasks[0].cancel()  # the driver's attacher is away: nobody knows what becomes of the attach
+        cluster._tasks[0].cancel()  # the driver's attacher is away: the outcome of the attach is unknown
         cluster.controller()
         await cluster.volume("v")
         await cluster.pod("p", "v", "n0")
@@ -299,6 +308,8 @@ def test_an_uncertain_attachment_keeps_the_volume_from_another_node(play: Play):
 
 
 def test_a_volume_for_many_nodes_is_attached_and_detached_on_each(play: Play):
+    """Waits for VolumeAttachments on both nodes; then, after one pod has ended, on the other node alone."""
+
     async def story(cluster: CsiCluster):
         cluster.controller()
         await cluster.volume("v", ["ReadWriteMany"])
@@ -400,7 +411,7 @@ def test_a_record_with_a_volume_of_its_own_and_a_name_of_its_own_is_somebody_els
 
 
 async def lost(cluster: CsiCluster, **options: Any) -> Any:
-    """Nobody wants v any more on n0, which uses it and does not answer."""
+    """No pod wants v any more on n0, which uses it and does not answer."""
     made = await attached(cluster, **options)
     await cluster.end_pod("p")
     await cluster.ready("n0", "Unknown")
@@ -512,7 +523,7 @@ def test_a_node_that_is_deleted_keeps_its_volumes_and_so_does_one_that_registers
         await cluster.api.delete(Node, "n0")
         await asyncio.sleep(1000)
         assert await cluster.on("v") == ["n0"]
-        await cluster.node("n0")  # H3b: it is empty, and says nothing about old mounts
+        await cluster.node("n0")  # H3b: the new Node is empty, and does not show old mounts
         await asyncio.sleep(1000)
         assert await cluster.on("v") == ["n0"]
 
@@ -614,6 +625,8 @@ def test_the_pod_that_waits_is_told_in_upstreams_words_and_again_while_it_lasts(
 
 
 def test_a_detach_that_fails_is_told_on_the_node(play: Play):
+    """Waits for the event on the Node, and then for the event on a pod that wants the volume elsewhere."""
+
     async def story(cluster: CsiCluster):
         await attached(cluster)
         cluster.detach_fails = True
@@ -627,6 +640,8 @@ def test_a_detach_that_fails_is_told_on_the_node(play: Play):
 
 
 def test_the_pod_whose_volume_was_attached_is_told_so(play: Play):
+    """Waits for upstream's event on the pod."""
+
     async def story(cluster: CsiCluster):
         await attached(cluster)
         await cluster.until(
@@ -868,6 +883,8 @@ def test_an_in_tree_volume_that_a_pod_defines_is_written_in_its_record(play: Pla
 
 
 def test_upstreams_record_of_a_volume_that_a_pod_defined_is_taken_over(play: Play):
+    """Waits until the VolumeAttachment, which no pod wants any more, is gone."""
+
     async def story(cluster: CsiCluster):
         csi = {"driver": EBS, "volumeHandle": "vol-1"}
         source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}}

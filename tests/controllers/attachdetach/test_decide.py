@@ -1,4 +1,4 @@
-"""Every rule of attaching and detaching, one by one, and what must hold whatever is thrown at them."""
+"""Every rule of attaching and detaching, one by one, and what must hold for every input."""
 
 from __future__ import annotations
 

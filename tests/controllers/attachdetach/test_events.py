@@ -1,4 +1,4 @@
-"""What users are told, in upstream's words, and never of other namespaces' pods."""
+"""The events for users: in upstream's words, and without names of other namespaces' pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The single steps of the handshake, on a real server; what each rule keeps away is in test_counterexamples.py."""
+"""The single steps of the handshake, on a real server. The harm that each rule prevents is
+in test_counterexamples.py."""
 
 from __future__ import annotations
 
@@ -99,12 +100,12 @@ def test_a_write_that_conflicts_waits_for_the_newer_node_to_come_by_the_watch(pl
 
 
 def test_a_report_looks_at_the_attachment_live_where_kinds_have_clocks_of_their_own(play: Play):
-    """The cache of VolumeAttachments has the greater number, and has not seen the mark that was there before."""
+    """The cache of VolumeAttachments has the greater resourceVersion, and does not show the earlier mark."""
 
     async def schedule(stage: Any, a: Any, b: Any):
         record = await stage.attached(a)
         a.freeze()
-        a.handshake.versions_comparable = False
+        a.handshake.lists.versions_comparable = False
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         assert not await a.handshake.report(a.record())
         assert await stage.n0.listed() == set()
@@ -179,7 +180,7 @@ def test_a_detach_that_loses_any_of_its_requests_is_finished_by_another_leader(p
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         await a.handshake.report(a.record())
-        if at == 1:  # the Node is read only where the cache is late
+        if at == 1:  # the Node is read only if the cache is stale
             a.freeze()
             await stage.n0.report(in_use=("example.com/disk/other",))
         steps = [request("PATCH", "/volumeattachments/"), request("GET", "/nodes/n0"), STATUS, DELETE]

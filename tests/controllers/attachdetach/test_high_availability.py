@@ -1,4 +1,5 @@
-"""Two instances, one Lease: the leader dies, or sleeps, in the middle of many attaches, and the other goes on."""
+"""Two instances, one Lease: the lease holder dies, or is paused, in the middle of many
+attaches, and the other takes over."""
 
 from __future__ import annotations
 

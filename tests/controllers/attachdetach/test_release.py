@@ -1,4 +1,4 @@
-"""Who may say that a silent node has let a volume go, and when a timer may: one rule after the other."""
+"""When a volume may be taken from a node that does not answer: one rule after the other."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ ABSENT = Statement(node_uid="uid-n0", absent=True)
         (replace(NODE, in_use=True), held(broken="by me"), "+Broken"),
     ],
 )
-def test_whose_word_releases(node: NodeState | None, attachment: Attachment, expected: str):
+def test_which_statement_permits_a_release(node: NodeState | None, attachment: Attachment, expected: str):
     assert outcome(node, attachment) == expected
 
 

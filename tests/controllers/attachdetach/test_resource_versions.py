@@ -12,7 +12,8 @@ from mooring.kube.objects import Node
 
 
 class Stores:
-    """An API server that keeps Nodes in one store and VolumeAttachments in another; each is at some version."""
+    """An API server that keeps Nodes in one store and VolumeAttachments in another; each is
+    at some version."""
 
     def __init__(self, nodes: list[int], attachments: list[int]) -> None:
         self._nodes, self._attachments = nodes, attachments

@@ -1,7 +1,8 @@
-"""`decide` against a small world of one exclusive volume: whatever happens in it, two nodes never both may write.
+"""`decide` against a small world of one exclusive volume: whatever happens in it, no two
+nodes may write at once.
 
-The world is what the API and the storage say. What is decided is carried out at once, as the handshake would; users,
-nodes and the storage do what they like in between.
+The world is what the API and the storage show. Decisions are carried out at once, as the handshake would;
+users, nodes and the storage act freely in between.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def all_goes_on(self) -> None:
-        """Everybody does their work for a while."""
+        """Controller, storage and nodes do their work for a while."""
         for _ in range(2):
             self.controller_decides()
             for node in NODES:

@@ -1,4 +1,4 @@
-"""What the caches keep says what the objects said, and says it once."""
+"""A trimmed object gives the same answers as the whole one, and shares equal values."""
 
 from __future__ import annotations
 

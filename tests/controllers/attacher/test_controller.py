@@ -94,11 +94,12 @@ def test_a_record_that_was_never_acted_upon_is_left_to_go(desk: Desk):
         record = await wanted(desk)
         controller = desk.make(AttacherController, plugins=desk.plugins())
         await desk.api.delete(VolumeAttachment, "va", uid=record.uid)
-        controller._records.accept(record)
+        controller.cache(VolumeAttachment).accept(record)
         sent = len(desk.wire.sent)
         desk.array.disks.clear()
         with pytest.raises(Exception, match="not found"):
-            await controller.reconcile("va")  # the cache is late: the intent cannot be stored, so nothing is asked
+            # The cache is stale: the intent cannot be stored, so the storage is not asked.
+            await controller.reconcile("va")
         assert len(desk.wire.sent) == sent + 1
         assert desk.array.history == []
 
@@ -152,7 +153,7 @@ def test_an_attachment_that_is_being_detached_is_not_asked_about(desk: Desk):
     async def scene(desk: Any):
         controller, record = await attached(desk)
         marked = await desk.api.revise(record, {"metadata": {"annotations": {"mooring.dev/detaching": "x"}}})
-        controller._records.accept(marked)
+        controller.cache(VolumeAttachment).accept(marked)
         desk.array.attached.clear()
         assert (await verified(desk, controller)).status.attached
 

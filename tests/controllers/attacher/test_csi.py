@@ -1,4 +1,5 @@
-"""VolumeAttachments of a CSI driver: what is written before and after each call, and what failed calls mean."""
+"""VolumeAttachments of a CSI driver: what is written before and after each call, and what
+failed calls mean."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ FINALIZER = "external-attacher/played-example-com"
 
 
 class Bench:
-    """A PersistentVolume of handle v, and a VolumeAttachment that wants it on n, which the driver calls i-1."""
+    """A PersistentVolume of handle v, and a VolumeAttachment that wants it on n, which the
+    driver calls i-1."""
 
     def __init__(self, desk: Any, capabilities: Collection[ControllerCapability] = ALL) -> None:
         self.desk, self.api = desk, desk.api
@@ -54,7 +56,7 @@ class Bench:
         await self.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
 
     async def reconciled(self) -> VolumeAttachment | None:
-        self.controller._records.accept(await self.api.find(VolumeAttachment, RECORD))
+        self.controller.cache(VolumeAttachment).accept(await self.api.find(VolumeAttachment, RECORD))
         await self.controller.reconcile(RECORD)
         return await self.api.find(VolumeAttachment, RECORD)
 
@@ -168,7 +170,7 @@ def test_a_node_whose_driver_has_not_registered_is_said_and_nothing_is_asked(des
 
 
 def test_a_deletion_that_comes_with_the_answer_to_a_noted_error_is_acted_upon(desk: Desk):
-    """The watch says nothing of it: the cache has more already."""
+    """The watch shows nothing of it: the cache is newer already."""
 
     async def story(bench: Bench) -> None:
         await bench.set_up()
@@ -232,7 +234,7 @@ def test_what_the_driver_lists_elsewhere_is_recorded_as_not_attached(desk: Desk,
         await bench.set_up()
         await bench.reconciled()
         bench.storage.published |= {"another": {"i-1"}, "v": elsewhere}
-        bench.controller._records.accept(await bench.record())
+        bench.controller.cache(VolumeAttachment).accept(await bench.record())
         await bench.controller.reconcile(VERIFY)
         assert (await bench.record()).status.attached is attached
 
@@ -244,7 +246,7 @@ def test_a_volume_that_is_not_listed_counts_as_attached(desk: Desk):
         await bench.set_up()
         await bench.reconciled()
         del bench.storage.published["v"]
-        bench.controller._records.accept(await bench.record())
+        bench.controller.cache(VolumeAttachment).accept(await bench.record())
         await bench.controller.reconcile(VERIFY)
         assert (await bench.record()).status.attached
 
@@ -264,7 +266,7 @@ def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_oth
         await bench.api.patch(VolumeAttachment, lost, {"status": {"attached": True}}, subresource="status")
         bench.storage.published |= {"v": set(), "w": set()}
         for name in (lost, RECORD):
-            bench.controller._records.accept(await bench.api.get(VolumeAttachment, name))
+            bench.controller.cache(VolumeAttachment).accept(await bench.api.get(VolumeAttachment, name))
         await bench.controller.reconcile(VERIFY)
         assert not (await bench.record()).status.attached
         assert (await bench.api.get(VolumeAttachment, lost)).status.attached
@@ -276,7 +278,7 @@ def test_a_stale_volume_of_the_same_name_is_not_what_is_attached(desk: Desk):
     async def story(bench: Bench) -> None:
         await bench.set_up()
         old = await bench.api.get(PersistentVolume, "pv")
-        bench.controller._volumes.accept(old)
+        bench.controller.cache(PersistentVolume).accept(old)
         await bench.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
         await bench.api.delete(PersistentVolume, "pv")
         await bench.api.delete(VolumeAttachment, RECORD)
@@ -286,7 +288,7 @@ def test_a_stale_volume_of_the_same_name_is_not_what_is_attached(desk: Desk):
         name = volume_attachment_name(CSI_PLUGIN, f"{NAME}^w", "n")
         wanted = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
         record = await bench.api.create(VolumeAttachment, {"metadata": {"name": name}, "spec": wanted})
-        bench.controller._records.accept(record)
+        bench.controller.cache(VolumeAttachment).accept(record)
         await bench.controller.reconcile(name)
         assert bench.storage.published["w"] == {"i-1"}
         assert bench.storage.published["v"] == set()
@@ -299,7 +301,7 @@ def test_other_attachers_records_are_left_alone(desk: Desk):
         await bench.set_up()
         spec = {"attacher": "other.example.com", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
         record = await bench.api.create(VolumeAttachment, {"metadata": {"name": "theirs"}, "spec": spec})
-        bench.controller._records.accept(record)
+        bench.controller.cache(VolumeAttachment).accept(record)
         await bench.controller.reconcile("theirs")
         assert bench.storage.calls == []
 

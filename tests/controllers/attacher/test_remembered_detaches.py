@@ -1,4 +1,4 @@
-"""An attacher that alone is at work while it holds a Lease: what it need not store, and what its successor assumes."""
+"""The lease holder's attacher: the requests that it need not store, and what its successor assumes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VALIDITY_S = 100.0
 
 @pytest.fixture(autouse=True)
 def slow_storage(monkeypatch: Patch) -> None:
-    """Its requests may be carried out for VALIDITY_S after they were sent."""
+    """A storage that may carry requests out for VALIDITY_S after they were sent."""
     slow_requests(monkeypatch, VALIDITY_S)
 
 
 class Writes:
-    """A transport that notes what is written, and that fails, or loses answers, where it is told to."""
+    """A transport that records writes, and that fails or loses answers on demand."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -112,7 +112,8 @@ def test_what_was_not_answered_is_remembered_and_noted_when_the_storage_says_det
 
 
 async def late_detach(desk: Any) -> tuple[bool, bool]:
-    """A holder dies with a detach that was not answered; its successor's is; then the first one is carried out."""
+    """A lease holder dies with an unanswered detach; its successor's detach is answered;
+    then the first one takes effect."""
     former = await elected(desk)
     await attached(desk, former)
     await desk.api.delete(VolumeAttachment, "va")
@@ -159,7 +160,7 @@ def test_what_the_former_holder_has_noted_as_detached_is_waited_for_only_as_long
 
 
 def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(desk: Desk):
-    """The former holder has let it go, and the volume is attached there anew."""
+    """The former lease holder has released it, and the volume is attached there anew."""
 
     async def scene(desk: Any):
         former = await elected(desk)
@@ -170,7 +171,7 @@ def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(desk: Desk):
         await wanted_again(desk)
         await reconciled(desk, former)
         successor = await elected(desk)
-        successor._records.accept(stale)
+        successor.cache(VolumeAttachment).accept(stale)
         with pytest.raises(Conflict):
             await successor.reconcile("va")
         assert desk.array.attached == {"d": "n"}
@@ -179,14 +180,14 @@ def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(desk: Desk):
 
 
 def test_nothing_is_asked_again_when_it_is_not_known_whether_the_record_has_gone(desk: Desk):
-    """The answer to taking off the finalizer is lost, and the cache is late."""
+    """The answer to removing the finalizer is lost, and the cache is stale."""
 
     async def scene(desk: Any):
         attacher = await elected(desk)
         await attached(desk, attacher)
         await desk.api.delete(VolumeAttachment, "va")
         stale = await desk.api.get(VolumeAttachment, "va")
-        attacher._records.accept(stale)
+        attacher.cache(VolumeAttachment).accept(stale)
         attacher.wire.loses = lambda request: request.method != "GET"
         with pytest.raises(Unreachable):
             await attacher.reconcile("va")

@@ -1,4 +1,5 @@
-"""A request that was not answered may still be carried out: what that means for the record, over time."""
+"""A request that was not answered may still take effect: what that means for the
+VolumeAttachment, over time."""
 
 from __future__ import annotations
 
@@ -40,12 +41,12 @@ def test_only_requests_within_their_validity_are_outstanding():
 
 @pytest.fixture
 def slow_storage(monkeypatch: Patch) -> None:
-    """Its requests may be carried out for VALIDITY_S after they were sent."""
+    """A storage that may carry requests out for VALIDITY_S after they were sent."""
     slow_requests(monkeypatch, VALIDITY_S)
 
 
 async def late_attach(desk: Any) -> tuple[bool, bool]:
-    """C15: an attach is not answered; the record is deleted; then the attach is carried out."""
+    """C15: an attach is not answered; the VolumeAttachment is deleted; then the attach takes effect."""
     await wanted(desk)
     attacher = desk.make(AttacherController, plugins=desk.plugins())
     late = unanswered(desk, "attach")
@@ -72,7 +73,8 @@ def test_c15_does_harm_if_nothing_counts_as_outstanding(desk: Desk, slow_storage
 
 
 async def late_detach(desk: Any) -> tuple[bool, bool]:
-    """C15: a detach is not answered, its repetition is; the volume is attached anew; then the first one is done."""
+    """C15: a detach is not answered, its repetition is; the volume is attached anew; then
+    the first detach takes effect."""
     await wanted(desk)
     attacher = desk.make(AttacherController, plugins=desk.plugins())
     await reconciled(desk, attacher)
@@ -101,7 +103,8 @@ def test_c15_a_late_detach_does_harm_if_nothing_counts_as_outstanding(
 
 
 def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(desk: Desk, slow_storage: None):
-    """However often it is looked at, the record goes when the one unanswered request has lost its validity."""
+    """However often it is reconciled, the VolumeAttachment goes when its one unanswered
+    request has expired."""
 
     async def scene(desk: Any):
         await wanted(desk)
@@ -174,7 +177,7 @@ def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(desk: Des
 def test_what_another_process_has_noted_meanwhile_is_not_taken_back_with_an_answered_request(
     desk: Desk, slow_storage: None
 ):
-    """Two attachers for a moment: one's refusal says nothing about the other's request."""
+    """Two attachers for a moment: the refusal of one's request does not answer the other's."""
 
     async def scene(desk: Any):
         await wanted(desk)

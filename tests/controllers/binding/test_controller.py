@@ -1,4 +1,5 @@
-"""Protection goes on live reads only; and binding is finished from wherever it stopped."""
+"""Protection is removed after live reads only, and an interrupted binding is completed from
+wherever it stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
         await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         await desk.api.delete(PersistentVolumeClaim, "c", "default")
         controller = desk.make(BindingController)
-        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
         await controller.reconcile(ClaimKey("default/c"))
         assert await desk.api.find(PersistentVolumeClaim, "c", "default") is not None
         await desk.api.delete(Pod, "p", "default", grace_period_seconds=0)
@@ -49,9 +50,9 @@ def test_a_binding_that_lost_any_of_its_four_answers_is_finished(desk: Desk):
         available = {"status": {"phase": "Available"}}
         await desk.api.patch(PersistentVolume, "pv", available, subresource="status")
         for _ in range(5):
-            controller = desk.make(BindingController)  # a new one each time, which knows what the API says
-            controller._volumes.accept(await desk.api.get(PersistentVolume, "pv"))
-            controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+            controller = desk.make(BindingController)  # a new one each time, with fresh caches
+            controller.cache(PersistentVolume).accept(await desk.api.get(PersistentVolume, "pv"))
+            controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
             desk.wire.unanswered(lambda request: request.method == "PATCH")
             try:
                 await controller.reconcile(ClaimKey("default/c"))

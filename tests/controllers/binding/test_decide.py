@@ -1,4 +1,4 @@
-"""What becomes of a claim, and which phase a volume has."""
+"""What is done about a claim, and which phase a volume has."""
 
 from __future__ import annotations
 

@@ -60,6 +60,8 @@ def names(owner: ConfigMap, blocking: bool = False) -> dict[str, Any]:
 
 
 def test_what_an_object_owns_goes_after_it(play: Play) -> None:
+    """Waits until the Secret is gone."""
+
     async def story(api: Client) -> None:
         await owner_and_dependent(api)
         await api.delete(ConfigMap, "owner", "default")
@@ -69,6 +71,8 @@ def test_what_an_object_owns_goes_after_it(play: Play) -> None:
 
 
 def test_what_names_a_former_owner_of_the_same_name_goes(play: Play) -> None:
+    """Waits until the Secret is gone: its owner's uid is another one than that of the present ConfigMap."""
+
     async def story(api: Client) -> None:
         former = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
         await api.delete(ConfigMap, "owner", "default")
@@ -158,6 +162,8 @@ def test_cluster_scoped_owners_are_found(play: Play) -> None:
 
 
 def test_objects_of_a_kind_defined_later_are_collected(play: Play) -> None:
+    """Waits until the object of the new kind is gone."""
+
     async def story(api: Client) -> None:
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         definition = {

@@ -1,4 +1,4 @@
-"""When an object goes with its owners, and when an owner waits for what it owns."""
+"""When an object is deleted with its owners, and when an owner waits for its dependents."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mooring.kube.transport import InProcess, Request, Response
 
 
 class Older:
-    """A transport to a server that knows no aggregated discovery."""
+    """A transport to a server without aggregated discovery."""
 
     def __init__(self, inner: InProcess) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""Claims of ephemeral volumes: made for one pod, and never taken from another."""
+"""Claims of ephemeral volumes: created for one pod, and never taken from another."""
 
 from __future__ import annotations
 

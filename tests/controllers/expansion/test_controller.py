@@ -1,4 +1,4 @@
-"""What the resizer writes, and in which order; the node's part is played."""
+"""What the resizer writes, and in which order. The test plays the node's part."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Bench:
         await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
 
     async def step(self) -> PersistentVolumeClaim:
-        self.controller._claims.accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
-        self.controller._volumes.accept(await self.api.get(PersistentVolume, "pv"))
+        self.controller.cache(PersistentVolumeClaim).accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
+        self.controller.cache(PersistentVolume).accept(await self.api.get(PersistentVolume, "pv"))
         await self.controller.reconcile("default/c")
         return await self.api.get(PersistentVolumeClaim, "c", "default")
 

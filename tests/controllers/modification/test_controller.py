@@ -47,8 +47,8 @@ class Bench:
         await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": volume})
 
     async def step(self) -> PersistentVolumeClaim:
-        self.controller._claims.accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
-        self.controller._volumes.accept(await self.api.get(PersistentVolume, "pv"))
+        self.controller.cache(PersistentVolumeClaim).accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
+        self.controller.cache(PersistentVolume).accept(await self.api.get(PersistentVolume, "pv"))
         await self.controller.reconcile("default/c")
         return await self.api.get(PersistentVolumeClaim, "c", "default")
 

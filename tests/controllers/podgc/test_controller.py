@@ -1,4 +1,4 @@
-"""A pod is removed on live reads only."""
+"""A pod is removed after live reads only."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ async def doomed(desk: Any) -> tuple[Any, Pod]:
     await desk.api.delete(Pod, "p", "default")
     pod = await desk.api.get(Pod, "p", "default")
     controller = desk.make(PodGCController)
-    controller._nodes.accept(node)
-    controller._pods.accept(pod)
+    controller.cache(Node).accept(node)
+    controller.cache(Pod).accept(pod)
     return controller, pod
 
 
@@ -56,7 +56,7 @@ def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(desk: Desk, p
     async def scene(desk: Any):
         controller, _ = await doomed(desk)
         before = {"status": {"phase": phase}}
-        controller._pods.accept(await desk.api.patch(Pod, "p", before, "default", subresource="status"))
+        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", before, "default", subresource="status"))
         word = {"status": {"message": "its node agent says that it runs"}}
         await desk.api.patch(Pod, "p", word, "default", subresource="status")
         with pytest.raises(Conflict):
@@ -67,7 +67,7 @@ def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(desk: Desk, p
 
 
 def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(desk: Desk):
-    """Somebody else has removed it between the two writes, and the cache stays late (S19)."""
+    """Another client has removed it between the two writes, and the cache stays stale (S19)."""
 
     async def scene(desk: Any):
         controller, _ = await doomed(desk)
@@ -94,7 +94,7 @@ def test_another_pod_of_that_name_is_not_removed_in_its_place(desk: Desk, phase:
     async def scene(desk: Any):
         controller, pod = await doomed(desk)
         status = {"status": {"phase": phase}}
-        controller._pods.accept(await desk.api.patch(Pod, "p", status, "default", subresource="status"))
+        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", status, "default", subresource="status"))
         await desk.api.delete(Pod, "p", "default", uid=pod.uid, grace_period_seconds=0)
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
@@ -121,18 +121,18 @@ def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(
 
 
 def test_a_pod_that_is_written_while_its_node_is_absent_is_given_the_whole_time_again(desk: Desk):
-    """Its agent is alive, and about to make its Node anew: what it writes of its pods before that must not be taken for
-    the newest word of a dead one."""
+    """Its agent is alive, and about to create its Node anew: what the agent writes of its pods before that
+    must not be taken for the last report of a dead node."""
 
     async def scene(desk: Any):
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         pod = await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         controller = desk.make(PodGCController)
-        controller._pods.accept(pod)
+        controller.cache(Pod).accept(pod)
         await controller.reconcile("default/p")
         await asyncio.sleep(50)
         word = {"status": {"message": "its node agent says that it runs"}}
-        controller._pods.accept(await desk.api.patch(Pod, "p", word, "default", subresource="status"))
+        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", word, "default", subresource="status"))
         await controller.reconcile("default/p")
         assert (await desk.api.get(Pod, "p", "default")).status.phase == "Pending"
         await asyncio.sleep(50)

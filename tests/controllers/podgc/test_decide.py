@@ -1,4 +1,4 @@
-"""Which pods may be removed without their node's word; and when an out-of-service taint is in force."""
+"""Which pods may be removed without their node's report; and when an out-of-service taint is in force."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEALTHY = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(conditions=(Cond
         (pod(""), None, None),
     ],
 )
-def test_who_knows_that_the_pod_does_not_run(given_pod: Pod, there: Node | None, code: str | None):
+def test_which_pods_may_be_removed(given_pod: Pod, there: Node | None, code: str | None):
     decision = decide(given_pod, there)
     assert (decision.reason.code if decision.action is Action.REMOVE else None) == code
 

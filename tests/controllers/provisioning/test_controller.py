@@ -1,4 +1,4 @@
-"""Data is destroyed on live reads only."""
+"""Data is destroyed after live reads only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def released(desk: Any, uid: str = "gone") -> Any:
     status = {"status": {"phase": "Released"}}
     pv = await desk.api.patch(PersistentVolume, "pv", status, subresource="status")
     controller = desk.make(ProvisioningController, plugins=desk.plugins())
-    controller._volumes.accept(pv)
+    controller.cache(PersistentVolume).accept(pv)
     return controller
 
 
@@ -82,7 +82,8 @@ def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does
 
 
 def test_a_volume_that_is_known_to_be_attached_is_not_asked_about_until_it_is_detached(desk: Desk):
-    """A live look lists the attachments of the whole cluster: a thousand volumes must not do so each second."""
+    """A live read lists the VolumeAttachments of the whole cluster: a thousand volumes must
+    not do so each second."""
 
     async def scene(desk: Any):
         controller = await released(desk)
@@ -112,7 +113,7 @@ USES_C = a_pod(persistentVolumeClaim={"claimName": "c"})
 
 
 def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(desk: Desk):
-    """The claim's finalizer was stripped, and the storage is one without attachments."""
+    """The claim's finalizer was removed by hand, and the storage needs no attach."""
 
     async def scene(desk: Any):
         controller = await released(desk)
@@ -160,7 +161,7 @@ async def to_recycle(desk: Any, path: Path, settings: dict[str, str]) -> Any:
     pv = await desk.api.patch(PersistentVolume, "pv", {"status": {"phase": "Released"}}, subresource="status")
     host = ControllerVolumeHost(desk.now, {hostpath.PLUGIN_NAME: settings})
     controller = desk.make(ProvisioningController, plugins=PluginManager([hostpath.plugin()], host))
-    controller._volumes.accept(pv)
+    controller.cache(PersistentVolume).accept(pv)
     return controller
 
 
@@ -220,7 +221,7 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
         )
         controller = desk.make(ProvisioningController, plugins=desk.plugins())
         controller._classes.accept(storage_class)
-        controller._claims.accept(made)
+        controller.cache(PersistentVolumeClaim).accept(made)
         with pytest.raises(InvalidSpec, match="mount options"):
             await controller.reconcile(ClaimKey("default/c"))
         assert await events(desk, controller) == [("Warning", "ProvisioningFailed")]
@@ -242,7 +243,7 @@ async def waiting_claim(desk: Any) -> tuple[Any, PersistentVolumeClaim]:
     claim = await desk.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
     controller = desk.make(ProvisioningController, plugins=desk.plugins())
     controller._classes.accept(storage_class)
-    controller._claims.accept(claim)
+    controller.cache(PersistentVolumeClaim).accept(claim)
     return controller, claim
 
 
@@ -259,7 +260,7 @@ def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(desk: Desk):
             await controller.reconcile(ClaimKey("default/c"))
         claim = await desk.api.get(PersistentVolumeClaim, "c", "default")
         assert BEGUN in claim.metadata.finalizers
-        controller._volumes.accept(await only_volume(desk))
+        controller.cache(PersistentVolume).accept(await only_volume(desk))
         await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
@@ -267,7 +268,7 @@ def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(desk: Desk):
 
 
 def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_volume(desk: Desk):
-    """So it is reclaimed as any other: else nobody would know of it."""
+    """So it is reclaimed like any other volume: otherwise its disk would be forgotten."""
 
     async def scene(desk: Any):
         controller, claim = await waiting_claim(desk)
@@ -276,7 +277,7 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
             await controller.reconcile(ClaimKey("default/c"))
         assert len(desk.array.disks) == 1
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
-        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
         await controller.reconcile(ClaimKey("default/c"))
         assert {(await only_volume(desk)).name} == desk.array.disks
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
@@ -292,7 +293,7 @@ def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothin
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
-        controller._claims.accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
@@ -311,7 +312,9 @@ def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
         patch = {"metadata": {"finalizers": [each for each in pv.metadata.finalizers if "protection" not in each]}}
         await desk.api.patch(PersistentVolume, pv.name, patch)
         released = {"status": {"phase": "Released"}}
-        controller._volumes.accept(await desk.api.patch(PersistentVolume, pv.name, released, subresource="status"))
+        controller.cache(PersistentVolume).accept(
+            await desk.api.patch(PersistentVolume, pv.name, released, subresource="status")
+        )
         await controller.reconcile(VolumeKey(pv.name))
         assert desk.array.disks == set()
         assert await desk.api.find(PersistentVolume, pv.name) is None

@@ -1,4 +1,5 @@
-"""Volumes of a CSI driver for claims: never two, none forgotten, in the right place; whatever the driver answers."""
+"""Volumes of a CSI driver for claims: none twice, none forgotten, in the right place,
+whatever the driver answers."""
 
 from __future__ import annotations
 
@@ -70,11 +71,11 @@ class Bench:
     async def refresh(self) -> None:
         live = await self.api.find(PersistentVolumeClaim, "c", "default")
         if live is not None:
-            self.controller._claims.accept(live)
+            self.controller.cache(PersistentVolumeClaim).accept(live)
         for each in (await self.api.list(StorageClass)).items:
             self.controller._classes.accept(each)
         for pv in (await self.api.list(PersistentVolume)).items:
-            self.controller._volumes.accept(pv)
+            self.controller.cache(PersistentVolume).accept(pv)
 
     async def reconciled(self) -> PersistentVolume | None:
         await self.refresh()
@@ -146,7 +147,9 @@ def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(desk: Desk)
         finalizers = {"metadata": {"finalizers": None}}
         await bench.api.patch(PersistentVolumeClaim, "c", finalizers, "default")
         status = {"status": {"phase": "Released"}}
-        bench.controller._volumes.accept(await bench.api.patch(PersistentVolume, pv.name, status, subresource="status"))
+        bench.controller.cache(PersistentVolume).accept(
+            await bench.api.patch(PersistentVolume, pv.name, status, subresource="status")
+        )
         assert await bench.api.find(PersistentVolumeClaim, "c", "default") is None or claim.uid
         await bench.controller.reconcile(VolumeKey(pv.name))
         assert bench.storage.volumes == {}

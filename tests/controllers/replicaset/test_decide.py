@@ -1,4 +1,5 @@
-"""So many pods of one template, whoever they are: what ends no longer counts, and the least needed goes first."""
+"""The number of pods of one template: pods that end no longer count, and the least needed
+are deleted first."""
 
 from __future__ import annotations
 

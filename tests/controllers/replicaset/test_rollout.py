@@ -1,4 +1,4 @@
-"""A rollout keeps its two promises at every step, and ends."""
+"""A rollout keeps both of its bounds at every step, and ends."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_template_of_a_replica_set_is_known_in_spite_of_its_hash():
 @settings(max_examples=300)
 @given(st.integers(1, 12), st.integers(0, 4), st.integers(0, 4), st.randoms(use_true_random=False))
 def test_a_rollout_keeps_both_promises_at_every_step_and_ends(replicas: int, surge: int, missing: int, dice: Any):
-    """Pods become available in any order; ReplicaSets follow what they are told."""
+    """Pods become available in any order; ReplicaSets follow their wanted sizes."""
     given_one = deployment(replicas, surge, missing)
     most, least = bounds(given_one)
     size = {"old": replicas, "new": 0}

@@ -13,7 +13,8 @@ Desk = Callable[[Any], Any]
 
 
 async def prepare(desk: Any, claims: dict[str, str], volumes: dict[str, str]) -> None:
-    """A node, a class that makes nothing, a pod with these claims, and these volumes: names with their sizes."""
+    """A node, a class that makes nothing, a pod with these claims, and these volumes: names
+    with their sizes."""
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     await desk.api.create(Node, {"metadata": {"name": "n"}, "status": ready})
     kept = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -85,11 +86,11 @@ async def bound(desk: Any) -> PersistentVolumeClaim:
 async def knows(desk: Any, claim: PersistentVolumeClaim) -> SchedulingController:
     """A scheduler whose caches have everything, and this claim."""
     controller = desk.make(SchedulingController)
-    controller._nodes.accept(await desk.api.get(Node, "n"))
+    controller.cache(Node).accept(await desk.api.get(Node, "n"))
     controller._classes.accept(await desk.api.get(StorageClass, "kept"))
-    controller._volumes.accept(await desk.api.get(PersistentVolume, "v"))
-    controller._pods.accept(await desk.api.get(Pod, "p", "default"))
-    controller._claims.accept(claim)
+    controller.cache(PersistentVolume).accept(await desk.api.get(PersistentVolume, "v"))
+    controller.cache(Pod).accept(await desk.api.get(Pod, "p", "default"))
+    controller.cache(PersistentVolumeClaim).accept(claim)
     return controller
 
 

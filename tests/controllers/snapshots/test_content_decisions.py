@@ -1,4 +1,4 @@
-"""What a VolumeSnapshotContent asks of the storage, and that no answer that was lost leaves a snapshot behind."""
+"""What is requested of the storage for a VolumeSnapshotContent; no lost answer leaves a snapshot behind."""
 
 from __future__ import annotations
 

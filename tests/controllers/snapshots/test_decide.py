@@ -1,4 +1,4 @@
-"""A snapshot gets its content, says what its content says, and goes after it."""
+"""A snapshot gets its content and its content's status, and is deleted after it."""
 
 from __future__ import annotations
 

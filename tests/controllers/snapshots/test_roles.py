@@ -67,15 +67,15 @@ class Bench:
         return await self.api.find(VolumeSnapshot, "s", "default")
 
     async def ask(self) -> None:
-        """The first half's turn, with caches that are filled anew."""
+        """Runs the first half, with caches that are filled anew."""
         self.start()
-        for informer in self.first._informers:
+        for informer in self.first.caches:
             for found in (await self.api.list(informer.kind)).items:
                 informer.accept(found)
         await self.first.reconcile("default/s")
 
     async def take(self) -> None:
-        """The second half's turn."""
+        """Runs the second half."""
         content = await self.content()
         if content is not None:
             self.second._contents.accept(content)
@@ -214,7 +214,7 @@ def test_a_snapshot_that_exists_is_bound_to_the_one_that_names_it(desk: Desk):
 
 
 async def live(bench: Bench) -> None:
-    """A snapshot gets ready; then it is deleted, and gone."""
+    """A snapshot becomes ready; then it is deleted, and gone."""
     for _ in range(3):
         await bench.ask()
         await bench.take()

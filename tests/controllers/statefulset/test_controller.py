@@ -1,4 +1,4 @@
-"""What the controller does that its decisions do not say."""
+"""What the controller does beyond its decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Desk = Callable[[Any], Any]
 
 
 def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(desk: Desk):
-    """Its claim was being deleted when the pod was made, and a late cache did not show it: found by the simulation."""
+    """Its claim was being deleted when the pod was made, and a stale cache did not show it:
+    found by the simulation."""
 
     async def scene(desk: Any):
         ((_, body, namespace),) = bodies("disk", "db", 1)

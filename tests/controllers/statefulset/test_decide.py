@@ -88,7 +88,7 @@ def test_parallel_creates_and_deletes_all_at_once():
 
 
 def test_with_parallel_a_pod_that_cannot_be_made_keeps_none_that_nobody_wants():
-    """Its name may be taken, by a pod of another set on a machine that is silent."""
+    """The name may be taken by a pod of another set, on a node that does not answer."""
     found = steps(stateful_set(1, pod_management_policy="Parallel"), pod(1))
     assert found == [(Action.DELETE, 1), (Action.CREATE, 0)]
 
@@ -119,7 +119,7 @@ def test_several_at_once_where_so_many_may_be_unavailable():
 
 
 def test_a_broken_pod_of_the_old_template_does_not_keep_the_new_one_away():
-    """Upstream waits for it for ever (kubernetes issue 67250), until somebody deletes it."""
+    """Upstream waits for it for ever (kubernetes issue 67250), until a person deletes it."""
     broken = pod(1, "Pending", ready=False, waiting="CrashLoopBackOff")
     assert steps(stateful_set(2), pod(0), broken, revision="r1") == []
     assert steps(stateful_set(2), pod(0), broken, revision="r2") == [(Action.DELETE, 1)]

@@ -1,4 +1,4 @@
-"""A node's plugins without a node: their host, with mounts that are only noted."""
+"""The plugins of a node without the node: a host whose mounts are only recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users may write for a disk, and what is made of it; the array here is in directory mode, which needs no root."""
+"""What users may write for a disk, and what it means. The array is in directory mode, which needs no root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk array: its lock, its refusals, and what it is after a crash at any point. Devices are simulated here."""
+"""The disk array: its lock, its refusals, and its state after a crash at any point. Devices are simulated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Crash(BaseException):
 
 
 class SimulatedDevices(DiskDevices):
-    """Devices of a kernel that outlives the processes: files in a directory, each holding the path of its medium."""
+    """Devices of a kernel that outlives the processes: files in a directory, each holding
+    the path of its medium."""
 
     medium = "disk.img"
 
@@ -286,7 +287,8 @@ STEPS = ("write_durably", "link_durably", "unlink_durably")
 def test_after_a_crash_at_any_step_of_any_operations_the_array_is_whole(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, int]]
 ):
-    """Each operation is killed at some step (or not reached by the kill); then everything that must hold, holds."""
+    """Each operation is killed at some step (or ends before it); afterwards `_assert_safe` and
+    `_assert_complete` check every guarantee."""
     root = tmp_path_factory.mktemp("array")
     with pytest.MonkeyPatch.context() as patch:
         for name, crash_at in story:
@@ -321,7 +323,8 @@ def _stepped(function: Callable[..., None], step: Callable[[], None]) -> Callabl
 
 
 def _assert_safe(array: DiskArray) -> None:
-    """No node has the device of a disk that is not attached to it; an exclusive disk is on one node at most."""
+    """No node has the device of a disk that is not attached to it; an exclusive disk is on
+    one node at most."""
     for name, disk in array.list().items():
         with_device = {node for node in ("a", "b") if array.device(name, node)}
         assert with_device <= set(disk.nodes)

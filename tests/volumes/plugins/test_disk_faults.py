@@ -1,4 +1,4 @@
-"""Operations that fail or stick because the disk was told so; and the command that tells it."""
+"""Operations that fail or hang because the disk was told so; and the command that sets it."""
 
 from __future__ import annotations
 

@@ -105,6 +105,7 @@ async def test_what_is_mounted_inside_is_never_removed_with_it(empty_dirs: Empty
 
 
 def test_removing_what_is_not_there_is_success(tmp_path: Path):
+    """It does not raise."""
     remove_tree(str(tmp_path / "nothing"))
 
 

@@ -95,6 +95,7 @@ def test_what_is_of_another_type_is_refused(tmp_path: Path, there: str, kind: st
 
 
 def test_a_character_device_is_known():
+    """It is not refused."""
     check_host_path("/dev/null", "CharDevice")
 
 

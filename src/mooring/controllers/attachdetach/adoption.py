@@ -53,9 +53,9 @@ class Adoption:
     def volume(self, record: VolumeAttachment, node: Node | None = None) -> str:
         """Returns the unique name of the VolumeAttachment's volume; "" if another controller looks after it.
         `node`: the Node, if it is newer than the cache."""
-        said = volume_of(record)
-        if said:
-            return said if self._attachability.answers_for(said) else ""
+        own = volume_of(record)
+        if own:
+            return own if self._attachability.answers_for(own) else ""
         held = self._named.get(record.name, "")
         if held and not is_unknown(held):
             return held

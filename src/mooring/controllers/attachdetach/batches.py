@@ -1,5 +1,5 @@
-"""Groups changes of one object into one write: while a write of the object is in
-flight, further changes wait for the next.
+"""Groups changes of one object into one write: while a write of the object is in flight,
+further changes wait for the next.
 
 Guarantees:
 - At most one write for a key is in flight. Its changes are taken at one moment, and each gets its own result.
@@ -21,8 +21,8 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 STEP_S = 0.01
-"""Seconds for which a write waits for each other change in flight: a hundred changes
-a second begin a burst."""
+"""Seconds for which a write waits for each other change in flight: a hundred changes a
+second begin a burst."""
 LONGEST_S = 0.5
 """Seconds for which a write waits for further changes at most."""
 WRITES = 32
@@ -38,8 +38,8 @@ class _Waiting(Generic[E, R]):
 
 
 class Batches(Generic[E, R]):
-    """`write(key, entries)` carries out all entries of one key, and returns their
-    results in the same order."""
+    """`write(key, entries)` carries out all entries of one key, and returns their results in
+    the same order."""
 
     def __init__(self, write: Callable[[str, Sequence[E]], Awaitable[Sequence[R]]]) -> None:
         self._write = write
@@ -74,8 +74,8 @@ class Batches(Generic[E, R]):
             await self._write_all(key, waiting)
 
     async def _gather(self) -> None:
-        """Waits for further changes: the longer, the more are in flight. A change
-        that is alone does not wait."""
+        """Waits for further changes: the longer, the more are in flight. A change that is
+        alone does not wait."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         # Other keys' changes count, too: a burst that is spread over many objects is to take few writes for

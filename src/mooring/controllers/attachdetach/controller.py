@@ -4,9 +4,9 @@ A key is a volume, by its unique name. Changes of pods, claims, volumes, nodes a
 volumes that they touch, and only those are decided again; timers wake single volumes. A slow sweep decides
 about everything once more and counts what it had to correct: nothing, if no change was missed.
 
-Nothing is remembered that could not be read again. The storage is the attacher's: this
-controller does not know any. What is decided is in `decide` and `release`; what is written,
-and under which preconditions, in `handshake`.
+Nothing is remembered that could not be read again. The storage is the attacher's: this controller does
+not know any. What is decided is in `decide` and `release`; what is written, and under which
+preconditions, in `handshake`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class AttachDetachController(Controller[Key]):
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
         try:
-            self._handshake.versions_comparable = await versions_comparable(self.client)
+            self._handshake.lists.versions_comparable = await versions_comparable(self.client)
         except KubeError as error:  # then each report reads the VolumeAttachment live
             self.log.warning("ClockNotKnown", error=str(error))
         self.queue.add_after(SWEEP, SWEEP_S)
@@ -147,8 +147,8 @@ class AttachDetachController(Controller[Key]):
                 self.queue.add_after(key, decision.after + SOON_S)
 
     def _correct(self, volume: str) -> None:
-        """Marks the volume if something is to be written about it that no change and
-        no timer has brought up."""
+        """Marks the volume if something is to be written about it that no change and no
+        timer has brought up."""
         if volume in self.queue:
             return
         missed = next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
@@ -282,8 +282,8 @@ class AttachDetachController(Controller[Key]):
             self.recorder.event(node, "Warning", "AnotherAttachDetachController", message)
 
     def _send_events(self, decision: VolumeDecision, state: VolumeState) -> None:
-        """Sends the events about a decision: once for each change of them, and again
-        while a warning lasts."""
+        """Sends the events about a decision: once for each change of them, and again while a
+        warning lasts."""
         if decision.action in WITHOUT_EVENT:
             self._send((state.volume, decision.node), [])
             return

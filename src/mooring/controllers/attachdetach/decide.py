@@ -125,8 +125,8 @@ def _because(attachment: Attachment) -> str:
 def _timers_to_erase(
     node: NodeState | None, attachment: Attachment, demand: Demand | None
 ) -> tuple[tuple[str, str | None], ...]:
-    """Returns the annotations of timers that run without reason: the volume is
-    wanted again, or the node answers."""
+    """Returns the annotations of timers that run without reason: the volume is wanted again,
+    or the node answers."""
     answers = node is not None and node.ready != "Unknown"
     running = {FORCE_DETACH_SINCE: attachment.force_since, NODE_ABSENT_SINCE: attachment.absent_since}
     over = {
@@ -159,8 +159,8 @@ def _about_unwanted(state: VolumeState, attachment: Attachment, node: NodeState 
 
 
 def _may_report(state: VolumeState, node: NodeState) -> bool:
-    """Whether the volume may be reported again to a node that still uses it although
-    no pod there wants it."""
+    """Whether the volume may be reported again to a node that still uses it although no pod
+    there wants it."""
     held = next(each for each in state.attachments if each.node == node.name)
     alone = state.several_nodes or len(state.holding) == 1
     current = state.lock is not None and held.epoch == state.lock.epoch
@@ -168,8 +168,8 @@ def _may_report(state: VolumeState, node: NodeState) -> bool:
 
 
 def _holder(state: VolumeState) -> Attachment | None:
-    """Of several VolumeAttachments of one exclusive volume, the one whose node may
-    have it; None if there are not several.
+    """Of several VolumeAttachments of one exclusive volume, the one whose node may have it;
+    None if there are not several.
 
     The one under the lock's present epoch; else the one that was reported to its node; else the one that its
     node uses; else the one that the storage has attached; else the oldest.
@@ -189,8 +189,8 @@ def _holder(state: VolumeState) -> Attachment | None:
 def _about_second(
     state: VolumeState, attachment: Attachment, node: NodeState | None, demand: Demand, holder: Attachment
 ) -> VolumeDecision:
-    """A second VolumeAttachment of an exclusive volume. It goes as soon as its node
-    lets go, even if pods want it."""
+    """A second VolumeAttachment of an exclusive volume. It goes as soon as its node lets go,
+    even if pods want it."""
     where = f"node {holder.node} has the volume, which is exclusive"
     if node is not None and has_let_go(node, attachment):
         return VolumeDecision(Action.DETACH, Reason("SecondAttachment", where), attachment.node, demand.pods)
@@ -199,8 +199,8 @@ def _about_second(
 
 
 def _grant(state: VolumeState, attachment: Attachment, node: NodeState | None, demand: Demand) -> VolumeDecision:
-    """The only VolumeAttachment, of an older epoch: its node is granted the volume
-    anew, if it is not closed for it."""
+    """The only VolumeAttachment, of an older epoch: its node is granted the volume anew, if
+    it is not closed for it."""
     if node is None:
         reason = Reason("NodeGone", f"node {attachment.node} does not exist")
         return VolumeDecision(Action.BLOCKED, reason, attachment.node, demand.pods)
@@ -269,8 +269,8 @@ def how_held(state: VolumeState, attachment: Attachment) -> str:
 def reported_volumes(
     node: Node, usable: Mapping[str, str], ours: Iterable[str], without: Iterable[str] = ()
 ) -> list[dict[str, str]]:
-    """Returns `volumesAttached` as it should be: derived from the VolumeAttachments,
-    never edited entry by entry.
+    """Returns `volumesAttached` as it should be: derived from the VolumeAttachments, never
+    edited entry by entry.
 
     `usable` maps the volumes with a usable attachment on the node to their device paths. `ours` are all
     volume names on the node that this controller answers for; other entries are another controller's, and

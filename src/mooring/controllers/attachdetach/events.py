@@ -64,8 +64,8 @@ def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: Volu
 
 
 def used_by(pod: str, users: Sequence[str]) -> str:
-    """Returns the middle of upstream's sentence in one of its four forms: pods of
-    other namespaces are only counted."""
+    """Returns the middle of upstream's sentence in one of its four forms: pods of other
+    namespaces are only counted."""
     namespace = pod.partition("/")[0]
     near = [key.partition("/")[2] for key in users if key.partition("/")[0] == namespace]
     far = len(users) - len(near)

@@ -1,8 +1,8 @@
 """Notices that another attach/detach controller is active: upstream's, or one without leader election.
 
-Two of them lose no data, since each write carries what it was computed from. But they
-undo each other's work, and the other one may know fewer rules. So it is reported: a
-warning in the log, a metric, and an event on the Node.
+Two of them lose no data, since each write carries what it was computed from. But they undo each
+other's work, and the other one may know fewer rules. So it is reported: a warning in the log, a
+metric, and an event on the Node.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ForeignWrites:
         self._expected[node] = volumes
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Handler of the cache of Nodes: notices a list that changes to one that
-        this controller did not write."""
+        """Handler of the cache of Nodes: notices a list that changes to one that this
+        controller did not write."""
         if not self.active or old is None or new is None or old.uid != new.uid:
             return
         listed = frozenset(entry.name for entry in new.status.volumes_attached)
@@ -50,8 +50,8 @@ class ForeignWrites:
             )
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
-        """Handler of the cache of VolumeAttachments: notices a new one that does not
-        name its volume, as ours do."""
+        """Handler of the cache of VolumeAttachments: notices a new one that does not name
+        its volume, as ours do."""
         if not self.active or old is not None or new is None or new.spec.attacher == ATTACHER:
             return
         if PLUGIN not in new.metadata.annotations:

@@ -32,8 +32,8 @@ from mooring.volumes.statements import last_report
 
 
 class VolumeIndex:
-    """The caches of the attach/detach controller. A change marks the unique names of
-    the volumes that it touches."""
+    """The caches of the attach/detach controller. A change marks the unique names of the
+    volumes that it touches."""
 
     def __init__(self, controller: Controller[Any], plugins: PluginManager, **options: object) -> None:
         watch = controller.watch
@@ -93,8 +93,8 @@ class VolumeIndex:
             return None  # its claim is not bound yet: the change of the claim marks the volume
 
     def _uses_of_pod(self, pod: Pod) -> Iterator[str]:
-        """Yields the index keys of a pod's volumes: a claim's key, or the unique
-        name of a volume that the pod defines."""
+        """Yields the index keys of a pod's volumes: a claim's key, or the unique name of a
+        volume that the pod defines."""
         for volume in pod.spec.volumes:
             if name := self._use_of_pod(pod, volume):
                 yield name

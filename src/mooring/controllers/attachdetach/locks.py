@@ -20,8 +20,8 @@ from mooring.volumes.spec import VolumeSpec
 
 
 class Locks:
-    """Grants, advances and compares locks. Every read is live, and every write
-    carries the resourceVersion of its read."""
+    """Grants, advances and compares locks. Every read is live, and every write carries the
+    resourceVersion of its read."""
 
     def __init__(self, client: Client, named: Callable[[VolumeAttachment, Node | None], str]) -> None:
         self._client = client
@@ -36,8 +36,8 @@ class Locks:
         return await self._grant(spec.name, volume, node, pod)
 
     async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> int:
-        """Returns a new epoch for the node of `record`. Raises Conflict if another
-        node has the volume attached.
+        """Returns a new epoch for the node of `record`. Raises Conflict if another node has
+        the volume attached.
 
         Another VolumeAttachment that was never attached is passed over: it is of an older epoch from now on,
         so void. If it counted, two such VolumeAttachments would wait for each other.

@@ -122,8 +122,8 @@ def _gauge(name: str, plugin: str, about: str) -> Gauge:
 
 
 class _Looks(NamedTuple):
-    """What the gauges show of one volume: nodes that want it, nodes that have it,
-    reasons why it is blocked."""
+    """What the gauges show of one volume: nodes that want it, nodes that have it, reasons
+    why it is blocked."""
 
     wanted: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()

@@ -29,8 +29,8 @@ class Observation:
         self._awaited: dict[tuple[str, str, Action], float] = {}  # since when; infinite: it was counted
 
     def note(self, state: VolumeState, decisions: Iterable[VolumeDecision]) -> float:
-        """Compares with what the other controller did. Returns the seconds until the
-        volume is to be looked at again, or 0."""
+        """Compares with what the other controller did. Returns the seconds until the volume
+        is to be looked at again, or 0."""
         self._compare(state)
         now, again = asyncio.get_running_loop().time(), 0.0
         wanted = {(state.volume, each.node, each.action): each for each in decisions if each.action in AWAITED}

@@ -47,9 +47,9 @@ class Release(Enum):
     """What may be done with a volume that a node has."""
 
     KEEP = "Keep"  # it stays
-    LOOK = "Look"  # a detach is begun, and taken back: only a look after the mark counts
+    LOOK = "Look"  # it is marked, and the Node looked for again: only reads after the mark count
     ALLOW = "Allow"  # the node answers, and does not use the volume
-    FORCE = "Force"  # the node has not said so: force detach
+    FORCE = "Force"  # against, or without, the node's own report: force detach
 
 
 class ReleaseDecision(Decision[Release], frozen=True, gc=False):
@@ -72,21 +72,21 @@ class ReleaseDecision(Decision[Release], frozen=True, gc=False):
 
 
 def may_release(node: NodeState | None, attachment: Attachment, terms: Terms = NO_POLICY) -> ReleaseDecision:
-    """Whether the volume of `attachment` may be taken from its node. `node` is None
-    if there is no such Node."""
+    """Whether the volume of `attachment` may be taken from its node. `node` is None if there
+    is no such Node."""
     if attachment.broken:
         return _force("Broken", f"broken on purpose: {attachment.broken}")
     if node is None:
-        return _without_the_nodes_word(node, attachment, terms)
+        return _force_detach(node, attachment, terms)
     if has_let_go(node, attachment):
         return ReleaseDecision(Release.ALLOW, Reason("NotInUse", f"node {node.name} does not use the volume"))
     if node.ready != "Unknown":
         # Ready=False is an agent that is alive and reports: it is waited for (C10).
         return _keep("InUse", f"node {node.name} still uses the volume and has not unmounted it yet")
-    return _without_the_nodes_word(node, attachment, terms)
+    return _force_detach(node, attachment, terms)
 
 
-# --- the node's own word ---------------------------------------------------------------------------------------------
+# --- the node's own report --------------------------------------------------------------------------------------------
 
 
 def has_let_go(node: NodeState, attachment: Attachment) -> bool:
@@ -96,18 +96,18 @@ def has_let_go(node: NodeState, attachment: Attachment) -> bool:
 
 
 def is_same_node(node: NodeState, attachment: Attachment) -> bool:
-    """Whether the Node is the one that the volume was attached to: by its uid. An
-    attachment that upstream's controller made records none: of such a one, a Node that is
-    younger than the attachment is another Node."""
+    """Whether the Node is the one that the volume was attached to: by its uid. An attachment that
+    upstream's controller made records none: of such a one, a Node that is younger than the
+    attachment is another Node."""
     if attachment.node_uid:
         return node.uid == attachment.node_uid
     return not attachment.created or node.created <= attachment.created
 
 
-# --- without the node's word: force detach ---------------------------------------------------------------------------
+# --- force detach: without the node's own report ----------------------------------------------------------------------
 
 
-def _without_the_nodes_word(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
+def _force_detach(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
     """A node that does not answer, or whose Node does not exist."""
     stated = _stated(node, attachment)
     if stated is not None:
@@ -152,8 +152,8 @@ def statement_holds(statement: Statement, node: Node | None, node_uid: str) -> b
 
 
 def _deleted(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision | None:
-    """The deletion of the Node, where the policy takes it for a statement: absent in
-    two live reads after the mark."""
+    """The deletion of the Node, where the policy takes it for a statement: absent in two
+    live reads after the mark."""
     if node is not None or not (terms.policy.node_deletion_confirms_death and terms.revokes):
         return None
     where = f"Node {attachment.node} was deleted"
@@ -168,22 +168,22 @@ def _deleted(node: NodeState | None, attachment: Attachment, terms: Terms) -> Re
 
 def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
     """The time-out of a force detach, where the policy sets one and the storage revokes."""
-    kept = _kept(node, attachment)
+    refusal = _refusal(node, attachment)
     limit = terms.policy.force_detach_after
     if not (limit and terms.revokes):
-        return kept
+        return refusal
     if not attachment.force_since:
-        return replace(kept, begin=FORCE_DETACH_SINCE)
+        return replace(refusal, begin=FORCE_DETACH_SINCE)
     left = limit - _elapsed(attachment.force_since, terms)
     if left > 0:
         due = format_time(parse_time(attachment.force_since) + timedelta(seconds=limit))
-        message = f"{kept.reason.message}; it is taken from there at {due}: the storage then cuts the node off"
-        return replace(kept, reason=Reason(kept.reason.code, message), after=left)
+        message = f"{refusal.reason.message}; it is taken from there at {due}: the storage then cuts the node off"
+        return replace(refusal, reason=Reason(refusal.reason.code, message), after=left)
     silence = f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
     return _force("ForceDetachTimeout", f"{silence}; the storage cuts it off")
 
 
-def _kept(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:
+def _refusal(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:
     """The volume stays; the message says what an operator can do."""
     where = f"node {attachment.node}"
     if node is None:

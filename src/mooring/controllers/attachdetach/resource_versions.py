@@ -13,8 +13,8 @@ from mooring.kube.objects import Node, VolumeAttachment
 
 
 async def versions_comparable(client: Client) -> bool:
-    """Whether a VolumeAttachment's resourceVersion can be compared with a Node's.
-    Reads three times; raises KubeError."""
+    """Whether a VolumeAttachment's resourceVersion can be compared with a Node's. Reads
+    three times; raises KubeError."""
     before = await client.version(Node)
     between = await client.version(VolumeAttachment)
     return before <= between <= await client.version(Node)

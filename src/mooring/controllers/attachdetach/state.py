@@ -34,9 +34,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Policy(msgspec.Struct, frozen=True, gc=False):
     """What the operator has set for nodes that do not answer.
 
-    `force_detach_after`: seconds until a volume that no pod wants there is taken from such
-    a node, if its storage revokes; 0: never. `node_deletion_confirms_death`: the deletion
-    of a Node object states that its machine is off.
+    `force_detach_after`: seconds until a volume that no pod wants there is taken from such a node, if
+    its storage revokes; 0: never. `node_deletion_confirms_death`: the deletion of a Node object
+    states that its machine is off.
     """
 
     force_detach_after: float = 360.0
@@ -44,8 +44,8 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(NamedTuple):
-    """What a release is judged by besides node and attachment. `revokes`: a detach
-    cuts the old node off for good."""
+    """What a release is judged by besides node and attachment. `revokes`: a detach cuts the
+    old node off for good."""
 
     policy: Policy = Policy(force_detach_after=0.0)
     now: datetime = EPOCH
@@ -53,13 +53,13 @@ class Terms(NamedTuple):
 
 
 NO_POLICY = Terms()
-"""No timer and no deletion of a Node permits a force detach: only a fence, a taint
-or an operator's statement."""
+"""No timer and no deletion of a Node permits a force detach: only a fence, a taint or an
+operator's statement."""
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
-    """Pods on one node that use the volume, oldest first ("namespace/name"). `since`
-    is the oldest's creation time.
+    """Pods on one node that use the volume, oldest first ("namespace/name"). `since` is the
+    oldest's creation time.
 
     `starting` is false when all of them are being deleted: they keep what they have, and get nothing new.
     """
@@ -120,14 +120,14 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_usable(record: VolumeAttachment) -> bool:
-    """Whether a pod may mount: attached, not marked, not being deleted. Only such a
-    volume is reported to the node."""
+    """Whether a pod may mount: attached, not marked, not being deleted. Only such a volume
+    is reported to the node."""
     return _usable(record.status.attached, DETACHING in record.metadata.annotations, record.deleting)
 
 
 def is_detached(record: VolumeAttachment) -> bool:
-    """Whether no outstanding request can attach the volume there any more, so that
-    other nodes may have it."""
+    """Whether no outstanding request can attach the volume there any more, so that other
+    nodes may have it."""
     return record.deleting and DETACHED in record.metadata.annotations
 
 
@@ -193,12 +193,12 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
 
 
 def demands_of(users: Iterable[Pod]) -> tuple[Demand, ...]:
-    """Returns what the pods that use a volume want, by node. Pods without a node,
-    and pods that have ended, want nothing.
+    """Returns what the pods that use a volume want, by node. Pods without a node, and pods
+    that have ended, want nothing.
 
     A pod that is being deleted keeps its demand until its object is gone, whatever its
-    containers' statuses say: a status without a running container does not mean that none
-    is about to start (docs/safety.md, hazard H5).
+    containers' statuses say: a status without a running container does not mean that none is
+    about to start (docs/safety.md, hazard H5).
     """
     by_node: dict[str, list[Pod]] = {}
     for pod in users:

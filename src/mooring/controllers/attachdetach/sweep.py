@@ -31,8 +31,8 @@ class Sweep:
         self._rest: Iterator[list[str]] = iter(())
 
     def next(self, look: Callable[[str], None]) -> float:
-        """Calls `look` with the volumes of the next slice. Returns the seconds until
-        the slice after it is due."""
+        """Calls `look` with the volumes of the next slice. Returns the seconds until the
+        slice after it is due."""
         slice_ = list(islice(self._rest, SLICE))
         if not slice_:
             self._rest = self._volumes()
@@ -42,8 +42,8 @@ class Sweep:
         return SWEEP_S / max(1, -(-self._objects // SLICE))
 
     def _volumes(self) -> Iterator[list[str]]:
-        """Yields volumes by VolumeAttachments, then by pods: each volume that is
-        wanted or attached is of one of them."""
+        """Yields volumes by VolumeAttachments, then by pods: each volume that is wanted or
+        attached is of one of them."""
         records, pods = self._index.records.items(), self._index.pods.items()
         self._objects = len(records) + len(pods)
         for record in records:

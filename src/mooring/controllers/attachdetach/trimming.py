@@ -75,8 +75,8 @@ def trimmed_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def trimmed_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> PersistentVolume:
-    """Returns a PersistentVolume without its attributes, capacity and topology.
-    `claim`: the one that it names."""
+    """Returns a PersistentVolume without its attributes, capacity and topology. `claim`: the
+    one that it names."""
     csi, reference = volume.spec.csi, volume.spec.claim_ref
     if csi is not None:
         handle = _same(csi.volume_handle, volume.name)

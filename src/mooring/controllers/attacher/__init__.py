@@ -1,2 +1,2 @@
-"""The attacher: carries out VolumeAttachments by calling plugins and CSI drivers,
-and stores their answers."""
+"""The attacher: carries out VolumeAttachments by calling plugins and CSI drivers, and stores
+their answers."""

@@ -1,5 +1,5 @@
-"""The attacher: carries out VolumeAttachments, those of plugin volumes and those of
-the CSI drivers that it can call.
+"""The attacher: carries out VolumeAttachments, those of plugin volumes and those of the CSI
+drivers that it can call.
 
 One worker for a VolumeAttachment at a time, a cap on how many are worked on at once (and on those of one
 driver), and a backoff for each. Before a request to the storage, the finalizer and the time of the request
@@ -50,8 +50,8 @@ class VerifyKey(Enum):
 
 VERIFY = VerifyKey.VERIFY
 Key = str | VolumeKey | VerifyKey
-"""A VolumeAttachment's name; a PersistentVolume that is being deleted and has our
-finalizer; or the verification."""
+"""A VolumeAttachment's name; a PersistentVolume that is being deleted and has our finalizer;
+or the verification."""
 VERIFY_S = 60.0
 """As upstream's reconciler sync."""
 

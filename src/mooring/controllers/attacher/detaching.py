@@ -25,8 +25,8 @@ from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETA
 
 
 class Detaching:
-    """Detaches one volume at a time. `ours`: the attachers' names that are carried
-    out here, with their finalizers."""
+    """Detaches one volume at a time. `ours`: the attachers' names that are carried out here,
+    with their finalizers."""
 
     def __init__(
         self,

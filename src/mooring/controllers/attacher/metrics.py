@@ -1,5 +1,5 @@
-"""What the attacher counts, under the names that upstream's attach/detach controller
-and kubelet have for it."""
+"""What the attacher counts, under the names that upstream's attach/detach controller and
+kubelet have for it."""
 
 from __future__ import annotations
 

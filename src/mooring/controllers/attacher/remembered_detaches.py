@@ -62,8 +62,8 @@ class RememberedDetaches:
         return [format_micro_time(now - timedelta(seconds=age - at)) for at in self._unanswered.get(record.uid, ())]
 
     def add(self, record: VolumeAttachment, validity_s: float) -> None:
-        """The storage is about to be asked to detach; the request may take effect
-        until `answered`, or for `validity_s`."""
+        """The storage is about to be asked to detach; the request may take effect until
+        `answered`, or for `validity_s`."""
         now = asyncio.get_running_loop().time()
         valid = [at for at in self._unanswered.get(record.uid, ()) if at + validity_s > now]
         self._unanswered[record.uid] = [*valid, now]

@@ -16,20 +16,20 @@ from mooring.kube.times import format_micro_time, parse_time
 
 
 def times(record: VolumeAttachment, annotation: str) -> tuple[str, ...]:
-    """Returns when requests of one kind were sent, the latest last, without those
-    that the storage refused."""
+    """Returns when requests of one kind were sent, the latest last, without those that the
+    storage refused."""
     return tuple(each for each in record.metadata.annotations.get(annotation, "").split(",") if each)
 
 
 def begun(sent: Iterable[str], now: datetime, validity_s: float) -> str:
-    """Returns the annotation before one more request: the times of those that may be
-    in flight, and of this one."""
+    """Returns the annotation before one more request: the times of those that may be in
+    flight, and of this one."""
     return ",".join([*not_later(still_valid(sent, now, validity_s), now), format_micro_time(now)])
 
 
 def not_later(sent: Iterable[str], now: datetime) -> list[str]:
-    """Returns the times, none later than now: a clock that was ahead and was set
-    right must not keep a request valid."""
+    """Returns the times, none later than now: a clock that was ahead and was set right must
+    not keep a request valid."""
     return [each if parse_time(each) <= now else format_micro_time(now) for each in sent]
 
 

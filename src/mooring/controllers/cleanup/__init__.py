@@ -1,1 +1,2 @@
-"""Garbage collection by owner references, and the deletion of namespaces: what the API server only marks."""
+"""Garbage collection by owner references, and the deletion of namespaces, both of which the
+API server only marks."""

@@ -1,7 +1,7 @@
 """The garbage collector and the namespace controller.
 
-Kinds come from discovery. That an owner is gone is
-believed only of a live read; every deletion carries the uid and the resourceVersion decided upon.
+Kinds come from discovery. That an owner is gone is believed only after a live read; every deletion carries
+the uid and the resourceVersion that were decided upon.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class NamespaceNotEmpty(Exception):
 class CleanupController(Controller[str]):
     """Upstream's garbage-collector and namespace controllers in one.
 
-    It watches CustomResourceDefinitions itself; for the kinds that there are, a `Collector` does the work,
-    and another one as soon as there are others.
+    It watches CustomResourceDefinitions itself. A `Collector` works on the kinds that are served now, and is
+    replaced when the kinds change.
     """
 
     name = "garbage-collector"
@@ -68,7 +68,7 @@ class CleanupController(Controller[str]):
         self._collecting: asyncio.Task[None] | None = None
 
     async def started(self) -> None:
-        """Kinds are looked for once, also where there are no definitions."""
+        """Marks the search for kinds once, also if there are no definitions."""
         self.queue.add(KINDS)
 
     async def lead(self) -> None:
@@ -78,7 +78,7 @@ class CleanupController(Controller[str]):
             await self._stop_collecting()
 
     async def reconcile(self, key: str) -> None:
-        """Looks for kinds, and collects those that there are."""
+        """Looks for kinds, and starts a collector if they have changed."""
         if self._collecting is not None:
             await asyncio.sleep(SETTLE_S)  # a new kind is served a moment after its definition exists
         found = await discover(self.client)
@@ -131,7 +131,7 @@ class Collector(Controller[Key]):
         )
 
     def _touched(self, name: str, item: Object) -> Iterator[Key]:
-        """The object itself, what it owns, its owners, and its namespace if that waits to be empty."""
+        """Yields the object itself, what it owns, its owners, and its namespace if that waits to be empty."""
         namespace = self._namespaces.get(item.namespace)
         if namespace is not None and namespace.deleting and item.deleting:
             yield NamespaceKey(namespace.name)
@@ -181,7 +181,7 @@ class Collector(Controller[Key]):
                 return Owner(reference, True, found.deleting and FOREGROUND in found.metadata.finalizers)
         resource = self._resource_of(reference)
         if resource is None or (resource.namespaced and not item.namespace):
-            # A kind that is not served (now), or an owner whose namespace is not known: nothing is deleted.
+            # The kind is not served (now), or the owner's namespace is unknown: the owner counts as present.
             return Owner(reference, True)
         live = await self.client.find(metadata_kind(resource), reference.name, item.namespace)
         return Owner(reference, live is not None and live.uid == reference.uid)
@@ -221,7 +221,9 @@ class Collector(Controller[Key]):
             return
         left = [name async for name in self._empty(namespace.name)]
         if left:
-            raise NamespaceNotEmpty(namespace.name, left)  # what goes tells; for kinds that are not watched: backoff
+            raise NamespaceNotEmpty(
+                namespace.name, left
+            )  # deletions mark the namespace again; kinds that are not watched need the backoff
         path = namespace.RESOURCE.path(None, namespace.name, "finalize")
         live = msgspec.json.decode(await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name)))
         finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]

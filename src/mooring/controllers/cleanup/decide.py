@@ -1,8 +1,9 @@
-"""What becomes of an object whose owner goes, and of an owner that waits for what it owns. Pure.
+"""What to do with an object whose owner is gone or being deleted, and with an owner that
+waits for what it owns. Pure.
 
-Rules of upstream's garbage collector: an object goes when none of its owners exists any more; an
-owner deleted in the foreground stays until those of its dependents that block it are gone, an owner
-deleted with orphans until its dependents name it no more. An owner is known by its uid: another
+Rules of upstream's garbage collector: an object is deleted when none of its owners exists any more. An
+owner that is deleted in the foreground stays until the dependents that block it are gone; an owner that is
+deleted with orphans, until its dependents do not name it any more. An owner is known by its uid: another
 object of its name is not the owner.
 """
 
@@ -24,10 +25,10 @@ class Action(Enum):
     """What to do with an object."""
 
     KEEP = "Keep"
-    DELETE = "Delete"  # in the background: its own dependents follow
+    DELETE = "Delete"  # in the background: its own dependents are deleted afterwards
     DELETE_FOREGROUND = "DeleteForeground"  # an owner waits for it
-    DROP_OWNERS = "DropOwners"  # some owners are gone, others are not: names only those
-    RELEASE_DEPENDENTS = "ReleaseDependents"  # it goes, they stay: they must name it no more
+    DROP_OWNERS = "DropOwners"  # some owners are gone, others are not: keep the references to the latter
+    RELEASE_DEPENDENTS = "ReleaseDependents"  # remove the references to it from its dependents, which stay
     REMOVE_FINALIZER = "RemoveFinalizer"
 
 
@@ -38,7 +39,7 @@ class Owner:
     reference: OwnerReference
     present: bool
     waits: bool = False
-    """It is being deleted in the foreground."""
+    """Whether it is being deleted in the foreground."""
 
 
 class ObjectDecision(Decision[Action], frozen=True, gc=False):
@@ -48,7 +49,8 @@ class ObjectDecision(Decision[Action], frozen=True, gc=False):
 
 
 def decide(metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[str, OwnerReference]) -> ObjectDecision:
-    """`dependents` are the objects that name this one as an owner, with the reference by which they do."""
+    """Returns what to do. `dependents` are the objects that name this one as an owner, with
+    the reference by which they do."""
     if metadata.deletion_timestamp is not None:
         return _about_owner(metadata, dependents)
     known = list(owners)

@@ -1,4 +1,4 @@
-"""All kinds that an API server serves, found by discovery, as objects of which only the metadata is read."""
+"""The kinds that an API server serves, found by discovery, as objects of which only the metadata is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mooring.kube.objects.meta import version_path
 
 NEEDED = frozenset({"list", "watch", "delete", "patch"})
 LEFT_OUT = frozenset({"events", "leases"})
-"""Many, short-lived, and owned by nothing that matters; namespaces delete them all the same."""
+"""Kinds that are not watched: many short-lived objects whose owners do not matter. Deleting
+a namespace deletes them, too."""
 
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -68,7 +69,7 @@ class _Discovered(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    """Either the aggregated document, or the list of groups that an older server sends."""
+    """Returns the aggregated document, or the list of groups that an older server sends."""
 
     kind: str = ""
     items: tuple[_Discovered, ...] = ()
@@ -77,13 +78,13 @@ class _Document(msgspec.Struct):
 
 @lru_cache(maxsize=1024)
 def metadata_kind(resource: Resource) -> type[Object]:
-    """A typed view of a kind's metadata."""
+    """Returns a typed view of a kind's metadata."""
     made = msgspec.defstruct(resource.kind, [], bases=(Object,), frozen=True, namespace={"RESOURCE": resource})
     return cast("type[Object]", made)
 
 
 async def discover(client: Client) -> list[Resource]:
-    """Every kind that can be listed, watched and deleted, in the version that its group prefers."""
+    """Returns every kind that can be listed, watched and deleted, in its group's preferred version."""
     document = await _document(client, "/apis")
     if document.kind == "APIGroupDiscoveryList":
         core = await _document(client, "/api")
@@ -97,7 +98,7 @@ async def _document(client: Client, path: str) -> _Document:
 
 
 def _preferred(group: _Discovered) -> Iterator[Resource]:
-    """A group's kinds in its first version, the preferred one."""
+    """Returns a group's kinds in its first version, the preferred one."""
     for served in group.versions[:1]:
         entries = [_Entry(d.resource, d.response_kind.kind, d.scope == "Namespaced", d.verbs) for d in served.resources]
         yield from _resources(_Entries(tuple(entries)), group.metadata.name, served.version)

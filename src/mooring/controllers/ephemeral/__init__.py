@@ -1,1 +1,1 @@
-"""Claims of generic ephemeral volumes: made for a pod, and gone with it."""
+"""Claims of generic ephemeral volumes: created for a pod, and deleted with it."""

@@ -28,7 +28,7 @@ class EphemeralController(Controller[str]):
         self._claims = self.watch(PersistentVolumeClaim, _owner)
 
     async def reconcile(self, key: str) -> None:
-        """Creates what the pod's volumes lack."""
+        """Creates the claims that the pod's volumes lack."""
         pod = self._pods.get(key)
         if pod is None:
             return

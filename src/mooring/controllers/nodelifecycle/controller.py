@@ -1,7 +1,7 @@
-"""The node life-cycle controller: notices silence, sets taints, evicts pods.
+"""The node life-cycle controller: notices nodes that do not answer, sets taints, evicts pods.
 
-A node is judged by changes of its Lease or of its status's
-heartbeat, timed by this process's own clock: after a restart each node gets a whole grace period again.
+A node is judged by changes of its Lease or of its status's heartbeat, timed by this process's own clock:
+after a restart each node gets a whole grace period again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class NodeLifecycleController(Controller[Key]):
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._heartbeats: dict[str, Heartbeat] = {}
         self._tainted: dict[str, tuple[str, float]] = {}
-        """By node: the time on its first NoExecute taint, and the loop's time when that was seen first."""
+        """Node -> the time of its first NoExecute taint, and when (the loop's time) this
+        process first saw it."""
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -59,7 +60,7 @@ class NodeLifecycleController(Controller[Key]):
         return [] if well else [PodKey(pod.key)]
 
     def _renewed(self, _: Lease | None, new: Lease | None) -> None:
-        # Only a node that is thought silent must be looked at again; renewals are many.
+        # Renewals are many: they only update the heartbeat, and mark nothing.
         if new is not None and new.namespace == LEASES and new.name in self._heartbeats:
             node = self._nodes.get(new.name)
             if node is not None:
@@ -84,7 +85,7 @@ class NodeLifecycleController(Controller[Key]):
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def _note(self, node: Node) -> Heartbeat:
-        """The node's last sign of life, brought up to date."""
+        """Returns the node's last sign of life, brought up to date."""
         lease = self._leases.get(f"{LEASES}/{node.name}")
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         beat = (ready.last_heartbeat_time or "") if ready is not None and ready.status != "Unknown" else ""
@@ -174,8 +175,8 @@ class NodeLifecycleController(Controller[Key]):
         self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 
     def _tainted_for(self, node: Node) -> float:
-        """Seconds since the first of its NoExecute taints. The taint's time may be another clock's, which is
-        ahead of this one: then what counts is for how long it has been known here."""
+        """Returns the seconds since the first of its NoExecute taints. If the taint's time is of another
+        clock that is ahead of this one, the time since this process first saw the taint counts."""
         added = min((t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default="")
         if not added:
             return math.inf

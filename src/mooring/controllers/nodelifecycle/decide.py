@@ -1,5 +1,5 @@
-"""When a node counts as silent, which taints its condition calls for, when a pod has to go.
-Pure. Times in seconds."""
+"""When a node counts as not answering, which taints its condition calls for, when a pod must
+go. Pure. Times in seconds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OURS = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)
 
 
 class Heartbeat(NamedTuple):
-    """The last sign of life of a node: what it said, and when (by this process's clock) that was first seen.
+    """The last sign of life of a node: its content, and when (by this process's clock) it was first seen.
 
-    Only changes are looked at, never the node's own clock: clocks differ.
+    Only changes count, never the node's own clock: clocks differ.
     """
 
     said: tuple[str, ...]
@@ -85,7 +85,7 @@ def decide_eviction(pod: Pod, node: Node) -> PodDecision:
 
 
 def wanted_taints(node: Node) -> list[tuple[str, str]]:
-    """Keys and effects that the node's state calls for."""
+    """Returns the keys and effects of the taints that the node's state calls for."""
     taints: list[tuple[str, str]] = []
     if node.ready != "True":
         key = UNREACHABLE if node.ready == "Unknown" else NOT_READY
@@ -96,8 +96,8 @@ def wanted_taints(node: Node) -> list[tuple[str, str]]:
 
 
 def taints_after(node: Node, stamp: str) -> list[Taint]:
-    """All taints as they should be: others' untouched, ours as wanted, those that stay with
-    their first time."""
+    """Returns all taints as they should be: others' untouched, ours as wanted. A taint that
+    stays keeps its first time."""
     wanted = wanted_taints(node)
     kept = [t for t in node.spec.taints if t.key not in OURS or (t.key, t.effect) in wanted]
     held = {(t.key, t.effect) for t in kept}
@@ -105,7 +105,8 @@ def taints_after(node: Node, stamp: str) -> list[Taint]:
 
 
 def evict_after(pod: Pod, taints: Sequence[Taint]) -> float | None:
-    """Seconds after which the pod must go because of NoExecute taints; 0 at once, None never."""
+    """Returns the seconds after which the pod must go because of NoExecute taints; 0: at
+    once, None: never."""
     limits: list[float] = []
     for taint in taints:
         if taint.effect != "NoExecute":

@@ -1,9 +1,9 @@
 """The pod garbage collector. A key is a pod.
 
-A removal is decided upon live reads of the node; its phase is set to Failed first, so that owners and users
-see how it ended. Both writes carry the pod's uid and resourceVersion: an agent that makes its Node anew has
-written its pods before, so what was decided because the Node was absent comes too late then. And a pod that
-is written while its Node is absent may be a word of that agent: it is given the whole quarantine again.
+A removal is decided on a live read of the node. The pod's phase is set to Failed first, so that owners and
+users see how it ended. Both writes carry the pod's uid and resourceVersion: an agent that creates its Node
+anew has written its pods before, so a removal that was decided because the Node was absent is refused then. A
+pod that is written while its Node is absent may be that agent's work: its quarantine begins again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class PodGCController(Controller[str]):
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
         self._orphans: dict[str, tuple[str, float]] = {}
-        """Pods without Node: their version, and since when (the loop's time) they are so,
-        and of that version."""
+        """Pods without a Node: their resourceVersion, and since when (the loop's time) both are so."""
 
     def _of_concern(self, pod: Pod) -> list[str]:
         return [pod.key] if self._may_be_removed(pod) else []
@@ -47,7 +46,7 @@ class PodGCController(Controller[str]):
         return pods
 
     async def reconcile(self, key: str) -> None:
-        """Removes one pod, if that is right."""
+        """Removes one pod if that is permitted."""
         pod = self._pods.get(key)
         if pod is None or not self._may_be_removed(pod):
             self._orphans.pop(key, None)
@@ -74,7 +73,7 @@ class PodGCController(Controller[str]):
         self.log.warning("removed", pod=pod.key, reason=reason.message)
 
     def _quarantine(self, pod: Pod) -> float:
-        """For how many more seconds the pod must stay as it is, without its Node."""
+        """Returns for how many more seconds the pod must stay unchanged, without its Node."""
         now, version = asyncio.get_running_loop().time(), pod.metadata.resource_version
         held, since = self._orphans.get(pod.key, ("", now))
         if held != version:
@@ -88,7 +87,7 @@ class PodGCController(Controller[str]):
         condition = disruption("DeletionByPodGC", f"PodGC: {message}", self.now())
         status = {"phase": "Failed", "conditions": [condition]}
         marked = await self.client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
-        self._pods.accept(marked, tell=False)  # if the removal fails, the next try is not about an older pod
+        self._pods.accept(marked, tell=False)  # if the removal fails, the next try has the new version
         if pod.key in self._orphans:
             self._orphans[pod.key] = marked.metadata.resource_version, self._orphans[pod.key][1]
         return marked

@@ -1,7 +1,7 @@
 """Which pods may be removed although no node agent says that they have ended. Pure.
 
-Removing a pod object releases its identity: another pod of that name may start. So each reason
-names who knows that the old one does not run any more (pod-safety document): an operator's taint in
+Removing a pod object releases its identity: another pod of that name may start. So each reason names
+who knows that the old pod does not run any more (docs/origins.md, pod safety): an operator's taint in
 force, or the deletion of the Node.
 """
 
@@ -15,7 +15,7 @@ from mooring.kube.reason import Reason
 from mooring.volumes.out_of_service import out_of_service
 
 QUARANTINE_S = 40.0
-"""A node must be absent for so long, in seconds, before its pods count as orphaned."""
+"""Seconds for which a Node must be absent before its pods count as orphaned."""
 
 
 class Action(Enum):

@@ -1,1 +1,1 @@
-"""ReplicaSets, ReplicationControllers and Deployments: so many pods of one template, whoever they are."""
+"""ReplicaSets, ReplicationControllers and Deployments: a number of interchangeable pods of one template."""

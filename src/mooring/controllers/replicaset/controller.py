@@ -1,4 +1,4 @@
-"""The ReplicaSet and the ReplicationController controller. A key is one of their objects."""
+"""The controllers of ReplicaSets and ReplicationControllers. A key is one of these objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
 MOST_AT_ONCE = 500
-"""Pods created in one go; the rest follows when their watch events come (upstream's burstReplicas)."""
+"""Pods created without a pause; the rest follows when their watch events come (upstream's burstReplicas)."""
 
 
 class ReplicaSetController(Controller[str]):
@@ -34,7 +34,7 @@ class ReplicaSetController(Controller[str]):
         self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": _orphaned_in})
 
     async def reconcile(self, key: str) -> None:
-        """Adopts, releases, creates and deletes pods, then tells how many there are."""
+        """Adopts, releases, creates and deletes pods, then updates the status."""
         owner = self._owners.get(key)
         if owner is None:
             return
@@ -98,7 +98,7 @@ class ReplicaSetController(Controller[str]):
         self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         ending = await self.client.find(Pod, pod.name, pod.namespace)
         if ending is not None:
-            self._pods.accept(ending)  # else the next look would find it alive, and might choose another one
+            self._pods.accept(ending)  # otherwise the next decision would count it, and might choose another pod
 
     async def _update_status(self, owner: Owner) -> None:
         wanted = self._status(owner, self._pods.by_index("owner", owner.uid))
@@ -139,7 +139,7 @@ class ReplicaSetController(Controller[str]):
 
 
 class ReplicationControllerController(ReplicaSetController):
-    """Upstream's replication controller: the same with an older kind."""
+    """Upstream's replication controller: the same for an older kind."""
 
     name = "replication-controller"
     kind = ReplicationController
@@ -159,5 +159,5 @@ def _orphaned_in(pod: Pod) -> list[str]:
 
 
 def _references(pod: Pod) -> list[dict[str, Any]]:
-    """The owner references of a pod, whole: a merge patch replaces the list."""
+    """Returns all owner references of a pod: a merge patch replaces the list."""
     return [msgspec.to_builtins(each) for each in pod.metadata.owner_references]

@@ -1,9 +1,9 @@
-"""What is to be done next for a ReplicaSet or a ReplicationController. Pure.
+"""What to do next for a ReplicaSet or a ReplicationController. Pure.
 
-Availability first, the contrast to a StatefulSet: a pod that is ending, or has failed, no longer counts,
-and another one takes its place at once, wherever the first may still be writing. So an exclusive volume
-that all pods of a set share makes the new pod wait for the old one's detach; nothing else does. Rules:
-upstream's replicaset controller.
+Availability first, in contrast to a StatefulSet: a pod that is being deleted, or has failed, no longer
+counts, and another one replaces it at once, wherever the first may still be writing. So an exclusive volume
+that all pods of a set share makes the new pod wait for the detach from the old one's node; nothing else does.
+Rules: upstream's replicaset controller.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SURPLUS = Reason("TooMany", "there are more pods than wanted")
 
 
 def selector_of(owner: Owner) -> LabelSelector:
-    """Which pods are meant."""
+    """Returns the selector of the owner's pods."""
     if isinstance(owner, ReplicationController):
         return label_selector_from_object({"matchLabels": owner.spec.selector} if owner.spec.selector else None)
     return label_selector_from_object(msgspec.to_builtins(owner.spec.selector))
@@ -75,7 +75,8 @@ def decide(owner: Owner, pods: Sequence[Pod]) -> list[PodDecision]:
 
 
 def _least_needed(pods: Sequence[Pod]) -> list[Pod]:
-    """In the order in which they are given up: not placed, not running, not ready, cheap, crowded, young."""
+    """Returns the pods in the order in which they are deleted: not placed, not running, not
+    ready, cheap, crowded, young."""
     crowd = Counter(pod.spec.node_name for pod in pods)
     newest_first = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
     return sorted(newest_first, key=lambda pod: _need(pod, crowd[pod.spec.node_name]))
@@ -96,6 +97,7 @@ def _need(pod: Pod, neighbours: int) -> tuple[Any, ...]:
 
 
 def _deletion_cost(pod: Pod) -> int:
-    """What the user says; upstream's API server refuses what is not a number, so here it may be ignored."""
+    """Returns the cost that the user has set. Upstream's API server refuses values that are not
+    numbers, so they may be ignored here."""
     text = pod.metadata.annotations.get(DELETION_COST, "0")
     return int(text) if text.lstrip("-").isdecimal() else 0

@@ -1,4 +1,4 @@
-"""The Deployment controller. A key is a Deployment; its pods are its ReplicaSets' business."""
+"""The Deployment controller. A key is a Deployment; its pods are left to its ReplicaSets."""
 
 from __future__ import annotations
 
@@ -65,10 +65,11 @@ class DeploymentController(Controller[str]):
         for each in (*old, *([new] if new is not None else [])):
             await self._scale(deployment, each, steps.get(each.name, each.spec.replicas))
         if not deployment.spec.paused:
-            await self._forget(deployment, old)
+            await self._delete_old_sets(deployment, old)
 
     def _split(self, deployment: Deployment) -> tuple[ReplicaSet | None, list[ReplicaSet]]:
-        """The ReplicaSet of the present template (the oldest, should there be several), and all others."""
+        """Returns the ReplicaSet of the present template (the oldest, if there are several),
+        and all others."""
         sets = sorted(
             self._sets.by_index("owner", deployment.uid),
             key=lambda each: (each.metadata.creation_timestamp or "", each.name),
@@ -90,7 +91,7 @@ class DeploymentController(Controller[str]):
                 if found is not None and controller_uid(found) == [deployment.uid] and same_template(deployment, found):
                     self._sets.accept(found)
                     return found
-                continue  # somebody else's: another name
+                continue  # another owner's: try another name
             self._sets.accept(created)
             message = f"Scaled up replica set {created.name} from 0 to {created.spec.replicas}"
             if created.spec.replicas:
@@ -128,7 +129,8 @@ class DeploymentController(Controller[str]):
         return {**own, REVISION: str(revision), **_sizes(deployment)}
 
     async def _up_to_date(self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> ReplicaSet:
-        """The revision of a template that is rolled back to becomes the newest."""
+        """Updates the annotations of the present ReplicaSet: a template that is rolled back
+        to becomes the newest revision."""
         wanted = {k: v for k, v in self._annotations(deployment, old).items() if k not in (DESIRED, MAX)}
         held = new.metadata.annotations
         if int(held.get(REVISION, "0")) >= int(wanted[REVISION]):
@@ -143,8 +145,8 @@ class DeploymentController(Controller[str]):
     async def _scale(self, deployment: Deployment, replica_set: ReplicaSet, replicas: int) -> None:
         before = replica_set.spec.replicas
         sizes = _sizes(deployment)
-        told = sizes.items() <= replica_set.metadata.annotations.items()
-        if replicas == before and (told or not before):
+        annotated = sizes.items() <= replica_set.metadata.annotations.items()
+        if replicas == before and (annotated or not before):
             return
         await self._revise(replica_set, {"metadata": {"annotations": sizes}, "spec": {"replicas": replicas}})
         if replicas != before:
@@ -156,8 +158,8 @@ class DeploymentController(Controller[str]):
         self._sets.accept(revised)
         return revised
 
-    async def _forget(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
-        """Old ReplicaSets beyond `revisionHistoryLimit` that have no pods, the oldest revision first."""
+    async def _delete_old_sets(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
+        """Deletes old ReplicaSets without pods beyond `revisionHistoryLimit`, the oldest revision first."""
         idle = [s for s in old if not s.spec.replicas and not s.status.replicas and not s.deleting]
         idle = [s for s in idle if s.status.observed_generation >= s.metadata.generation]
         surplus = len(old) - deployment.spec.revision_history_limit
@@ -171,16 +173,16 @@ class DeploymentController(Controller[str]):
         if wanted != _held(deployment):
             answer = await self.client.revise(deployment, {"status": wanted}, subresource="status", any_version=True)
             self._deployments.accept(answer)
-        self._come_back(deployment, wanted["conditions"])
+        self._look_again_at_deadline(deployment, wanted["conditions"])
         revision = new.metadata.annotations.get(REVISION) if new is not None else None
         if revision is not None and deployment.metadata.annotations.get(REVISION) != revision:
             note = {"metadata": {"annotations": {REVISION: revision}}}
             self._deployments.accept(await self.client.revise(deployment, note, any_version=True))
 
-    def _come_back(self, deployment: Deployment, told: Sequence[dict[str, Any]]) -> None:
-        """To say that there is no progress, should there be none."""
+    def _look_again_at_deadline(self, deployment: Deployment, shown: Sequence[dict[str, Any]]) -> None:
+        """Looks again at the progress deadline."""
         deadline = deployment.spec.progress_deadline_seconds
-        progressing = next((c for c in told if c["type"] == "Progressing"), None)
+        progressing = next((c for c in shown if c["type"] == "Progressing"), None)
         if deadline is None or progressing is None or progressing["reason"] != "ReplicaSetUpdated":
             return
         due = parse_time(progressing["lastUpdateTime"]) + timedelta(seconds=deadline)

@@ -1,8 +1,8 @@
-"""How a Deployment goes from one template to the next. Pure.
+"""How a Deployment moves from one template to the next. Pure.
 
-Each template has a ReplicaSet. The new one grows and the old ones shrink, so that never more than `maxSurge`
-pods are too many and never more than `maxUnavailable` are missing; with Recreate no new pod starts before the
-last old one has ended. What is computed here is the number of replicas that each ReplicaSet should have now.
+Each template has a ReplicaSet. The new one grows and the old ones shrink, so that there are never more than
+`maxSurge` pods too many, and never more than `maxUnavailable` too few. With Recreate, no new pod starts
+before the last old one has ended. The result is the number of replicas that each ReplicaSet should have now.
 Rules: upstream's deployment controller.
 """
 
@@ -21,15 +21,15 @@ MAX = "deployment.kubernetes.io/max-replicas"
 
 
 class Bounds(NamedTuple):
-    """How many pods there may be at most, and must be available at least."""
+    """The number of pods that there may be at most, and that must be available at least."""
 
     most: int
     available: int
 
 
 def bounds(deployment: Deployment) -> Bounds:
-    """From maxSurge (percentages round up) and maxUnavailable (they round down); one of them
-    is at least 1."""
+    """Computed from maxSurge (percentages round up) and maxUnavailable (they round down);
+    one of them is at least 1."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         return Bounds(replicas, 0)
@@ -58,16 +58,17 @@ def _without_hash(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_replicas(deployment: Deployment, old: Sequence[ReplicaSet], old_pods: int) -> int:
-    """With how many replicas the ReplicaSet of a new template begins."""
+    """Returns the number of replicas with which the ReplicaSet of a new template begins."""
     return _grown(deployment, 0, old, old_pods)
 
 
 def next_replicas(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], old_pods: int
 ) -> dict[str, int]:
-    """ReplicaSet name → how many replicas it should have now; only those that change.
+    """Returns, by the ReplicaSet's name, the number of replicas that it should have now;
+    only those that change.
 
-    `old_pods`: pods of old ReplicaSets that have not ended, also those that are being deleted.
+    `old_pods`: the number of pods of old ReplicaSets that have not ended, also those that are being deleted.
     """
     everything = [*old, *([new] if new is not None else [])]
     if deployment.spec.paused or _resized(deployment, everything):
@@ -78,7 +79,7 @@ def next_replicas(
     if deployment.spec.strategy.type == "Recreate":
         wanted |= {each.name: 0 for each in old}
     elif wanted == {} or (new is not None and wanted[new.name] == new.spec.replicas):
-        wanted |= _shrunk(deployment, new, old)  # one side at a time: what is computed next stands on it
+        wanted |= _shrunk(deployment, new, old)  # one side at a time: the next step is computed from its result
     return _changed(everything, wanted)
 
 
@@ -87,7 +88,7 @@ def _changed(sets: Sequence[ReplicaSet], wanted: Mapping[str, int]) -> dict[str,
 
 
 def _grown(deployment: Deployment, now: int, old: Sequence[ReplicaSet], old_pods: int) -> int:
-    """How many replicas the new ReplicaSet, which has `now`, should have."""
+    """Returns the number of replicas that the new ReplicaSet, which has `now`, should have."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         return now if old_pods else replicas
@@ -96,8 +97,7 @@ def _grown(deployment: Deployment, now: int, old: Sequence[ReplicaSet], old_pods
 
 
 def _shrunk(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """How many replicas each old ReplicaSet should have: first those that are not available
-    anyway are given up."""
+    """Returns the number of replicas of each old ReplicaSet: unavailable ones are given up first."""
     everything = [*old, *([new] if new is not None else [])]
     total = sum(each.spec.replicas for each in everything)
     still_coming = new.spec.replicas - new.status.available_replicas if new is not None else 0
@@ -121,14 +121,13 @@ def _oldest_first(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def _resized(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:
-    """Somebody scaled the Deployment since its ReplicaSets were last told."""
-    told = [each.metadata.annotations.get(DESIRED) for each in sets if each.spec.replicas]
-    return any(text is not None and text != str(deployment.spec.replicas) for text in told)
+    """Whether the Deployment was scaled since its ReplicaSets were annotated with its size."""
+    annotated = [each.metadata.annotations.get(DESIRED) for each in sets if each.spec.replicas]
+    return any(text is not None and text != str(deployment.spec.replicas) for text in annotated)
 
 
 def _proportional(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
-    """A resize in the middle of a rollout is shared out by size, so that no single template
-    carries the risk."""
+    """Shares out a resize in the middle of a rollout by size, so that no single template carries the risk."""
     active = [each for each in old if each.spec.replicas] + ([new] if new is not None and new.spec.replicas else [])
     if len(active) <= 1:
         only = active[0] if active else new

@@ -1,5 +1,4 @@
-"""What a Deployment says about its rollout: counts, and the conditions that `kubectl rollout
-status` reads. Pure."""
+"""The status of a Deployment: its counts, and the conditions that `kubectl rollout status` reads. Pure."""
 
 from __future__ import annotations
 
@@ -30,17 +29,18 @@ def counts(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Replica
 def conditions(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> list[dict[str, Any]]:
-    """Available and Progressing; `lastUpdateTime` of the latter is when the rollout last got on."""
-    told = counts(deployment, new, old)
+    """Returns Available and Progressing; `lastUpdateTime` of the latter is when the rollout
+    last made progress."""
+    numbers = counts(deployment, new, old)
     return [
-        _condition(deployment, "Available", *_available(deployment, told["availableReplicas"]), now=now),
-        _progressing(deployment, new, told, now),
+        _condition(deployment, "Available", *_available(deployment, numbers["availableReplicas"]), now=now),
+        _progressing(deployment, new, numbers, now),
     ]
 
 
-def complete(deployment: Deployment, told: dict[str, Any]) -> bool:
-    """All pods are of the present template and available, and no other is left."""
-    return told["updatedReplicas"] == told["replicas"] == told["availableReplicas"] == deployment.spec.replicas
+def complete(deployment: Deployment, numbers: dict[str, Any]) -> bool:
+    """Whether all pods are of the present template and available, and no other is left."""
+    return numbers["updatedReplicas"] == numbers["replicas"] == numbers["availableReplicas"] == deployment.spec.replicas
 
 
 def _available(deployment: Deployment, available: int) -> tuple[str, str, str]:
@@ -49,15 +49,17 @@ def _available(deployment: Deployment, available: int) -> tuple[str, str, str]:
     return "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
 
 
-def _progressing(deployment: Deployment, new: ReplicaSet | None, told: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _progressing(
+    deployment: Deployment, new: ReplicaSet | None, numbers: dict[str, Any], now: datetime
+) -> dict[str, Any]:
     name = new.name if new is not None else ""
     if deployment.spec.paused:
         return _condition(deployment, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now=now)
-    if complete(deployment, told):
+    if complete(deployment, numbers):
         message = f'ReplicaSet "{name}" has successfully progressed.'
         return _condition(deployment, "Progressing", "True", "NewReplicaSetAvailable", message, now=now)
     got_on = any(
-        told[key] != held
+        numbers[key] != held
         for key, held in (
             ("updatedReplicas", deployment.status.updated_replicas),
             ("readyReplicas", deployment.status.ready_replicas),

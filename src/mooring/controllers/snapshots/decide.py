@@ -139,10 +139,10 @@ def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | N
         return Decision(Action.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
     if content is None or not _belongs(content, snapshot):
         return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
-    told = BEING_DELETED in content.metadata.annotations
-    if content.spec.deletion_policy == "Retain" and told:
+    marked = BEING_DELETED in content.metadata.annotations
+    if content.spec.deletion_policy == "Retain" and marked:
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
-    if told and content.deleting:
+    if marked and content.deleting:
         return Decision(Action.WAIT, Reason("Deleting", "the storage deletes the snapshot first"))
     return Decision(Action.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
 

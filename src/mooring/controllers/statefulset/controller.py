@@ -1,7 +1,7 @@
 """The StatefulSet controller. A key is a StatefulSet.
 
-Creates claims before the pod that uses them; waits for a pod's object to be gone before its
-identity is given anew.
+Creates claims before the pod that uses them, and creates a pod of an identity only after the
+former pod's object is gone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
 AGAIN_S = 10.0
-"""After so many seconds it is tried again whether a name is free."""
+"""Seconds after which the name of a pod that exists already is tried again."""
 
 
 class StatefulSetController(Controller[str]):
@@ -61,21 +61,21 @@ class StatefulSetController(Controller[str]):
             return
         revision = await self._revision(stateful_set)
         pods = self._pods_of(stateful_set)
-        await self._keep_or_give_up_claims(stateful_set, pods)
-        await self._make_missing_claims(stateful_set, pods)
+        await self._set_owners_of_claims(stateful_set, pods)
+        await self._create_missing_claims(stateful_set, pods)
         for decision in decide(stateful_set, pods, revision, self.now()):
             self.log.info(decision.action.value, set=key, ordinal=decision.ordinal, reason=decision.reason.message)
             await self._carry_out(stateful_set, decision, pods, revision)
         await self._update_status(stateful_set, revision)
-        await self._forget_revisions(stateful_set, revision, pods)
+        await self._delete_old_revisions(stateful_set, revision, pods)
 
     def _pods_of(self, stateful_set: StatefulSet) -> dict[int, Pod]:
         pods = {ordinal_of(stateful_set, pod): pod for pod in self._pods.by_index("owner", stateful_set.uid)}
         return {ordinal: pod for ordinal, pod in pods.items() if ordinal is not None}
 
     async def _revision(self, stateful_set: StatefulSet) -> str:
-        """The name of the present template's revision. One that is rolled back to becomes
-        the newest again."""
+        """Returns the name of the present template's revision. A revision that is rolled
+        back to becomes the newest again."""
         name = revision_name(stateful_set)
         if stateful_set.deleting:
             return name
@@ -95,8 +95,8 @@ class StatefulSetController(Controller[str]):
         except AlreadyExists:
             self.log.debug("revision exists", revision=body["metadata"]["name"])
 
-    async def _forget_revisions(self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]) -> None:
-        """Revisions that no pod has, beyond `revisionHistoryLimit`, the oldest first."""
+    async def _delete_old_revisions(self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]) -> None:
+        """Deletes revisions that no pod has, beyond `revisionHistoryLimit`, the oldest first."""
         status = stateful_set.status
         used = {revision, status.current_revision, status.update_revision}
         used |= {pod.metadata.labels.get(REVISION, "") for pod in pods.values()}
@@ -105,9 +105,9 @@ class StatefulSetController(Controller[str]):
         for each in idle[: max(len(idle) - stateful_set.spec.revision_history_limit, 0)]:
             await self.client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)
 
-    async def _keep_or_give_up_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
-        """Who owns a claim decides what it goes with: settled before a pod is scaled away or
-        the set is deleted."""
+    async def _set_owners_of_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
+        """Sets the owners of claims before a pod is scaled away or the set is deleted: a
+        claim is deleted with its owner."""
         wanted = ordinals(stateful_set)
         for ordinal in {*wanted, *pods}:
             for template in stateful_set.spec.volume_claim_templates:
@@ -147,7 +147,7 @@ class StatefulSetController(Controller[str]):
         try:
             created = await self.client.create(Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace)
         except AlreadyExists:
-            # The cache is late, or somebody else's pod has the name: its change brings us back.
+            # The cache is stale, or a pod of another owner has the name.
             self.queue.add_after(stateful_set.key, AGAIN_S)
             return
         self._pods.accept(created)
@@ -160,17 +160,17 @@ class StatefulSetController(Controller[str]):
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
 
-    async def _make_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
-        """A claim that was on its way out when its pod was made, as a late cache did not show, is gone by
-        now: the pod would wait for it for ever."""
+    async def _create_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
+        """Creates claims that are missing although their pod exists: the claim was being deleted when the pod
+        was made, and the cache was stale. The pod would wait for it for ever."""
         for ordinal, pod in pods.items():
             if pod.status.phase in ("", "Pending") and not pod.deleting and not stateful_set.deleting:
                 for body in claim_bodies(stateful_set, ordinal):
                     await self._ensure_claim(stateful_set, body)
 
     async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> bool:
-        """Whether the claim is there to stay. One that is being deleted is waited for: its
-        end brings us back."""
+        """Whether the claim exists and stays. A claim that is being deleted is waited for:
+        its end marks the set."""
         name = body["metadata"]["name"]
         found = self._claims.get(f"{stateful_set.namespace}/{name}")
         if found is not None:
@@ -222,8 +222,8 @@ class StatefulSetController(Controller[str]):
             self._sets.accept(answer)
 
     def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
-        """A claim has no reference to its set, but its name tells; the set may be waiting
-        for it to be gone."""
+        """Returns the set of a deleted claim, by its name (a claim has no reference to its set): the
+        set may be waiting for its end."""
         if not claim.deleting:
             return []
         name = claim.name.rpartition("-")[0]

@@ -1,9 +1,9 @@
-"""What is to be done next for a StatefulSet. Pure.
+"""What to do next for a StatefulSet. Pure.
 
-Rules of upstream's StatefulSet controller (kube-controller-manager): a pod is named `<set>-<ordinal>`; with
-OrderedReady one change at a time, each predecessor running and ready; a terminating pod is waited for,
-whatever its node says, because only the API's uniqueness of names keeps two pods of one identity apart.
-Nothing is ever deleted by force.
+Rules of upstream's controller (kube-controller-manager, `statefulset/stateful_set_control.go`): a pod is
+named `<set>-<ordinal>`. With OrderedReady there is one change at a time, and each predecessor must be running
+and ready. A terminating pod is waited for, whatever its node says, because only the API's uniqueness of names
+keeps two pods of one identity apart. Nothing is ever deleted by force.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ class PodDecision(Decision[Action], frozen=True, gc=False):
 
 
 def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
-    """The ordinal in a pod's name, or None if the name is not one of the set's."""
+    """Returns the ordinal in a pod's name, or None if the name is not one of the set's."""
     parent, _, number = pod.name.rpartition("-")
     return int(number) if parent == stateful_set.name and number.isdecimal() else None
 
 
 class Pods(NamedTuple):
-    """The pods of a set by ordinal, and at what time they are looked at."""
+    """The pods of a set by ordinal, and the time at which they are judged."""
 
     by_ordinal: Mapping[int, Pod]
     min_ready_seconds: int
     now: datetime
 
     def healthy(self, ordinal: int) -> bool:
-        """Running, ready for long enough, and not on its way out."""
+        """Whether the pod is running, ready for long enough, and not being deleted."""
         pod = self.by_ordinal.get(ordinal)
         return pod is not None and is_available(pod, self.min_ready_seconds, self.now)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Running and ready, and not on its way out."""
+    """Whether the pod is running and ready, and not being deleted."""
     return pod.status.phase == "Running" and ready_since(pod) is not None and not pod.deleting
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
-    """Ready for `min_ready_seconds` seconds."""
+    """Whether the pod has been ready for `min_ready_seconds` seconds."""
     moment = available_at(pod, min_ready_seconds)
     return is_ready(pod) and moment is not None and moment <= now
 
 
 def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime) -> list[PodDecision]:
-    """The next steps: none or one with OrderedReady, possibly several with Parallel."""
+    """Returns what to do next: at most one change with OrderedReady, possibly several with Parallel."""
     if stateful_set.deleting:
         return []
     pods = Pods(by_ordinal, stateful_set.spec.min_ready_seconds, now)
@@ -75,7 +75,7 @@ def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: s
     parallel = stateful_set.spec.pod_management_policy == "Parallel"
     steps = _replace_and_create(wanted, pods, parallel)
     condemned = sorted((ordinal for ordinal in by_ordinal if ordinal not in wanted), reverse=True)
-    if parallel and condemned:  # first: a pod that cannot be created now must not keep what nobody wants
+    if parallel and condemned:  # first: a pod that cannot be created now must not keep a surplus pod
         return [*_scale_down(condemned, by_ordinal), *steps]
     if steps or (not parallel and not all(pods.healthy(ordinal) for ordinal in wanted)):
         # A pod of the old template that cannot become ready must not keep the new one away for ever.
@@ -86,13 +86,14 @@ def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: s
 
 
 def ordinals(stateful_set: StatefulSet) -> range:
-    """The identities that the set should have."""
+    """Returns the ordinals that the set should have."""
     start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals else 0
     return range(start, start + stateful_set.spec.replicas)
 
 
 def revision_for(stateful_set: StatefulSet, ordinal: int, revision: str) -> str:
-    """Of which revision a pod is made: below a rolling update's partition the one before the update."""
+    """Returns the revision that a pod is made of: below a rolling update's partition, the
+    one before the update."""
     strategy, wanted = stateful_set.spec.update_strategy, ordinals(stateful_set)
     kept = strategy.type == "RollingUpdate" and ordinal < wanted.start + strategy.rolling_update.partition
     return stateful_set.status.current_revision or revision if kept else revision
@@ -120,8 +121,9 @@ def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[PodDe
 def _roll(
     stateful_set: StatefulSet, wanted: range, pods: Pods, revision: str, *, broken_only: bool = False
 ) -> list[PodDecision]:
-    """From the top, pods of an older revision: each after those above it are ready, or as many at once as may
-    be unavailable. What is not healthy anyway costs nothing."""
+    """Returns deletions of pods of an older revision, from the highest ordinal down: each after the pods
+    above it are ready, or as many at once as may be unavailable. A pod that is not healthy anyway is
+    replaced without waiting for others."""
     strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate" or any(ordinal not in pods.by_ordinal for ordinal in wanted):
         return []
@@ -149,6 +151,6 @@ def _most_unavailable(rolling: RollingUpdate, replicas: int) -> int:
 
 
 def _is_broken(pod: Pod) -> bool:
-    """Its containers cannot start, or start again and again."""
+    """Whether the pod's containers cannot start, or start again and again."""
     waiting = (each.state.waiting for each in pod.status.container_statuses)
     return any(each is not None and each.reason not in ("", "ContainerCreating", "PodInitializing") for each in waiting)

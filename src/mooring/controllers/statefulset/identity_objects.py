@@ -1,4 +1,4 @@
-"""The objects that a StatefulSet's identity consists of: pod, claims, revision. Pure: bodies for the API."""
+"""The API objects of one StatefulSet identity, as bodies to create: pod, claims, revision. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def revision_name(stateful_set: StatefulSet) -> str:
 
 
 def revision_body(stateful_set: StatefulSet, number: int) -> dict[str, Any]:
-    """The ControllerRevision that keeps the present template."""
+    """Returns the ControllerRevision that keeps the present template."""
     template = {**stateful_set.spec.template, "$patch": "replace"}
     return {
         "metadata": {
@@ -38,7 +38,7 @@ def claim_name(stateful_set: StatefulSet, template: dict[str, Any], ordinal: int
 
 
 def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]]:
-    """The claims of one identity."""
+    """Returns the claims of one identity."""
     bodies: list[dict[str, Any]] = []
     for template in stateful_set.spec.volume_claim_templates:
         metadata: dict[str, Any] = template.get("metadata") or {}
@@ -58,13 +58,13 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
 
 
 def template_of(revision: ControllerRevision) -> dict[str, Any]:
-    """The template that a ControllerRevision keeps."""
+    """Returns the template that a ControllerRevision keeps."""
     template: dict[str, Any] = revision.data["spec"]["template"]
     return {key: value for key, value in template.items() if key != "$patch"}
 
 
 def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str, template: dict[str, Any]) -> dict[str, Any]:
-    """The pod of one identity, made from the template of `revision`."""
+    """Returns the pod of one identity, made from the template of `revision`."""
     template = copy.deepcopy(template)
     metadata: dict[str, Any] = template.get("metadata") or {}
     spec: dict[str, Any] = template.get("spec") or {}
@@ -96,11 +96,12 @@ def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str, template: d
 def claim_owners(
     stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod | None, condemned: bool
 ) -> list[dict[str, Any]] | None:
-    """The claim's owner references as the retention policy wants them, or None if they are so.
+    """Returns the claim's owner references as the retention policy wants them, or None if
+    they are so already.
 
-    A claim owned by the set goes with it; one owned by a condemned pod goes with that. Upstream's table: with
-    whenDeleted=Delete the set owns the claims of identities that stay; with whenScaled=Delete a pod that is
-    scaled away owns its claims. Other owners are left alone.
+    A claim is deleted with its owner: the set, or a condemned pod. Upstream's table: with whenDeleted=Delete
+    the set owns the claims of identities that stay; with whenScaled=Delete a pod that is scaled away owns its
+    claims. Other owners are kept.
     """
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     wanted: list[Object] = []

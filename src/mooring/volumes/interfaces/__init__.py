@@ -1,7 +1,7 @@
-"""The interfaces of the volume plugin framework: what plugins implement and what
-controllers and node agents call.
+"""The interfaces of the volume plugin framework: what plugins implement and what controllers
+and node agents call.
 
-The names and rules are those of Kubernetes' framework (origin document "volume framework notes"); what blocks
+The names and rules are those of Kubernetes' framework (docs/origins.md); what blocks
 there is a coroutine here. A plugin derives from `VolumePlugin` and from the extended kinds whose abilities it
 has; callers look for an ability through `PluginManager`. No plugin, controller or node agent is known here.
 

@@ -1,5 +1,5 @@
-"""The objects that plugins make, each for one purpose: set up a volume for a pod,
-mount a device, attach, create a volume.
+"""The objects that plugins make, each for one purpose: set up a volume for a pod, mount a
+device, attach, create a volume.
 
 The rules of the framework are in the package's docstring.
 """
@@ -85,8 +85,8 @@ class Mounter(Volume):
     def get_attributes(self) -> Attributes: ...
 
     async def limit_exceeded(self) -> str | None:
-        """Why the pod must be evicted for what it has written into the volume, or
-        None. Called from time to time; may be expensive."""
+        """Why the pod must be evicted for what it has written into the volume, or None. Called from
+        time to time; may be expensive."""
         return None
 
 
@@ -111,8 +111,8 @@ class DeviceMounter(ABC):
 
     @abstractmethod
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
-        """Formats the device if it is provably blank, and mounts it. Raises
-        `InvalidSpec` or `MountsError`."""
+        """Formats the device if it is provably blank, and mounts it. Raises `InvalidSpec` or
+        `MountsError`."""
 
 
 class DeviceUnmounter(ABC):
@@ -152,8 +152,8 @@ class Attacher(DeviceMounter):
 
     @abstractmethod
     async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
-        """Returns what the storage says about each of `specs`. Raises if the storage
-        cannot be asked: then nothing is known."""
+        """Returns what the storage says about each of `specs`. Raises if the storage cannot
+        be asked: then nothing is known."""
 
     @abstractmethod
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
@@ -161,8 +161,8 @@ class Attacher(DeviceMounter):
         Raises `DeviceNotAttached` after `timeout_s` seconds. Runs on the node."""
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
-        """Raises `WrongDevice` unless the device at `device_path` is this volume.
-        The last look before a mount."""
+        """Raises `WrongDevice` unless the device at `device_path` is this volume. The last
+        look before a mount."""
         return
 
 
@@ -205,5 +205,5 @@ class Deleter(Volume):
 
 
 RecycleEventRecorder = Callable[[Literal["Normal", "Warning"], str], None]
-"""Takes event type (Normal, Warning) and message; the caller puts it on the
-PersistentVolume being recycled."""
+"""Takes event type (Normal, Warning) and message; the caller puts it on the PersistentVolume
+being recycled."""

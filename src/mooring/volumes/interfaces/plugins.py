@@ -48,8 +48,8 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """How a snapshot is taken and deleted: the class's parameters, and where the
-    storage's credentials are."""
+    """How a snapshot is taken and deleted: the class's parameters, and where the storage's
+    credentials are."""
 
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     secret: SecretReference | None = None
@@ -57,8 +57,8 @@ class SnapshotOptions:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The outcome of growing a volume: its size in bytes, and whether a node must
-    grow the file system, too."""
+    """The outcome of growing a volume: its size in bytes, and whether a node must grow the
+    file system, too."""
 
     size: int
     on_node: bool
@@ -66,8 +66,8 @@ class Expansion:
 
 @dataclass(frozen=True)
 class ContentSource:
-    """Where a new volume's content comes from: a snapshot, or (a clone) another
-    volume; by the storage's own names."""
+    """Where a new volume's content comes from: a snapshot, or (a clone) another volume; by
+    the storage's own names."""
 
     snapshot: str = ""
     volume: str = ""
@@ -102,8 +102,8 @@ class VolumePlugin(ABC):
 
     @abstractmethod
     def get_plugin_name(self) -> str:
-        """`<namespace>/<name>` with exactly one slash; the namespace kubernetes.io
-        is reserved for bundled plugins."""
+        """`<namespace>/<name>` with exactly one slash; the namespace kubernetes.io is
+        reserved for bundled plugins."""
 
     @abstractmethod
     def get_volume_name(self, spec: VolumeSpec) -> str:
@@ -115,9 +115,9 @@ class VolumePlugin(ABC):
         """Whether the spec is this plugin's."""
 
     def drivers(self) -> Sequence[VolumePlugin]:
-        """Further plugins that come with this one, asked for after `init`: drivers that
-        stand behind it, each by its own name. They make, grow and copy those volumes
-        for which `get_driver_name` gives their name."""
+        """Further plugins that come with this one, asked for after `init`: drivers that stand
+        behind it, each by its own name. They make, grow and copy those volumes for which
+        `get_driver_name` gives their name."""
         return ()
 
     def get_driver_name(self, spec: VolumeSpec) -> str:
@@ -138,11 +138,11 @@ class VolumePlugin(ABC):
     @abstractmethod
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         """A spec from what is on disk after a restart: the directory name of a pod's volume, and its path. It
-        may lack what is not needed to unmount. Raises `InvalidSpec` if that cannot be told."""
+        may lack what is not needed to unmount. Raises `InvalidSpec` if that cannot be determined."""
 
     def supports_mount_option(self) -> bool:
-        """Whether `mountOptions` of a PersistentVolume are honoured; a volume with
-        options is refused if not."""
+        """Whether `mountOptions` of a PersistentVolume are honoured; a volume with options
+        is refused if not."""
         return False
 
     def supports_bulk_volume_verification(self) -> bool:
@@ -251,8 +251,8 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
         return self.new_attacher()
 
     def detacher_of(self, notes: Mapping[str, str], spec: VolumeSpec | None) -> Detacher:
-        """The detacher of an attachment with these annotations; `spec`: None if
-        nothing defines the volume any more."""
+        """The detacher of an attachment with these annotations; `spec`: None if nothing
+        defines the volume any more."""
         return self.new_detacher()
 
     def new_device_mounter(self) -> DeviceMounter:
@@ -272,8 +272,8 @@ class BlockVolumePlugin(VolumePlugin):
         `InvalidSpec` if the volume has no block device."""
 
     async def tear_down_device(self, device_path: str) -> None:
-        """Undoes `set_up_device` when no pod has the device any more. `device_path`
-        is what `set_up_device` returned."""
+        """Undoes `set_up_device` when no pod has the device any more. `device_path` is what
+        `set_up_device` returned."""
         return
 
     @abstractmethod
@@ -284,8 +284,8 @@ class BlockVolumePlugin(VolumePlugin):
 
 
 class SnapshottableVolumePlugin(VolumePlugin):
-    """Its volumes can be kept as they are at one moment. Volumes go by the names
-    that `get_volume_name` gives."""
+    """Its volumes can be kept as they are at one moment. Volumes go by the names that
+    `get_volume_name` gives."""
 
     @abstractmethod
     async def create_snapshot(self, volume_name: str, name: str, options: SnapshotOptions) -> Snapshot:
@@ -315,8 +315,8 @@ class NodeExpandableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
-        """Grows the file system that is mounted there to the size of its device.
-        Idempotent. Runs on the node."""
+        """Grows the file system that is mounted there to the size of its device. Idempotent.
+        Runs on the node."""
 
 
 class ModifiableVolumePlugin(VolumePlugin):
@@ -324,5 +324,5 @@ class ModifiableVolumePlugin(VolumePlugin):
 
     @abstractmethod
     async def modify_volume(self, spec: VolumeSpec, attributes: Mapping[str, str]) -> None:
-        """Gives the volume these attributes. Idempotent. Raises `InvalidSpec` for
-        what cannot be. Runs on a controller."""
+        """Gives the volume these attributes. Idempotent. Raises `InvalidSpec` for what
+        cannot be. Runs on a controller."""

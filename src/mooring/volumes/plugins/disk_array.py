@@ -1,5 +1,5 @@
-"""The disk array on this machine: what would be hardware elsewhere. It knows disks
-and machines, and no Kubernetes.
+"""The disk array on this machine: what would be hardware elsewhere. It knows disks and
+machines, and no Kubernetes.
 
     <root>/disks/<disk>/disk.json      size, lock mode, delays, and to which nodes it is attached
     <root>/disks/<disk>/disk.img       the medium (`data/` in directory mode)
@@ -70,8 +70,8 @@ class Disk(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DiskArray:
-    """The array in the directory `root`. Several processes may have their own object
-    for the same directory."""
+    """The array in the directory `root`. Several processes may have their own object for the
+    same directory."""
 
     def __init__(self, root: Path, devices: str | DiskDevices = "loop") -> None:
         """`devices` is the name of a mode, or how else disks become devices. Raises
@@ -92,9 +92,9 @@ class DiskArray:
         delays: Delays = NO_DELAYS,
         fill: Callable[[Path], None] | None = None,
     ) -> Disk:
-        """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an
-        existing disk of at least that size is returned as it is. Raises InvalidSpec if a
-        smaller one, or one of the other kind, has that name."""
+        """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an existing
+        disk of at least that size is returned as it is. Raises InvalidSpec if a smaller one, or one
+        of the other kind, has that name."""
         self._directory(disk).mkdir(parents=True, exist_ok=True)
         with self._locked(disk):
             record = self._read(disk)
@@ -164,8 +164,8 @@ class DiskArray:
             shutil.rmtree(waste)
 
     def expand(self, disk: str, size: int) -> Disk:
-        """Grows the disk to at least `size` bytes, and its devices with it. Never
-        shrinks. Raises VolumeNotFound."""
+        """Grows the disk to at least `size` bytes, and its devices with it. Never shrinks.
+        Raises VolumeNotFound."""
         with self._locked(disk):
             record = self.get(disk)
             if size > record.size:
@@ -183,8 +183,8 @@ class DiskArray:
             self._write(disk, msgspec.structs.replace(self.get(disk), delays=delays))
 
     def set_trouble(self, disk: str, trouble: Trouble) -> None:
-        """Changes which operations on the disk fail or stick, also those that are
-        waiting. Raises VolumeNotFound."""
+        """Changes which operations on the disk fail or stick, also those that are waiting.
+        Raises VolumeNotFound."""
         with self._locked(disk):
             self._write(disk, msgspec.structs.replace(self.get(disk), trouble=trouble))
 
@@ -199,8 +199,8 @@ class DiskArray:
         return record
 
     def attach(self, disk: str, node: str) -> str:
-        """Attaches the disk and returns the path that its device has on the node.
-        Idempotent. Raises VolumeNotFound, VolumeInUse."""
+        """Attaches the disk and returns the path that its device has on the node. Idempotent.
+        Raises VolumeNotFound, VolumeInUse."""
         with self._locked(disk):
             record = self.check_attach(disk, node)
             if node not in record.nodes:
@@ -225,8 +225,8 @@ class DiskArray:
         return {name: record.nodes for name, record in self.list().items()}
 
     def device(self, disk: str, node: str) -> str | None:
-        """The device of the disk on the node, resolved; None if the node has none,
-        or the link leads elsewhere."""
+        """The device of the disk on the node, resolved; None if the node has none, or the
+        link leads elsewhere."""
         link = self._link(disk, node)
         shown = link.is_symlink() and self._devices.shows(str(link), self._medium(disk))
         return os.path.realpath(link) if shown else None
@@ -263,8 +263,8 @@ class DiskArray:
         self._set_power(node, "on")
 
     def recover(self) -> None:
-        """Makes all devices and links what the records say. After a start of the
-        machine, when all devices are gone."""
+        """Makes all devices and links what the records say. After a start of the machine,
+        when all devices are gone."""
         self._converge_all(list(self.list()))
 
     def _set_power(self, node: str, power: str) -> None:

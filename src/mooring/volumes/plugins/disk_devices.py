@@ -99,8 +99,8 @@ class LoopDevices(DiskDevices):
 
 
 class DirectoryDevices(DiskDevices):
-    """Directories instead of devices: no privileges, but no sizes either, and a
-    power failure loses nothing."""
+    """Directories instead of devices: no privileges, but no sizes either, and a power
+    failure loses nothing."""
 
     medium = "data"
 
@@ -139,8 +139,8 @@ class DirectoryDevices(DiskDevices):
 
 
 def _showing(table: tuple[Mount, ...], directory: str, device: tuple[int, int]) -> list[Mount]:
-    """Bind mounts of the directory. Their root is its path inside its file system: a
-    tail of its full path."""
+    """Bind mounts of the directory. Their root is its path inside its file system: a tail of
+    its full path."""
     return [
         mount
         for mount in table

@@ -1,5 +1,5 @@
-"""What a user may write for a `mooring.dev/disk` volume: in a PersistentVolume or
-pod, and in a StorageClass. Pure."""
+"""What a user may write for a `mooring.dev/disk` volume: in a PersistentVolume or pod, and
+in a StorageClass. Pure."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class DiskSource:
 
 @dataclass(frozen=True)
 class Parameters:
-    """A StorageClass's parameters: fsType, exclusive,
-    {attach,detach}[Reply]DelaySeconds. All are optional."""
+    """A StorageClass's parameters: fsType, exclusive, {attach,detach}[Reply]DelaySeconds.
+    All are optional."""
 
     fs_type: str = DEFAULT_FS_TYPE
     exclusive: bool = True

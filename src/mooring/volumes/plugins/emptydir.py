@@ -1,5 +1,5 @@
-"""`kubernetes.io/empty-dir`: a directory that lives as long as its pod, on disk or
-in memory (`medium: Memory`)."""
+"""`kubernetes.io/empty-dir`: a directory that lives as long as its pod, on disk or in memory
+(`medium: Memory`)."""
 
 from __future__ import annotations
 

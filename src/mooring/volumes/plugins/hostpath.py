@@ -1,5 +1,5 @@
-"""`kubernetes.io/host-path`: a file, directory or device of the node as it is;
-nothing is mounted for the pod.
+"""`kubernetes.io/host-path`: a file, directory or device of the node as it is; nothing is
+mounted for the pod.
 
 The types are those of Kubernetes: with one, what is there must be of that type, or is made ("...OrCreate").
 Recycling empties the directory of a PersistentVolume, on the machine of the controller that does it.
@@ -43,9 +43,9 @@ IS_OF_TYPE: dict[str, Callable[[int], bool]] = {
 
 
 def check_host_path(path: str, kind: str) -> None:
-    """Raises InvalidSpec for a type or path that cannot be, and VolumeError if what is at
-    `path` is not of type `kind`, after it was made where the type says so. The empty type
-    takes whatever is there, or nothing. Blocking."""
+    """Raises InvalidSpec for a type or path that cannot be, and VolumeError if what is at `path`
+    is not of type `kind`, after it was made where the type says so. The empty type takes whatever
+    is there, or nothing. Blocking."""
     if not os.path.isabs(path) or ".." in path.split("/"):
         raise InvalidSpec(f"hostPath {path!r} must be absolute and without '..'")
     if not kind:

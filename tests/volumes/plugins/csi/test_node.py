@@ -1,4 +1,4 @@
-"""A CSI volume on a node: what the driver is asked, in which order, and what lies on disk meanwhile."""
+"""A CSI volume on a node: which calls the driver gets, in which order, and what is on disk meanwhile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Points:
 
 
 class PlayedNode(NodeService):
-    """Notes calls in the storage; a directory stands for what is mounted."""
+    """Records calls in the storage; a directory stands for what is mounted."""
 
     def __init__(self, storage: Storage, points: Points, capabilities: tuple[NodeCapability, ...] = STAGES) -> None:
         self.storage, self.points = storage, points

@@ -1,4 +1,4 @@
-"""What a volume's spec says to CSI."""
+"""The CSI part of a volume's spec."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import controller, decide, locks, release, state
+from mooring.controllers.attachdetach.attached_lists import AttachedLists
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.client import Client
@@ -177,7 +178,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#27836, #28095 (second phase)",
         ("S7", "S6"),
         scenarios.LAGGING,
-        (Patch(Handshake, "_unreport", _judge_the_cache),),
+        (Patch(AttachedLists, "unreport", _judge_the_cache),),
     ),
     "B04": Mutant(
         "an attachment whose detach is under way is used again",

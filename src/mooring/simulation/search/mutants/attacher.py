@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mooring.controllers.attachdetach import attached_lists as reporting
 from mooring.controllers.attachdetach import decide
-from mooring.controllers.attachdetach import handshake as reporting
 from mooring.controllers.attacher import controller
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.decide import Action

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.attachdetach.handshake import Handshake
+from mooring.controllers.attachdetach.attached_lists import AttachedLists
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.errors import KubeError
@@ -79,7 +79,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#107973",
         ("S7", "S6"),
         scenarios.UNWRITTEN,
-        (Patch(Handshake, "_change", _counts_as_made), Patch(node_handshake, "_problem", _whatever_has_begun)),
+        (Patch(AttachedLists, "_change", _counts_as_made), Patch(node_handshake, "_problem", _whatever_has_begun)),
     ),
     "B23": Mutant(
         "nobody verifies what is attached: a disk that the storage has taken away counts as attached for ever",

@@ -50,8 +50,8 @@ POD_INFO = "csi.storage.k8s.io/"
 
 
 class Publication:
-    """One volume for one pod: what is asked of the driver. `known` is the CSIDriver
-    object, if there is one."""
+    """One volume for one pod: what is asked of the driver. `known` is the CSIDriver object,
+    if there is one."""
 
     def __init__(self, drivers: Drivers, host: VolumeHost, spec: VolumeSpec, pod: Pod, known: CSIDriver | None) -> None:
         self._drivers = drivers

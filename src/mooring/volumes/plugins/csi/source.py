@@ -111,8 +111,8 @@ def capabilities_of_claim(
 
 
 async def read_secret(host: VolumeHost, reference: SecretReference | None) -> dict[str, str]:
-    """The Secret's content for a request; nothing for None. Raises NotAsked if it is
-    missing, InvalidSpec if it is not text."""
+    """The Secret's content for a request; nothing for None. Raises NotAsked if it is missing,
+    InvalidSpec if it is not text."""
     if reference is None:
         return {}
     where = f"{reference.namespace}/{reference.name}"

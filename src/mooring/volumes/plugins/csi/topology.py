@@ -60,7 +60,9 @@ def requirement(
 def _place_of(selected: Node, there: Mapping[str, Segments], places: Sequence[Segments], driver: str) -> Segments:
     """Where the selected node is, among the places that are allowed."""
     if selected.name not in there:
-        raise NodeUnsuited(f"driver {driver} has not told where node {selected.name} is: its CSINode lists no topology")
+        raise NodeUnsuited(
+            f"driver {driver} has not reported where node {selected.name} is: its CSINode lists no topology"
+        )
     here = there[selected.name]
     if here not in places:
         raise NodeUnsuited(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
