@@ -145,12 +145,12 @@ MECHANISMS: dict[str, Mechanism] = {
         f"{_CONTROLLERS}/podgc/test_decide.py::test_when_an_out_of_service_taint_is_in_force",
     ),
     "a statement is void once the node reports": Mechanism(
-        "volumes.statements:statement_holds",
+        "controllers.attachdetach.release:statement_holds",
         always(True),
         f"{_COUNTEREXAMPLES}::test_c12b_a_statement_is_void_when_the_node_has_reported_again",
     ),
     "evidence names the boot": Mechanism(
-        "volumes.statements:evidence_holds",
+        "controllers.attachdetach.release:evidence_holds",
         always(True),
         f"{_COUNTEREXAMPLES}::test_c8_evidence_about_another_boot_releases_nothing",
     ),
