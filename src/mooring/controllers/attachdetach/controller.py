@@ -117,7 +117,7 @@ class AttachDetachController(Controller[Key]):
         try:
             self._handshake.lists.versions_comparable = await versions_comparable(self.client)
         except KubeError as error:  # then each report reads the VolumeAttachment live
-            self.log.warning("ClockNotKnown", error=str(error))
+            self.log.warning("ResourceVersionsNotCompared", error=str(error))
         self.queue.add_after(SWEEP, SWEEP_S)
 
     async def lead(self) -> None:
@@ -154,7 +154,7 @@ class AttachDetachController(Controller[Key]):
         missed = next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
         if missed is not None:
             metrics.corrected(missed.action)
-            self.log.warning("missed", volume=volume, node=missed.node, action=missed.action.value)
+            self.log.warning("MissedByEvents", volume=volume, node=missed.node, action=missed.action.value)
             self.queue.add(volume)
 
     def _state(self, volume: str) -> VolumeState:

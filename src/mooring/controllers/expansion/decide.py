@@ -53,7 +53,11 @@ def decide(
         return Decision(Action.SETTLED, Reason(FILE_SYSTEM_RESIZE_PENDING, "a node has to grow the file system"))
     if on_node is None:
         return Decision(
-            Action.EXPAND, Reason("Resizing", f"the volume has {capacity(pv)} bytes; who grows its file system?")
+            Action.EXPAND,
+            Reason(
+                "Resizing",
+                f"the volume has {capacity(pv)} bytes; the storage is asked whether a node must grow its file system",
+            ),
         )
     if not on_node:
         return Decision(Action.FINISH, Reason("VolumeResizeSuccessful", "Resize volume succeeded"))
