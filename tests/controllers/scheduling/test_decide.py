@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from mooring.controllers.scheduling.decide import Load, PodVolume, choose
+from mooring.controllers.scheduling.decide import Action, Load, Obstacle, PodVolume, choose
 from mooring.kube.objects import (
     Affinity,
     Condition,
@@ -90,6 +90,20 @@ def test_why_a_node_will_not_do(given_pod: Pod, there: Node, why: str):
     assert found is None
     assert message.startswith("0/1 nodes are available: 1 node(s) ")
     assert why in message
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "there", "obstacles"),
+    [
+        (pod(), (node("a", unschedulable=True), node("b", ready="False")), {"NodeUnschedulable", "NodeNotReady"}),
+        (pod(), (node(taints=(TAINT,)),), {"UntoleratedTaint"}),
+        (pod(node_selector={"zone": "a"}), (node(),), {"NodeAffinity"}),
+    ],
+)
+def test_each_obstacle_has_a_code_of_its_own(given_pod: Pod, there: tuple[Node, ...], obstacles: set[str]):
+    choice = choose(given_pod, (), there, FreeVolumes(), lambda name: Load(0))
+    assert (choice.action, choice.reason.code) == (Action.WAIT, "FailedScheduling")
+    assert choice.obstacles == {Obstacle(each) for each in obstacles}
 
 
 def test_equal_reasons_are_counted():
