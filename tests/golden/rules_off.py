@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from tests.controllers.attachdetach import test_counterexamples as counterexamples
 
-from mooring.controllers.attachdetach import handshake
-from mooring.controllers.attachdetach.decide import Verdict
+from mooring.controllers.attachdetach import decide, handshake, release
 from mooring.controllers.attachdetach.locks import Locks
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.reason import Reason
@@ -24,11 +24,17 @@ judges_an_earlier_read = counterexamples.with_a_judgement_made_before
 
 
 def judges_not_ready_as_silent(patch: Patch) -> None:
-    def weak(node: Any, attachment: Any, terms: Any) -> Verdict:
-        released = bool(node and node.tainted and node.ready != "True")
-        return Verdict(released, released, Reason("OutOfService" if released else "InUse", "not ready"))
+    def weak(node: Any, attachment: Any, terms: Any) -> ReleaseDecision:
+        if node and node.tainted and node.ready != "True":
+            return ReleaseDecision(Release.FORCE, Reason("OutOfService", "not ready"))
+        return ReleaseDecision(Release.KEEP, Reason("InUse", "not ready"))
 
     patch.setattr(handshake, "may_release", weak)
+
+
+def lets_any_node_of_that_name_speak(patch: Patch) -> None:
+    for module in (release, decide):
+        patch.setattr(module, "is_same_node", lambda node, attachment: True)
 
 
 def does_not_compare_epochs(patch: Patch) -> None:

@@ -12,7 +12,7 @@ from tests.golden.agents import AgentScene
 from tests.golden.attacher import AttacherScene
 from tests.golden.scene import InstancesScene, Scene
 
-from mooring.controllers.attachdetach import decide, locks, release
+from mooring.controllers.attachdetach import locks, release
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ SCHEDULES = (
         InstancesScene,
         instances.registered_anew,
         "any Node of that name may speak",
-        lambda patch: patch.setattr(decide, "is_same_node", lambda node, attachment: True),
+        rules_off.lets_any_node_of_that_name_speak,
     ),
     Schedule(
         "C14",
