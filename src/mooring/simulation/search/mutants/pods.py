@@ -9,8 +9,10 @@ from typing import Any
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc import controller as podgc
 from mooring.controllers.podgc.controller import PodGCController
+from mooring.controllers.podgc.decide import Action
 from mooring.controllers.statefulset import controller as statefulset
 from mooring.kube.client import Client
+from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.simulation.search.mutants import scenarios
@@ -27,8 +29,10 @@ def _by_name(original: Any) -> Any:
 
 
 def _any_ending_pod(original: Any) -> Any:
-    def decide(pod: Pod, node: Node | None) -> Reason | None:
-        return Reason("Mutant", "is being deleted") if pod.deleting else original(pod, node)
+    def decide(pod: Pod, node: Node | None) -> Any:
+        if pod.deleting:
+            return Decision(Action.REMOVE, Reason("Mutant", "is being deleted"))
+        return original(pod, node)
 
     return decide
 
