@@ -2,8 +2,8 @@
 
     python scripts/instance_types.py          # needs moto, which carries EC2's answers to DescribeInstanceTypes
 
-`src/mooring/cloud/instance_types.json`: type → [vCPUs, memory in MiB, architecture, hypervisor ("": bare metal), most
-volumes, "shared" or "dedicated", EBS cards, most network interfaces]. `src/mooring/ebs/attachment_limits.json`: type →
+`src/mooring/cloud/actions/instance_types.json`: type → [vCPUs, memory in MiB, architecture, hypervisor ("": bare metal), most
+volumes, "shared" or "dedicated", EBS cards, most network interfaces]. `src/mooring/ebs/node_service/attachment_limits.json`: type →
 [most volumes, "shared" or "dedicated", EBS cards].
 
 Two answers are set right. Types on Xen have no shared slots: network interfaces take nothing from their volumes. Metal
@@ -20,8 +20,8 @@ from typing import Any
 
 SOURCE = Path(*importlib.util.find_spec("moto").submodule_search_locations) / "ec2/resources/instance_types.json.gz"  # type: ignore
 HERE = Path(__file__).parents[1]
-CLOUD = HERE / "src/mooring/cloud/instance_types.json"
-DRIVER = HERE / "src/mooring/ebs/attachment_limits.json"
+CLOUD = HERE / "src/mooring/cloud/actions/instance_types.json"
+DRIVER = HERE / "src/mooring/ebs/node_service/attachment_limits.json"
 
 SIZED_METAL = re.compile(r"\.metal-\d+xl$")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from virtual_cloud import VirtualCloud
 
-from mooring.cloud.device_names import same
+from mooring.cloud.actions.device_names import same
 
 A, B = "us-east-1a", "us-east-1b"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cloud.buckets import Quota, TokenBucket, bucket_of, quota_of
+from mooring.cloud.requests.quotas import Quota, TokenBucket, bucket_of, quota_of
 
 
 @given(

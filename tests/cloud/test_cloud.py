@@ -11,7 +11,7 @@ from virtual_cloud import START, KeptRecords, VirtualCloud
 
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.errors import DataDirectoryError, Ec2Error
-from mooring.cloud.journal import SqliteJournal
+from mooring.cloud.records.journal import SqliteJournal
 from mooring.cloud.settings import Settings
 from mooring.simulation.engine.event_loop import SimulationLoop
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_cloud import KeptRecords, VirtualCloud
 
+from mooring.cloud.actions.device_names import same
 from mooring.cloud.cloud import ACTIONS
-from mooring.cloud.device_names import same
 from mooring.cloud.errors import Ec2Error
 
 DEVICES = ["/dev/sdf", "xvdf", "/dev/xvdf", "/dev/xvdba", "/dev/sdg", "/dev/xvda", "banana"]

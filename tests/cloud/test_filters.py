@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cloud.device_names import same
+from mooring.cloud.actions.device_names import same
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.filters import accepts
-from mooring.cloud.paging import page_of, token_after
-from mooring.cloud.records import Token
-from mooring.cloud.table import Table
+from mooring.cloud.records.resources import Token
+from mooring.cloud.records.table import Table
+from mooring.cloud.requests.filters import accepts
+from mooring.cloud.requests.paging import page_of, token_after
 
 LETTERS = st.text("ab*?", max_size=6)
 

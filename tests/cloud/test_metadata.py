@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from mooring.cloud.instance_views import InstanceView
-from mooring.cloud.metadata import TOKEN_HEADER, TTL_HEADER, Described, MetadataService
+from mooring.cloud.actions.instance_views import InstanceView
+from mooring.cloud.endpoint.metadata import TOKEN_HEADER, TTL_HEADER, Described, MetadataService
 
 INSTANCE = Described(
     InstanceView(

@@ -13,8 +13,8 @@ from botocore.session import get_session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.cloud.endpoint.query import parse_request, render_answer, render_error
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.query import parse_request, render_answer, render_error
 
 MODEL = get_session().get_service_model("ec2")
 

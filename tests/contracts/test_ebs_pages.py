@@ -13,16 +13,16 @@ import yaml
 
 from mooring.cli.cloud import parsed
 from mooring.cli.ebs_driver import ebs_driver
-from mooring.cloud.buckets import quota_of
 from mooring.cloud.cloud import ACTIONS
+from mooring.cloud.requests.quotas import quota_of
 from mooring.cloud.settings import Fault, Settings
 from mooring.csi.errors import CsiError
-from mooring.ebs import tags
-from mooring.ebs.codes import CODES
+from mooring.ebs.controller_service import tags
+from mooring.ebs.controller_service.error_codes import CODES
+from mooring.ebs.controller_service.parameters import change, snapshot_tags, volume_parameters
+from mooring.ebs.controller_service.volume_types import TYPES
 from mooring.ebs.formatting import check_format
 from mooring.ebs.options import CONTROLLER_FLAGS, NODE_FLAGS, flag
-from mooring.ebs.parameters import change, snapshot_tags, volume_parameters
-from mooring.ebs.volume_types import TYPES
 
 from .test_origins import MODULE, ROOT, TEST, module_path, names
 
@@ -118,8 +118,8 @@ def test_the_quotas_of_the_page_are_those_of_the_cloud(bucket: str, size: float,
 
 
 def test_the_number_of_instance_types_is_right():
-    from mooring.cloud.instance_types import instance_types
-    from mooring.ebs.limits import table
+    from mooring.cloud.actions.instance_types import instance_types
+    from mooring.ebs.node_service.volume_limits import table
 
     assert {re.sub(r"\D", "", each) for each in re.findall(r"([\d ]+) types", TEXT)} == {str(len(table()))}
     assert len(instance_types()) == len(table())

@@ -19,7 +19,7 @@ from mooring.csi.driver.capacity import GIB
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.driver.services import AccessMode, Driver
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller import GIVES_WAY, IN_FLIGHT, EbsController, make_controller
+from mooring.ebs.controller_service.controller import GIVES_WAY, IN_FLIGHT, EbsController, make_controller
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.errors import Ec2Error
 from mooring.ebs.options import Options

@@ -15,7 +15,7 @@ import boto3
 
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.data_directory import Credentials
-from mooring.cloud.server import Server, serving
+from mooring.cloud.endpoint.server import Server, serving
 from mooring.cloud.settings import from_json
 
 CREDENTIALS = Credentials("AKIATEST", "secret")

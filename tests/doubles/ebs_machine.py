@@ -14,9 +14,9 @@ from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.driver import ebs_driver
-from mooring.ebs.metadata import Instance, Told
-from mooring.ebs.node import EbsNode
-from mooring.ebs.node_devices import DeviceFinder
+from mooring.ebs.node_service.devices import DeviceFinder
+from mooring.ebs.node_service.metadata import Instance, Told
+from mooring.ebs.node_service.node import EbsNode
 from mooring.mounts import loop, syscalls
 from mooring.mounts.host import HostMounts
 from mooring.mounts.interface import Mounts

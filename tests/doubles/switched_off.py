@@ -171,21 +171,23 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     # E. the EBS CSI driver
     "a client token belongs to the name": Mechanism(
-        "ebs.provisioning:client_token",
+        "ebs.controller_service.provisioning:client_token",
         lambda original: lambda name, number=1: uuid.uuid4().hex,
         f"{_EBS}/test_crashes.py::test_two_controllers_at_once_make_one_volume_for_one_name",
     ),
     "a changed mind gives way": Mechanism(
-        "ebs.controller:GIVES_WAY",
+        "ebs.controller_service.controller:GIVES_WAY",
         value({}),
         f"{_EBS}/test_crashes.py::test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_counts",
     ),
     "device names in use are not given": Mechanism(
-        "ebs.device_names:DeviceNames.give",
+        "ebs.controller_service.device_names:DeviceNames.give",
         lambda original: lambda self, *args, **kwargs: "/dev/xvdba",
         f"{_EBS}/test_device_names.py::test_after_a_restart_names_in_use_are_not_given",
     ),
-    "an instance takes so many volumes": Mechanism("ebs.limits:max_volumes", always(1000), f"{_EBS}/test_limits.py"),
+    "an instance takes so many volumes": Mechanism(
+        "ebs.node_service.volume_limits:max_volumes", always(1000), f"{_EBS}/test_limits.py"
+    ),
     "a deadline ends the call, not the operation": Mechanism(
         "csi.driver.dispatch:_key",
         always(None),

@@ -10,8 +10,8 @@ from cloud_api import capability, create, create_request, publish, unpublish, wo
 
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
-from mooring.ebs.attaching import Step, next_step
-from mooring.ebs.device_names import NAMES
+from mooring.ebs.controller_service.attaching import Step, next_step
+from mooring.ebs.controller_service.device_names import NAMES
 from mooring.ebs.ec2.records import Attachment, Volume
 
 

@@ -12,7 +12,7 @@ from cloud_api import capability, create, delete, publish, world
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.codes import CODES, code_of
+from mooring.ebs.controller_service.error_codes import CODES, code_of
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
 

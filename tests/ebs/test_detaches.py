@@ -6,7 +6,7 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from mooring.ebs.detaches import SLOW_S, PendingDetaches
+from mooring.ebs.controller_service.detaches import SLOW_S, PendingDetaches
 
 
 def test_a_detach_that_is_cancelled_is_not_shown_any_more(run) -> None:

@@ -8,8 +8,8 @@ import re
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mooring.ebs.device_names import BAD_FOR_S, HELD_FOR_S, NAMES, OWN_NAMES, DeviceNames, canonical
-from mooring.ebs.limits import others
+from mooring.ebs.controller_service.device_names import BAD_FOR_S, HELD_FOR_S, NAMES, OWN_NAMES, DeviceNames, canonical
+from mooring.ebs.node_service.volume_limits import others
 
 EC2_TAKES = re.compile(r"/dev/xvd([b-z]|[a-d][a-z])")
 

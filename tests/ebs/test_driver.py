@@ -8,7 +8,7 @@ from mooring.csi.client import Client
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller import EbsController
+from mooring.ebs.controller_service.controller import EbsController
 from mooring.ebs.driver import ebs_driver, region_of
 from mooring.ebs.errors import MetadataError
 from mooring.ebs.options import Options

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller import make_controller
+from mooring.ebs.controller_service.controller import make_controller
 from mooring.ebs.ec2 import records
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.records import Attachment, Fields

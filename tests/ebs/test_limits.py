@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.ebs import limits
-from mooring.ebs.limits import UNKNOWN_TYPE, TypeLimit, max_volumes, of_type, others
+from mooring.ebs.node_service import volume_limits
+from mooring.ebs.node_service.volume_limits import UNKNOWN_TYPE, TypeLimit, max_volumes, of_type, others
 
 
 def test_each_network_interface_beyond_the_first_takes_a_slot_of_a_shared_type():
@@ -48,5 +48,5 @@ def test_a_type_that_is_younger_than_the_table_gets_what_most_have():
 
 
 def test_every_row_of_the_table_can_be():
-    assert len(limits.table()) > 1000
-    assert all(0 < row.attachments <= 256 and row.cards >= 1 for row in limits.table().values())
+    assert len(volume_limits.table()) > 1000
+    assert all(0 < row.attachments <= 256 and row.cards >= 1 for row in volume_limits.table().values())

@@ -12,11 +12,11 @@ from random import Random
 import pytest
 from aiohttp import web
 
-from mooring.cloud.instance_views import InstanceView
-from mooring.cloud.metadata import Described, MetadataService
-from mooring.ebs import metadata
+from mooring.cloud.actions.instance_views import InstanceView
+from mooring.cloud.endpoint.metadata import Described, MetadataService
 from mooring.ebs.errors import MetadataError
-from mooring.ebs.metadata import Imds, Instance, Told, parse_document, parse_macs
+from mooring.ebs.node_service import metadata
+from mooring.ebs.node_service.metadata import Imds, Instance, Told, parse_document, parse_macs
 
 HERE = Instance("i-0123", "m5.large", "us-east-1a", "us-east-1")
 DOCUMENT = {

@@ -13,13 +13,13 @@ from cloud_api import client_of, create, now, publish, unpublish, world
 from prometheus_client import CollectorRegistry, generate_latest
 
 from mooring.cli import ebs_serving
-from mooring.ebs.controller import make_controller
-from mooring.ebs.detaches import PendingDetaches
+from mooring.ebs.controller_service.controller import make_controller
+from mooring.ebs.controller_service.detaches import PendingDetaches
+from mooring.ebs.controller_service.metrics import MeteredApi, RequestMetrics, SlowDetaches, request_metrics
 from mooring.ebs.ec2 import aws
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
-from mooring.ebs.metrics import MeteredApi, RequestMetrics, SlowDetaches, request_metrics
 from mooring.ebs.options import Mode, Options
 from mooring.kube import metrics
 

@@ -12,7 +12,7 @@ from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs import modifying
+from mooring.ebs.controller_service import modifying
 
 
 async def expand(client: Client, volume: str, gib: int, limit: int = 0, **more) -> csi.ControllerExpandVolumeResponse:

@@ -11,7 +11,7 @@ import pytest
 from ebs_machine import OTHER, VOLUME
 
 from mooring.csi.errors import Code, CsiError
-from mooring.ebs.node_devices import DeviceFinder
+from mooring.ebs.node_service.devices import DeviceFinder
 
 pytestmark = pytest.mark.root
 

@@ -13,9 +13,9 @@ from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.driver import ebs_driver, metadata_of, region_of
 from mooring.ebs.errors import MetadataError
-from mooring.ebs.metadata import Instance, Metadata
-from mooring.ebs.node import EbsNode
-from mooring.ebs.node_devices import DeviceFinder
+from mooring.ebs.node_service.devices import DeviceFinder
+from mooring.ebs.node_service.metadata import Instance, Metadata
+from mooring.ebs.node_service.node import EbsNode
 from mooring.ebs.options import Options
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.parameters import Change, VolumeParameters, change, snapshot_tags, volume_parameters
-from mooring.ebs.volume_types import TYPES, iops_for, size_for
+from mooring.ebs.controller_service.parameters import Change, VolumeParameters, change, snapshot_tags, volume_parameters
+from mooring.ebs.controller_service.volume_types import TYPES, iops_for, size_for
 
 
 def code_of(call) -> Code:

@@ -11,7 +11,7 @@ from mooring.csi.driver.capacity import GIB
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.provisioning import client_token
+from mooring.ebs.controller_service.provisioning import client_token
 
 
 async def refusal(call) -> CsiError:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mooring.csi.errors import Code, CsiError
+from mooring.ebs.controller_service.readiness import GOOD_S, TIMEOUT_S, Readiness
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.errors import Ec2Error
-from mooring.ebs.readiness import GOOD_S, TIMEOUT_S, Readiness
 from mooring.mounts.blocking import finish
 
 

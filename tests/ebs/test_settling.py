@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from cloud_api import create, delete, publish, unpublish, world
 
-from mooring.ebs.settling import Settling
+from mooring.ebs.ec2.settling import Settling
 
 
 def test_nothing_is_proven_within_the_lag_of_the_start(run) -> None:

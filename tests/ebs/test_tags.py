@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.csi.errors import Code, CsiError
-from mooring.ebs.tags import TagPolicy, deleted, specified, tag_list
+from mooring.ebs.controller_service.tags import TagPolicy, deleted, specified, tag_list
 
 
 def refused(call) -> CsiError:

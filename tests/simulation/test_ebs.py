@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import mooring
-from mooring.ebs.settling import SETTLE_S
+from mooring.ebs.ec2.settling import SETTLE_S
 from mooring.simulation.cluster.cloud_faults import LAGS_S, cloud_settings
 from mooring.simulation.cluster.plan import EC2_FAULTS, OF_ARRAY, PlanStep, make_plan
 from mooring.simulation.cluster.scenario import Scenario

@@ -23,7 +23,7 @@ from mooring.kube.printable import printable
 
 if TYPE_CHECKING:
     from mooring.cloud.data_directory import DataDirectory
-    from mooring.cloud.server import Server
+    from mooring.cloud.endpoint.server import Server
 
 DEFAULT_PORT = 7480
 

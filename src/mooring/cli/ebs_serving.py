@@ -18,7 +18,7 @@ from mooring.ebs.options import Options
 
 if TYPE_CHECKING:
     from mooring.csi.driver.services import Driver
-    from mooring.ebs.controller import EbsController
+    from mooring.ebs.controller_service.controller import EbsController
 
 log = structlog.get_logger(component="ebs")
 
@@ -60,11 +60,11 @@ async def assemble(options: Options, stack: contextlib.AsyncExitStack) -> Driver
 async def make_controller(options: Options, stack: contextlib.AsyncExitStack) -> EbsController:
     """The controller service: it calls EC2, in a region that is known before the first call, and counts its
     calls."""
-    from mooring.ebs import controller
-    from mooring.ebs.detaches import PendingDetaches
+    from mooring.ebs.controller_service import controller
+    from mooring.ebs.controller_service.detaches import PendingDetaches
+    from mooring.ebs.controller_service.metrics import MeteredApi, SlowDetaches, request_metrics
     from mooring.ebs.driver import region_of
     from mooring.ebs.ec2.aws import aws_api
-    from mooring.ebs.metrics import MeteredApi, SlowDetaches, request_metrics
     from mooring.kube.metrics import REGISTRY
     from mooring.kube.times import wall_clock
 

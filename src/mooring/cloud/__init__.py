@@ -1,7 +1,13 @@
 """An EC2-compatible endpoint on this machine: volumes, attachments, snapshots, instances, with EC2's quotas and delays.
 
-`cloud` is what EC2 does, without a wire: `Cloud.call` takes and gives what boto3 takes and gives. `query` is the wire
-(EC2's query protocol, from botocore's own description of it), `server` the HTTP endpoint, instance metadata and the
-control API. `devices` makes an attached volume a block device of its instance. It serves any client, and knows of no
-orchestrator and no driver.
+    process      one cloud on this machine: data directory, records, devices and endpoint, put together
+    endpoint     EC2's query protocol over HTTP, the instances' metadata services, the control API
+    cloud        what EC2 does, without a wire: `Cloud.call` takes and gives what boto3 takes and gives
+    actions      EC2's actions, one module for each subject, and what happens later because of them
+    region       what all actions share: the records, the time, chance, the settings of now
+    requests     parameters, filters, pages, and EC2's request quotas
+    records      what the cloud remembers, its tables, its journal, and what is due when
+    devices      makes an attached volume a block device of its instance
+
+Each imports only those below it. The cloud serves any client; it must not know of an orchestrator or a driver.
 """

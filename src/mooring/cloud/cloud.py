@@ -15,27 +15,27 @@ from typing import Any
 
 import structlog
 
-from mooring.cloud import (
+from mooring.cloud.actions import (
     attachments,
     backing,
     instance_answers,
     instances,
     modifications,
-    places,
+    regions_and_types,
     snapshots,
     tags,
     volume_status,
     volumes,
 )
-from mooring.cloud.buckets import Buckets, Quota, bucket_of, quota_of
-from mooring.cloud.due import Key
+from mooring.cloud.actions.instance_types import instance_types
+from mooring.cloud.actions.instance_views import InstanceView, view
+from mooring.cloud.actions.transitions import perform
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.instance_types import instance_types
-from mooring.cloud.instance_views import InstanceView, view
 from mooring.cloud.interface import Devices, Journal, NoDevices, NoJournal
+from mooring.cloud.records.deadlines import Key
 from mooring.cloud.region import Action, Region
+from mooring.cloud.requests.quotas import Buckets, Quota, bucket_of, quota_of
 from mooring.cloud.settings import Fault, Settings
-from mooring.cloud.transitions import perform
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ _ACTIONS: dict[str, Action] = {
     **tags.ACTIONS,
     **instances.ACTIONS,
     **instance_answers.ACTIONS,
-    **places.ACTIONS,
+    **regions_and_types.ACTIONS,
 }
 
 ACTIONS = tuple(sorted(_ACTIONS))

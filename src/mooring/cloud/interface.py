@@ -1,7 +1,7 @@
 """The cloud's two seams: what is behind a volume, and where the cloud remembers.
 
 A simulation, and `--devices=off`, put `NoDevices` here; `mooring.cloud.devices` is the real one. A test keeps nothing
-with `NoJournal`; `mooring.cloud.journal` is the real one.
+with `NoJournal`; `mooring.cloud.records.journal` is the real one.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from typing import Any
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.data_directory import DataDirectory, Endpoint
 from mooring.cloud.devices import LoopDevices
+from mooring.cloud.endpoint.server import Server, serving
 from mooring.cloud.errors import DataDirectoryError
-from mooring.cloud.journal import SqliteJournal
-from mooring.cloud.server import Server, serving
+from mooring.cloud.records.journal import SqliteJournal
 from mooring.cloud.settings import from_json
 from mooring.mounts.blocking import blocking
 

@@ -15,14 +15,14 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.filters import Fields, Matcher, indexed
 from mooring.cloud.interface import Devices, Journal
-from mooring.cloud.paging import Page, token_after
-from mooring.cloud.parameters import Filter, Request, flag, not_found
-from mooring.cloud.records import Instance, Modification, Snapshot, Starts, Volume
+from mooring.cloud.records.resources import Instance, Modification, Snapshot, Starts, Volume
+from mooring.cloud.records.store import Store
+from mooring.cloud.records.table import Identified, Table
+from mooring.cloud.requests.filters import Fields, Matcher, indexed
+from mooring.cloud.requests.paging import Page, token_after
+from mooring.cloud.requests.parameters import Filter, Request, flag, not_found
 from mooring.cloud.settings import Delay, Settings
-from mooring.cloud.store import Store
-from mooring.cloud.table import Identified, Table
 
 R = TypeVar("R", bound=Identified)
 

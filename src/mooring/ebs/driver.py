@@ -9,11 +9,11 @@ from mooring.csi.driver.services import Driver, Expansion, PluginService
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.capabilities import ACCESS_MODES
-from mooring.ebs.controller import GIVES_WAY, IN_FLIGHT, EbsController
+from mooring.ebs.controller_service.controller import GIVES_WAY, IN_FLIGHT, EbsController
 from mooring.ebs.errors import MetadataError
-from mooring.ebs.metadata import Imds, Instance, Metadata, Told
-from mooring.ebs.node import EbsNode
-from mooring.ebs.node_devices import DeviceFinder
+from mooring.ebs.node_service.devices import DeviceFinder
+from mooring.ebs.node_service.metadata import Imds, Instance, Metadata, Told
+from mooring.ebs.node_service.node import EbsNode
 from mooring.ebs.options import DRIVER_NAME, Options
 from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed
 from mooring.mounts.interface import Mounts

@@ -2,7 +2,8 @@
 
 EbsError
 ├── Ec2Error                 EC2 refused: `code` as in its table of error codes
-│   └── (codes are data: see `NOT_FOUND`, `THROTTLED`, ... and `mooring.ebs.codes` for CSI's answer to each)
+│   └── (codes are data: see `NOT_FOUND`, `THROTTLED`, ...; CSI's answer to each is in
+│       `controller_service.error_codes`)
 ├── Ec2Unreachable           no answer: the request may have been carried out, or may still be
 ├── MalformedAnswer          EC2 (or what stands in its place) answered something that cannot be
 └── MetadataError            the instance metadata service did not say what the driver must know

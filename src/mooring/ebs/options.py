@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from mooring.ebs.settling import SETTLE_S
+from mooring.ebs.ec2.settling import SETTLE_S
 
 DRIVER_NAME = "ebs.csi.aws.com"
 DEFAULT_ENDPOINT = "unix:///tmp/csi.sock"

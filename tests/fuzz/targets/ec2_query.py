@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from mooring.cloud.endpoint.query import form_of, parse_request, render_error
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.filters import accepts
-from mooring.cloud.paging import page_of
-from mooring.cloud.parameters import filters
-from mooring.cloud.query import form_of, parse_request, render_error
+from mooring.cloud.requests.filters import accepts
+from mooring.cloud.requests.paging import page_of
+from mooring.cloud.requests.parameters import filters
 
 SEEDS = [
     b"Action=DescribeVolumes&Filter.1.Name=tag%3AName&Filter.1.Value.1=a*b%3F&MaxResults=5&Version=2016-11-15",

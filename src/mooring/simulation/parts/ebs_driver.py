@@ -22,7 +22,7 @@ from mooring.csi.errors import Code, CsiError, NotConnected
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Reply, Rpc
 from mooring.csi.rpc import Request as Message
-from mooring.ebs.controller import DEVICE_PATH, make_controller
+from mooring.ebs.controller_service.controller import DEVICE_PATH, make_controller
 from mooring.ebs.driver import ebs_driver
 from mooring.ebs.options import DRIVER_NAME, Options
 from mooring.ebs.topology import node_segments

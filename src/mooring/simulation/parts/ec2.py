@@ -18,12 +18,12 @@ from typing import Any
 
 import msgspec
 
+from mooring.cloud.actions.device_names import same
 from mooring.cloud.cloud import Cloud
-from mooring.cloud.device_names import same
 from mooring.cloud.errors import Ec2Error as Refused
 from mooring.cloud.errors import VolumeBusy
 from mooring.cloud.interface import Devices, Journal
-from mooring.cloud.records import Volume
+from mooring.cloud.records.resources import Volume
 from mooring.cloud.settings import Settings
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.records import NAME_TAG

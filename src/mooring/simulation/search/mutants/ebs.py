@@ -8,13 +8,13 @@ import itertools
 from typing import Any
 
 from mooring.csi.errors import Code
-from mooring.ebs import attaching, codes, provisioning
-from mooring.ebs.attaching import Attacher
-from mooring.ebs.attachment_steps import Step
-from mooring.ebs.device_names import NAMES, DeviceNames, canonical
+from mooring.ebs.controller_service import attaching, error_codes, provisioning
+from mooring.ebs.controller_service.attaching import Attacher
+from mooring.ebs.controller_service.attachment_steps import Step
+from mooring.ebs.controller_service.device_names import NAMES, DeviceNames, canonical
+from mooring.ebs.controller_service.provisioning import Provisioner, client_token
+from mooring.ebs.ec2.settling import Settling
 from mooring.ebs.errors import Ec2Unreachable
-from mooring.ebs.provisioning import Provisioner, client_token
-from mooring.ebs.settling import Settling
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
@@ -194,6 +194,6 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes-csi/external-provisioner#486",
         ("S9", "S13"),
         scenarios.EBS_CLAIMS,
-        (Patch(codes, "code_of", _unknown_is_refused),),
+        (Patch(error_codes, "code_of", _unknown_is_refused),),
     ),
 }

@@ -1,0 +1,1 @@
+"""The cloud on sockets: EC2's query protocol, the instances' metadata services, the control API."""

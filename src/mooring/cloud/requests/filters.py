@@ -1,0 +1,114 @@
+"""Which records a describe's filters let through.
+
+Pure. A filter's values are alternatives, filters are joined by "and". In a value `*` stands for any characters, `?` for
+one, and a backslash takes the next character as it is (EC2 User Guide, "List and filter your resources"). Values are
+compared with case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
+
+import re2
+
+from mooring.cloud.errors import Ec2Error
+from mooring.cloud.records.resources import tags_of
+from mooring.cloud.requests.parameters import Filter
+
+R = TypeVar("R")
+Fields = Mapping[str, Callable[[R], Iterable[str]]]
+"""By a filter's name, what it compares of a record."""
+
+
+class Matcher(Generic[R]):
+    """The filters of one request. Raises Ec2Error if there is no filter of that name."""
+
+    def __init__(self, filters: Sequence[Filter], fields: Fields[R]) -> None:
+        self._tests: list[tuple[Callable[[R], Iterable[str]], Callable[[str], bool]]] = []
+        for one in filters:
+            self._tests.append((_read(one.name, fields), accepts(one.values)))
+
+    def __call__(self, record: R) -> bool:
+        return all(any(map(accept, read(record))) for read, accept in self._tests)
+
+
+def accepts(values: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a string is one of the values, with their wildcards."""
+    plain = {value for value in values if not is_pattern(value)}
+    patterns = [value for value in values if is_pattern(value)]
+    if not patterns:
+        return plain.__contains__
+    matches = _matches(tuple(patterns))
+    return lambda given: given in plain or matches(given)
+
+
+def is_pattern(value: str) -> bool:
+    """Whether the value is more than itself."""
+    return any(sign in value for sign in "*?\\")
+
+
+def indexed(filters: Sequence[Filter]) -> Filter | None:
+    """The filter that an index by tag answers: one tag key, values without wildcards."""
+    for one in filters:
+        if one.name.startswith("tag:") and not any(map(is_pattern, one.values)):
+            return one
+    return None
+
+
+def yes_or_no(value: bool) -> tuple[str]:
+    """A boolean as filters compare it."""
+    return ("true" if value else "false",)
+
+
+def _read(name: str, fields: Fields[R]) -> Callable[[R], Iterable[str]]:
+    if name.startswith("tag:"):
+        key = name.removeprefix("tag:")
+        return lambda record: _tag(record, key)
+    if name == "tag-key":
+        return lambda record: tags_of(record).keys()
+    if name == "tag-value":
+        return lambda record: tags_of(record).values()
+    if name not in fields:
+        raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return fields[name]
+
+
+def _tag(record: Any, key: str) -> tuple[str, ...]:
+    value = tags_of(record).get(key)
+    return () if value is None else (value,)
+
+
+_re2: Any = re2
+_OPTIONS = _re2.Options()
+_OPTIONS.max_mem, _OPTIONS.log_errors, _OPTIONS.dot_nl = 8 * 1024 * 1024, False, True
+
+
+@lru_cache(maxsize=64)
+def _matches(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a string is what one of the patterns says; in time that grows with its length only (RE2)."""
+    try:
+        compiled = _re2.compile("|".join(map(_expression, patterns)), _OPTIONS)
+    except (_re2.error, UnicodeError) as error:
+        told = f"The filter value '{patterns[0][:100]}' is too long, or no text"
+        raise Ec2Error("InvalidParameterValue", told) from error
+    return lambda given: compiled.fullmatch(given) is not None
+
+
+def _expression(pattern: str) -> str:
+    """A value with wildcards as a regular expression. Stars in a row are one."""
+    parts: list[str] = []
+    signs = iter(pattern)
+    for sign in signs:
+        if sign == "?":
+            parts.append(".")
+        elif sign != "*":
+            parts.append(_literal(next(signs, sign) if sign == "\\" else sign))
+        elif parts[-1:] != [".*"]:
+            parts.append(".*")
+    return "".join(parts)
+
+
+def _literal(text: str) -> str:
+    return cast(str, _re2.escape(text))

@@ -1,0 +1,4 @@
+"""CSI's controller service: volumes, attachments and snapshots of EC2.
+
+Must not know of devices, mounts or this machine.
+"""

@@ -1,0 +1,292 @@
+"""Attaching and detaching.
+
+Guarantees: every call finds its way from EC2's state alone, whatever a call before it has left half-done; both can be
+cancelled at any await. "Attached" is answered for an attachment that EC2 shows, under the device name that EC2 says,
+"detached" when EC2 shows none; a description that may be too old proves neither (`settling`). Nothing is ever detached
+with force: that may lose data, and costs the instance a device name (origin design).
+
+Names of devices are EC2's state too: a name that EC2 refuses is noted, and another one is tried in the same call.
+"""
+
+from __future__ import annotations
+
+import itertools
+from asyncio import sleep
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from mooring.csi.driver.progress import waits_for
+from mooring.csi.errors import Code, CsiError
+from mooring.ebs.controller_service.attachment_steps import STUCK_S, Step, next_step, shown
+from mooring.ebs.controller_service.detaches import PendingDetaches
+from mooring.ebs.controller_service.device_names import DeviceNames
+from mooring.ebs.controller_service.error_codes import NO_INSTANCE, NO_VOLUME, NOT_ATTACHED
+from mooring.ebs.controller_service.presence import volume_there
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.ec2.describe import Describe, could_be, poll_pause_s
+from mooring.ebs.ec2.records import Attachment, Instance, Volume
+from mooring.ebs.ec2.settling import Settling
+from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
+
+TRIES = 5
+"""AttachVolume calls that EC2 accepts, or refuses for the volume's state, in one operation."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Attaching:
+    """What one operation knows beyond EC2's descriptions."""
+
+    device: str = ""
+    """The name in the AttachVolume call that EC2 accepted, or may have."""
+    tries: int = 0
+    refusal: str = ""
+    """EC2's words when it last refused one for the volume's state."""
+    first_seen: float = -1.0
+    """The loop's time when the volume was first seen attaching."""
+    wait_initialized: bool = False
+    """Before the first call, all of the volume's data must be there."""
+
+
+class Attacher:
+    """Attaches and detaches volumes, many at once. `now` is the wall clock, with its zone."""
+
+    def __init__(
+        self,
+        api: Ec2Api,
+        describe: Describe,
+        names: DeviceNames,
+        settling: Settling,
+        detaches: PendingDetaches,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`detaches` is told of the detaches that are under way."""
+        self._api = api
+        self._describe = describe
+        self._names = names
+        self._settling = settling
+        self._detaches = detaches
+        self._now = now
+        self._cards: dict[str, int] = {}
+
+    # --- attaching
+
+    async def attach(self, volume_id: str, node: str, wait_initialized: bool = False) -> str:
+        """Returns the device name when the volume is attached to the node. Raises CsiError, EbsError."""
+        work = _Attaching(wait_initialized=wait_initialized)
+        try:
+            return await self._attach(volume_id, node, work)
+        finally:
+            self._names.end(node, volume_id, self._settling.now())
+
+    async def _attach(self, volume_id: str, node: str, work: _Attaching) -> str:
+        for asked in itertools.count():
+            asked_at = self._settling.now()
+            volume = await volume_there(self._describe, self._settling, volume_id)
+            attaching_s = self._attaching_s(volume, node, work)
+            match next_step(volume, node, work.device, self._proves(asked_at, volume_id), attaching_s):
+                case Step.DONE:
+                    return self._done(volume, node)
+                case Step.GIVE_UP:
+                    await self._give_up(volume, node)
+                case Step.ATTACH:
+                    await self._ask_to_attach(volume, node, work)
+                case Step.WAIT:
+                    waits_for(shown(volume, node))
+            await sleep(poll_pause_s(self._describe.batching, asked))
+        raise AssertionError("unreachable: the questions have no end")
+
+    def _proves(self, asked_at: float, volume_id: str) -> bool:
+        return self._settling.proves(asked_at, _attach(volume_id), _detach(volume_id))
+
+    def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
+        attachment = volume.attachment(node)
+        if attachment is None or attachment.state != "attaching":
+            work.first_seen = -1.0
+            return 0.0
+        now = self._settling.now()
+        work.first_seen = now if work.first_seen < 0 else work.first_seen
+        since = (self._now() - attachment.since).total_seconds() if attachment.since and not work.device else 0.0
+        return max(since, now - work.first_seen)
+
+    def _done(self, volume: Volume, node: str) -> str:
+        attachment = volume.attachment(node)
+        assert attachment is not None
+        if not attachment.device:
+            raise CsiError(Code.INTERNAL, f"EC2 does not say as which device {volume.id} is attached to {node}")
+        self._names.worked(node, attachment.device, self._settling.now())
+        return attachment.device
+
+    async def _give_up(self, volume: Volume, node: str) -> None:
+        """Makes room for another try, with another name."""
+        attachment = volume.attachment(node)
+        assert attachment is not None
+        self._names.refused(node, attachment.device, self._settling.now())
+        await self._ask_to_detach(volume.id, node)
+        raise CsiError(
+            Code.INTERNAL,
+            f"volume {volume.id} has been attaching to {node} as {attachment.device} for more than {STUCK_S:g} s: it "
+            "is being detached, and the next try takes another device name",
+        )
+
+    async def _initialized(self, volume_id: str) -> None:
+        for asked in itertools.count():
+            if await self._describe.initialized(volume_id):
+                return
+            await sleep(poll_pause_s(batching=False, asked=asked))
+
+    async def _ask_to_attach(self, volume: Volume, node: str, work: _Attaching) -> None:
+        """AttachVolume, with one name after the other until EC2 takes one."""
+        if work.wait_initialized:
+            await self._initialized(volume.id)
+            work.wait_initialized = False
+        if work.tries == TRIES:
+            raise _is_in_vain(volume, node, work)
+        work.tries += 1
+        instance = await self._instance(node)
+        cards = await self._card_count(instance.type)
+        while not await self._accepted(self._request(volume, instance, cards), work):
+            pass
+
+    def _request(self, volume: Volume, instance: Instance, cards: int) -> dict[str, Any]:
+        """An AttachVolume request, with the next name."""
+        device = self._name(instance, volume)
+        request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": instance.id, "Device": device}
+        if cards > 1:
+            used = [one.card for one in instance.devices if one.volume_id]
+            card = self._names.choose_card(instance.id, volume.id, cards, used, self._settling.now())
+            request["EbsCardIndex"] = card
+        return request
+
+    async def _accepted(self, request: dict[str, Any], work: _Attaching) -> bool:
+        """Whether there is something to wait for; if not, the name is taken. Raises what ends the operation."""
+        volume_id, device = request["VolumeId"], request["Device"]
+        try:
+            await self._api.call("AttachVolume", request)
+            work.device, work.refusal = device, ""
+        except Ec2Unreachable as error:
+            _log.info("the outcome of AttachVolume is not known", volume=volume_id, error=str(error))
+            work.device = device
+        except Ec2Error as error:
+            if _is_name_taken(error):
+                self._names.refused(request["InstanceId"], device, self._settling.now())
+                return False
+            if error.code not in ("VolumeInUse", "IncorrectState"):
+                raise
+            work.device, work.refusal = device, str(error)  # what EC2 shows is older than this
+        finally:
+            self._settling.note(_attach(volume_id))
+        return True
+
+    def _name(self, instance: Instance, volume: Volume) -> str:
+        in_use = [one.device for one in instance.devices] + [instance.root_device]
+        device = self._names.give(instance.id, volume.id, in_use, self._settling.now())
+        if device is None:
+            raise CsiError(Code.RESOURCE_EXHAUSTED, f"all device names of {instance.id} are in use")
+        return device
+
+    async def _instance(self, node: str) -> Instance:
+        instance = await self._describe.instance(node)
+        if instance is None:
+            raise CsiError(Code.NOT_FOUND, f"there is no instance {node}")
+        if instance.state == "shutting-down":
+            raise CsiError(Code.FAILED_PRECONDITION, f"instance {node} is shutting down")
+        return instance
+
+    async def _card_count(self, instance_type: str) -> int:
+        """From EC2, once for each type. Without it the volume goes where EC2 puts it."""
+        if instance_type not in self._cards:
+            try:
+                self._cards[instance_type] = await self._describe.cards(instance_type) if instance_type else 1
+            except EbsError as error:
+                _log.warning("EBS cards are not told apart", instance_type=instance_type, error=str(error))
+                return 1
+        return self._cards[instance_type]
+
+    # --- detaching
+
+    async def detach(self, volume_id: str, node: str) -> None:
+        """Returns when the volume is not attached to the node, or, for an empty node, to none. Raises EbsError."""
+        if not could_be("vol", volume_id):
+            return
+        if node:
+            await self._detach(volume_id, node)
+            return
+        await self._settling.settle(_attach(volume_id))
+        volume = await self._describe.volume(volume_id)
+        for attachment in volume.attachments if volume else ():
+            await self._detach(volume_id, attachment.instance_id)
+
+    async def _detach(self, volume_id: str, node: str) -> None:
+        if not could_be("i", node):
+            return
+        is_asked = False
+        with self._detaches.waiting(volume_id, node) as under_way:
+            for asked in itertools.count():
+                asked_at = self._settling.now()
+                volume = await self._describe.volume(volume_id)
+                attachment = volume.attachment(node) if volume else None
+                if is_asked and attachment is None and self._settling.proves(asked_at, _attach(volume_id)):
+                    self._settling.note(_detach(volume_id))  # it has ended only now, and may still be shown
+                    return
+                if volume is not None and attachment is not None:
+                    under_way.saw(attachment.state, attachment.device, asked_at)
+                    waits_for(shown(volume, node))
+                is_to_ask = self._is_to_ask(volume_id, attachment, is_asked, asked_at)
+                if is_to_ask and await self._ask_to_detach(volume_id, node):
+                    return
+                is_asked = True
+                await sleep(poll_pause_s(self._describe.batching, asked))
+
+    def _is_to_ask(self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float) -> bool:
+        """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching already, whoever
+        asked for that); once more if it still shows it attached."""
+        if attachment is not None and attachment.state in ("detaching", "busy"):
+            return False
+        if not is_asked:
+            return True
+        return attachment is not None and self._settling.proves(asked_at, _detach(volume_id))
+
+    async def _ask_to_detach(self, volume_id: str, node: str) -> bool:
+        """DetachVolume; whether EC2 says that there is nothing to detach."""
+        try:
+            await self._api.call("DetachVolume", {"VolumeId": volume_id, "InstanceId": node})
+        except Ec2Unreachable as error:
+            _log.info("the outcome of DetachVolume is not known", volume=volume_id, error=str(error))
+        except Ec2Error as error:
+            if error.code in NO_VOLUME | NO_INSTANCE | NOT_ATTACHED:
+                return True
+            if error.code != "IncorrectState":
+                raise
+            return "'available'" in error.message  # else it is being detached already
+        finally:
+            self._settling.note(_detach(volume_id))
+        return False
+
+
+def _is_name_taken(error: Ec2Error) -> bool:
+    """EC2 has no code of its own for that."""
+    return error.code == "InvalidDevice.InUse" or (
+        error.code == "InvalidParameterValue" and "already in use" in error.message
+    )
+
+
+def _is_in_vain(volume: Volume, node: str, work: _Attaching) -> CsiError:
+    return CsiError(
+        Code.FAILED_PRECONDITION,
+        f"EC2 does not attach volume {volume.id} to {node}, though it shows it as {volume.state}"
+        + (f": {work.refusal}" if work.refusal else ""),
+    )
+
+
+def _attach(volume_id: str) -> str:
+    return f"attach {volume_id}"
+
+
+def _detach(volume_id: str) -> str:
+    return f"detach {volume_id}"

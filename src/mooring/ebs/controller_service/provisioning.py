@@ -1,0 +1,255 @@
+"""Making and deleting volumes: for one name never two volumes.
+
+EC2 has no names, so there are two things by which a volume is found again, and neither is enough alone:
+
+- Its tag `CSIVolumeName`. It is part of the call that makes the volume; but descriptions lag, so a volume that was made
+  a moment ago, by this process or by the one before it, may not be shown yet.
+- Its client token, from the name. The same request with the same token gives the same volume, without any lag; but the
+  token is of the zone: the same request in another zone makes another volume, and says nothing.
+
+So: the name is looked up. What is found is compared with what is asked for. If nothing is found, but a call for this
+name was made less than the lag ago (by this process: it remembers; by the one before: this one's own start stands for
+that), the lag is waited for, and the name is looked up once more. (What is found within the lag of this process's start
+is looked up once more, too: the process before it may just have deleted it.) Only then a volume is made, in the first
+zone that the request prefers. A crash at any point thus leads to the same volume: within the lag the new process waits;
+after it the tag is there; and should the same request reach the same zone after all, there is the token.
+
+What is left is two live controllers that make one name's volume in two zones within the lag. After making, the name is
+looked up again, and the oldest volume is taken by both. None is deleted: that could be one that is already in use
+(upstream issue 918). It stays, and is named in the log.
+
+IdempotentParameterMismatch has two meanings. The token's volume is deleted (EC2's text says so, or the name is looked
+up after the lag and has no volume): the next token is taken, name-2, name-3, ..., always in this order, so that another
+process finds the same one (upstream issues 1951, 2075). Or the volume is there, and was asked for differently: it is
+compared like any that is found.
+
+VolumeLimitExceeded comes even for a token whose volume exists (upstream issue 2512): the name is looked up again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from asyncio import sleep
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from mooring.csi.errors import Code, CsiError
+from mooring.ebs.controller_service.creating import available
+from mooring.ebs.controller_service.error_codes import NO_VOLUME
+from mooring.ebs.controller_service.presence import making
+from mooring.ebs.controller_service.tags import specification
+from mooring.ebs.controller_service.volume_requests import Wanted, conflict
+from mooring.ebs.ec2.api import Ec2Api
+from mooring.ebs.ec2.describe import Describe, could_be, poll_pause_s
+from mooring.ebs.ec2.records import Fields, Volume
+from mooring.ebs.ec2.settling import Settling
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
+from mooring.ebs.topology import Place
+
+TOKENS = 200
+"""So often a volume of one name may vanish while EC2 remembers its tokens, about twelve hours."""
+SEND_TRIES = 3
+
+_log = structlog.get_logger(__name__)
+_ALIVE = frozenset({"creating", "available", "in-use", "error"})
+
+
+class Provisioner:
+    """Makes and deletes volumes, many at once."""
+
+    def __init__(self, api: Ec2Api, describe: Describe, settling: Settling) -> None:
+        self._api = api
+        self._describe = describe
+        self._settling = settling
+        self._zones: tuple[str, ...] = ()
+        self._spent: dict[str, int] = {}
+        """By name: the last token of which this process knows. Another process finds it by trying all before it."""
+
+    # --- making
+
+    async def create(self, wanted: Wanted) -> Volume:
+        """The volume of that name, available. Raises CsiError, EbsError."""
+        volume = await self._existing(wanted) or await self._make(wanted)
+        volume = await self._available(volume, wanted)
+        oldest = await self._lookup(wanted.name) or volume
+        if oldest.id != volume.id:
+            _check_same(oldest, wanted)
+            return await self._available(oldest, wanted)
+        _check_same(volume, wanted)
+        self._settling.note(making(volume.id))
+        self._spent.pop(wanted.name, None)
+        return volume
+
+    async def _existing(self, wanted: Wanted) -> Volume | None:
+        found = await self._lookup(wanted.name)
+        if await self._settling.settle(*([] if found else [_create(wanted.name)])):
+            found = await self._lookup(wanted.name)
+        if found is not None:
+            _check_same(found, wanted)
+        return found
+
+    async def _lookup(self, name: str) -> Volume | None:
+        """The oldest volume that was made for the name and is there."""
+        found = [
+            volume
+            for volume in await self._describe.volumes_named(name)
+            if volume.state in _ALIVE and not self._settling.is_recent(_delete(volume.id))
+        ]
+        if len(found) > 1:
+            _log.error(
+                "there are several volumes for one name: the first is used, delete the others unless they are in use",
+                name=name, volumes=[volume.id for volume in found],
+            )  # fmt: skip
+        return found[0] if found else None
+
+    async def _make(self, wanted: Wanted) -> Volume:
+        action, request = await self._request(wanted)
+        for number in range(self._spent.get(wanted.name, 1), TOKENS + 1):
+            self._spent[wanted.name] = number
+            try:
+                answer = await self._send(action, {**request, "ClientToken": client_token(wanted.name, number)}, wanted)
+                return _made(answer, action, wanted)
+            except Ec2Error as error:
+                found = await self._instead(error, wanted)
+            if found is not None:
+                return found
+        raise CsiError(
+            Code.INTERNAL,
+            f"volume {wanted.name}: EC2 has used up {TOKENS} client tokens for this name: take another name",
+        )
+
+    async def _send(self, action: str, request: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
+        """The token makes it safe to send the request again when there was no answer."""
+        for attempt in itertools.count(1):
+            try:
+                return await self._api.call(action, request)
+            except Ec2Unreachable:
+                if attempt == SEND_TRIES:
+                    raise
+            finally:
+                self._settling.note(_create(wanted.name))
+            await sleep(attempt)
+        raise AssertionError("unreachable: the attempts have an end")
+
+    async def _instead(self, error: Ec2Error, wanted: Wanted) -> Volume | None:
+        """The volume that there is although EC2 refused; None: another token is needed. Raises the error otherwise."""
+        if error.code == "IdempotentParameterMismatch":
+            if "deleted" in error.message:
+                return None
+            await self._settling.settle(_create(wanted.name))
+            return await self._checked(wanted)
+        if error.code in ("VolumeLimitExceeded", "MaxIOPSLimitExceeded"):
+            found = await self._checked(wanted)
+            if found is not None:
+                return found
+        raise error
+
+    async def _checked(self, wanted: Wanted) -> Volume | None:
+        found = await self._lookup(wanted.name)
+        if found is not None:
+            _check_same(found, wanted)
+        return found
+
+    async def _request(self, wanted: Wanted) -> tuple[str, dict[str, Any]]:
+        request: dict[str, Any] = {
+            "Size": wanted.size,
+            "VolumeType": wanted.parameters.type,
+            "TagSpecifications": specification("volume", wanted.tags),
+        }
+        optional = {
+            "Iops": wanted.iops,
+            "Throughput": wanted.parameters.throughput,
+            "Encrypted": wanted.parameters.encrypted,
+            "KmsKeyId": wanted.parameters.kms_key_id,
+            "MultiAttachEnabled": wanted.multi_attach,
+        }
+        request |= {name: value for name, value in optional.items() if value}
+        if wanted.source_volume:
+            return "CopyVolumes", {**request, "SourceVolumeId": wanted.source_volume}
+        if wanted.snapshot:
+            request["SnapshotId"] = wanted.snapshot
+        if wanted.parameters.initialization_rate:
+            request["VolumeInitializationRate"] = wanted.parameters.initialization_rate
+        return "CreateVolume", {**request, **await self._zone(wanted.places)}
+
+    async def _zone(self, places: Sequence[Place]) -> dict[str, str]:
+        if places:
+            place = places[0]
+            return {"AvailabilityZone": place.zone} if place.zone else {"AvailabilityZoneId": place.zone_id}
+        if not self._zones:
+            self._zones = await self._describe.zones()
+        if not self._zones:
+            raise MalformedAnswer("DescribeAvailabilityZones: there is no zone in this region")
+        return {"AvailabilityZone": self._zones[0]}
+
+    async def _available(self, made: Volume, wanted: Wanted) -> Volume:
+        return await available(self._describe, self._settling, made, wanted)
+
+    # --- deleting
+
+    async def delete(self, volume_id: str) -> None:
+        """Returns when EC2 deletes the volume, or knows none. Raises EbsError, also if it is in use."""
+        if not could_be("vol", volume_id):
+            return
+        try:
+            await self._api.call("DeleteVolume", {"VolumeId": volume_id})
+        except Ec2Error as error:
+            if error.code in NO_VOLUME:
+                return
+            if error.code != "IncorrectState" or not await self._is_being_deleted(volume_id):
+                raise
+        self._settling.note(_delete(volume_id))
+
+    async def _is_being_deleted(self, volume_id: str) -> bool:
+        """Whether EC2 refused because it deletes the volume already; what it shows may be older than that."""
+        refused = f"refused {volume_id}"
+        self._settling.note(refused)
+        for asked in itertools.count():
+            asked_at = self._settling.now()
+            volume = await self._describe.volume(volume_id)
+            if volume is None or volume.state in ("deleting", "deleted"):
+                return True
+            if self._settling.proves(asked_at, refused):
+                return False
+            await sleep(poll_pause_s(self._describe.batching, asked))
+        raise AssertionError("unreachable: the questions have no end")
+
+
+def client_token(name: str, number: int = 1) -> str:
+    """The `number`-th token of the name: 64 characters, as many as EC2 takes (upstream issue 1038)."""
+    return hashlib.sha256(f"{name}-{number}".encode() if number > 1 else name.encode()).hexdigest()
+
+
+def _made(answer: Mapping[str, Any], action: str, wanted: Wanted) -> Volume:
+    fields = Fields(answer, action)
+    if action == "CopyVolumes":
+        made = fields.each("Volumes", lambda one: one)
+        if len(made) != 1:
+            raise MalformedAnswer(f"{action}: {len(made)} volumes are made instead of one")
+        fields = made[0]
+    return Volume(
+        id=fields.text("VolumeId"),
+        state=fields.text("State", "creating"),
+        size=wanted.size,
+        type=wanted.parameters.type,
+        zone=fields.text("AvailabilityZone", ""),
+    )
+
+
+def _check_same(volume: Volume, wanted: Wanted) -> None:
+    if problem := conflict(volume, wanted):
+        raise CsiError(
+            Code.ALREADY_EXISTS,
+            f"there is a volume {volume.id} of the name {wanted.name}, but {problem}: take another name",
+        )
+
+
+def _create(name: str) -> str:
+    return f"create {name}"
+
+
+def _delete(volume_id: str) -> str:
+    return f"delete {volume_id}"
