@@ -179,14 +179,14 @@ def _trouble(status: ContainerStatus) -> bool:
 def _container(pod: Pod, status: ContainerStatus, known: Snapshot) -> Cause:
     waiting, last = status.state.waiting, status.state.terminated or status.last_state.terminated
     code = waiting.reason if waiting is not None else (last.reason if last is not None else "Error") or "Error"
-    said = (waiting.message if waiting is not None else "") or (last.message if last is not None else "")
+    problem = (waiting.message if waiting is not None else "") or (last.message if last is not None else "")
     ended = f"its last run ended with exit code {last.exit_code}" if last is not None else ""
-    message = f"container {status.name}: " + ("; ".join(each for each in (said, ended) if each) or code)
+    message = f"container {status.name}: " + ("; ".join(each for each in (problem, ended) if each) or code)
     since = (last.finished_at if last is not None else "") or ""
     step = f"{_logs(pod)} -c {status.name}" + (" --previous" if status.restart_count else "")
     if code in ("ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
         step = "change the pod as the message says: kubectl describe pod " + pod.name
-    failed = known.warning(pod) if waiting is not None and not said else None
+    failed = known.warning(pod) if waiting is not None and not problem else None
     return Cause(about(pod), Reason(code, message), since=since, next_step=step).because(_event(pod, failed))
 
 

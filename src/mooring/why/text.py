@@ -37,8 +37,8 @@ def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
     """Returns the object, and where its chain of causes ends, in one line."""
     root = next(cause.roots)
     whence = "" if root is cause else f"{root.about}: "
-    said = printable(f"{whence}{' '.join(root.reason.message.split())}")
-    return f"{_head(cause, root, now, paint)}  {said}"
+    message = printable(f"{whence}{' '.join(root.reason.message.split())}")
+    return f"{_head(cause, root, now, paint)}  {message}"
 
 
 def _head(about: Cause, why: Cause, now: datetime, paint: Paint) -> str:

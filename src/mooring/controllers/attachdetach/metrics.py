@@ -36,7 +36,7 @@ _TOTAL = Gauge(
 )
 _LATENCY = Histogram(
     "mooring_attachdetach_desired_to_attached_seconds",
-    "From when a volume was first seen to be wanted on a node until the node was told that it is attached.",
+    "From when a volume was first seen to be wanted on a node until it was reported to the node as attached.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
     registry=REGISTRY,
 )

@@ -89,10 +89,10 @@ class NodeLifecycleController(Controller[Key]):
         lease = self._leases.get(f"{LEASES}/{node.name}")
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         beat = (ready.last_heartbeat_time or "") if ready is not None and ready.status != "Unknown" else ""
-        said = (node.uid, (lease.spec.renew_time or "") if lease is not None else "", beat)
+        signs = (node.uid, (lease.spec.renew_time or "") if lease is not None else "", beat)
         held = self._heartbeats.get(node.name)
-        if held is None or any(new and new != old for new, old in zip(said, held.said, strict=True)):
-            held = Heartbeat(said, asyncio.get_running_loop().time())
+        if held is None or any(new and new != old for new, old in zip(signs, held.signs, strict=True)):
+            held = Heartbeat(signs, asyncio.get_running_loop().time())
             self._heartbeats[node.name] = held
         return held
 

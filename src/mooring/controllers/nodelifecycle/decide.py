@@ -24,7 +24,7 @@ class Heartbeat(NamedTuple):
     Only changes count, never the node's own clock: clocks differ.
     """
 
-    said: tuple[str, ...]
+    signs: tuple[str, ...]
     seen: float
 
 

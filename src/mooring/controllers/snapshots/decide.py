@@ -103,15 +103,15 @@ def decide(
 
 def status_of(content: VolumeSnapshotContent, before: VolumeSnapshotStatus) -> VolumeSnapshotStatus:
     """Returns the status that a snapshot should have. The time of an error changes only with its message."""
-    said, error = content.status, content.status.error
+    shown, error = content.status, content.status.error
     if error is not None and before.error is not None and error.message == before.error.message:
         error = before.error
-    created = datetime.fromtimestamp(said.creation_time // 10**9, UTC) if said.creation_time else None
+    created = datetime.fromtimestamp(shown.creation_time // 10**9, UTC) if shown.creation_time else None
     return VolumeSnapshotStatus(
         bound_volume_snapshot_content_name=content.name,
         creation_time=format_time(created) if created else None,
-        ready_to_use=said.ready_to_use,
-        restore_size=format_bytes(said.restore_size) if said.restore_size else None,
+        ready_to_use=shown.ready_to_use,
+        restore_size=format_bytes(shown.restore_size) if shown.restore_size else None,
         error=SnapshotError(time=error.time, message=error.message) if error else None,
     )
 

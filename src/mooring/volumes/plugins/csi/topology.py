@@ -65,7 +65,7 @@ def _place_of(selected: Node, there: Mapping[str, Segments], places: Sequence[Se
         )
     here = there[selected.name]
     if here not in places:
-        raise NodeUnsuited(f"the class does not allow volumes where node {selected.name} is ({_said(here)})")
+        raise NodeUnsuited(f"the class does not allow volumes where node {selected.name} is ({_text(here)})")
     return here
 
 
@@ -79,14 +79,14 @@ def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm])
 
 def _spread(found: list[Segments], claim_uid: str) -> list[Segments]:
     """Returns the segments in one fixed order, rotated by the claim's uid."""
-    ordered = sorted(found, key=_said)
+    ordered = sorted(found, key=_text)
     if not ordered:
         return []
     first = int(hashlib.sha256(claim_uid.encode()).hexdigest(), 16) % len(ordered)
     return ordered[first:] + ordered[:first]
 
 
-def _said(segments: Segments) -> str:
+def _text(segments: Segments) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(segments.items()))
 
 
