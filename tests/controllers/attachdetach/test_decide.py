@@ -202,7 +202,7 @@ def test_pods_that_have_ended_want_nothing(phase: str, wanted: bool):
     assert bool(demands_of([pod])) is wanted
 
 
-# --- nobody wants the volume on a node that has it -------------------------------------------------------------------
+# --- no pod wants the volume on a node that has it --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class World(RuleBasedStateMachine):
     def do(self, action: Action, node: str) -> None:
         record = self.records.get(node)
         if action is Action.ATTACH:
-            assert not self.records, "an exclusive volume that somebody has is attached nowhere"
+            assert not self.records, "an exclusive volume that a node has is not attached to another"
             self.clock += 1
             uid = self.nodes[node].uid
             self.records[node] = replace(

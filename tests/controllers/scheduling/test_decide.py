@@ -258,7 +258,7 @@ def test_a_volume_of_a_csi_driver_is_made_where_the_driver_is_if_it_is_anywhere(
 
     assert chosen({"a.example.com"}, "n1", "n2")[0] == "n2"
     assert "did not have the CSI driver" in chosen({"a.example.com"}, "n1")[1]
-    assert chosen(set(), "n1", "n2")[0] == "n1", "nobody has said that it needs to be there"
+    assert chosen(set(), "n1", "n2")[0] == "n1", "no driver has registered anywhere"
 
 
 def test_a_choice_once_written_is_kept():
