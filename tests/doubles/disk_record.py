@@ -32,7 +32,7 @@ async def wanted_again(desk: Any) -> VolumeAttachment:
 async def reconciled(desk: Any, controller: Any) -> VolumeAttachment | None:
     """Reconciles with a cache that is up to date."""
     live = await desk.api.find(VolumeAttachment, "va")
-    controller._records.accept(live)
+    controller.cache(VolumeAttachment).accept(live)
     await controller.reconcile("va")
     return await desk.api.find(VolumeAttachment, "va")
 

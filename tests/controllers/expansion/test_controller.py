@@ -49,7 +49,7 @@ class Bench:
 
     async def set_up(self, grows: bool = True) -> None:
         body = {"metadata": {"name": "k"}, "provisioner": "example.com/elastic", "allowVolumeExpansion": grows}
-        self.controller._classes.accept(await self.api.create(StorageClass, body))
+        self.controller.cache(StorageClass).accept(await self.api.create(StorageClass, body))
         spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k", "volumeName": "pv"}
         requests = {"resources": {"requests": {"storage": "100Mi"}}}
         claim = {"metadata": {"name": "c"}, "spec": {**spec, **requests}}

@@ -30,7 +30,7 @@ class Bench:
 
     async def set_up(self) -> None:
         gold = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
-        self.controller._classes.accept(await self.api.create(VolumeAttributesClass, gold))
+        self.controller.cache(VolumeAttributesClass).accept(await self.api.create(VolumeAttributesClass, gold))
         spec = {"accessModes": ["ReadWriteOnce"], "volumeName": "pv", "volumeAttributesClassName": "gold"}
         resources = {"resources": {"requests": {"storage": "1Gi"}}}
         claim = {"metadata": {"name": "c"}, "spec": {**spec, **resources}}

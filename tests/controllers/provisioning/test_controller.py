@@ -220,7 +220,7 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
             PersistentVolumeClaim, {"metadata": {"name": "c", "annotations": annotations}, "spec": claim}, "default"
         )
         controller = desk.make(ProvisioningController, plugins=desk.plugins())
-        controller._classes.accept(storage_class)
+        controller.cache(StorageClass).accept(storage_class)
         controller.cache(PersistentVolumeClaim).accept(made)
         with pytest.raises(InvalidSpec, match="mount options"):
             await controller.reconcile(ClaimKey("default/c"))
@@ -242,7 +242,7 @@ async def waiting_claim(desk: Any) -> tuple[Any, PersistentVolumeClaim]:
     metadata = {"name": "c", "annotations": annotations}
     claim = await desk.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
     controller = desk.make(ProvisioningController, plugins=desk.plugins())
-    controller._classes.accept(storage_class)
+    controller.cache(StorageClass).accept(storage_class)
     controller.cache(PersistentVolumeClaim).accept(claim)
     return controller, claim
 

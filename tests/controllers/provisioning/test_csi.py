@@ -73,7 +73,7 @@ class Bench:
         if live is not None:
             self.controller.cache(PersistentVolumeClaim).accept(live)
         for each in (await self.api.list(StorageClass)).items:
-            self.controller._classes.accept(each)
+            self.controller.cache(StorageClass).accept(each)
         for pv in (await self.api.list(PersistentVolume)).items:
             self.controller.cache(PersistentVolume).accept(pv)
 

@@ -87,7 +87,7 @@ async def knows(desk: Any, claim: PersistentVolumeClaim) -> SchedulingController
     """A scheduler whose caches have everything, and this claim."""
     controller = desk.make(SchedulingController)
     controller.cache(Node).accept(await desk.api.get(Node, "n"))
-    controller._classes.accept(await desk.api.get(StorageClass, "kept"))
+    controller.cache(StorageClass).accept(await desk.api.get(StorageClass, "kept"))
     controller.cache(PersistentVolume).accept(await desk.api.get(PersistentVolume, "v"))
     controller.cache(Pod).accept(await desk.api.get(Pod, "p", "default"))
     controller.cache(PersistentVolumeClaim).accept(claim)
