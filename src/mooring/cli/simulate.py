@@ -80,8 +80,8 @@ def simulate() -> None:
 def run(file: Path | None, seeds: int, seed: int, html: Path | None, svg: Path | None, **options: Any) -> None:
     """Plays random runs: each seed draws its faults, its users and its order of events.
 
-    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four volumes and
-    thirty minutes.
+    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four
+    volumes and thirty minutes.
     """
     from mooring.simulation.search import searches
 
@@ -143,7 +143,8 @@ def systematic(driver: str, **options: Any) -> None:
 @click.option("--depth", default=1, show_default=True, type=click.IntRange(1, 3), help="In how many things.")
 @SEARCHING
 def exhaustive(depth: int, **options: Any) -> None:
-    """Plays all runs that differ from a plain one in at most DEPTH things: a fault, or another order of events."""
+    """Plays all runs that differ from a plain one in at most DEPTH things: a fault, or another order of
+    events."""
     from mooring.simulation.search import searches
 
     sys.exit(1 if _search(_prepared(lambda: searches.exhaustive(depth)), **options).failed else 0)
@@ -155,7 +156,8 @@ def exhaustive(depth: int, **options: Any) -> None:
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each is hunted.")
 @OUTPUT
 def mutants(names: tuple[str, ...], seeds: int, seed: int, rounds: int, output: str) -> None:
-    """Puts known bugs back in, one after the other, and says which are found. NAME: B01 B02a ...; all by default."""
+    """Puts known bugs back in, one after the other, and says which are found. NAME: B01 B02a ...; all by
+    default."""
     import msgspec
 
     from mooring.simulation.search.mutants import hunt_report

@@ -34,8 +34,8 @@ MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its o
 
 
 class Outcome(msgspec.Struct):
-    """What came of one run. `seconds` is real time, `minutes` simulated time. `guarded`: how often each checker had
-    something to look at."""
+    """What came of one run. `seconds` is real time, `minutes` simulated time. `guarded`: how often each
+    checker had something to look at."""
 
     seed: int
     digest: str
@@ -69,9 +69,9 @@ def play(
     noted: bool = False,
     observe: Callable[[Trace], object] = id,
 ) -> Outcome:
-    """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first come,
-    first served). `lines` keeps the text of the trace, `noted` the points that were passed; `observe` is given the
-    trace before anything has happened.
+    """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first
+    come, first served). `lines` keeps the text of the trace, `noted` the points that were passed; `observe`
+    is given the trace before anything has happened.
     """
     plan = make_plan(seed, scenario) if plan is None else plan
     choose = SeededOrder(stream(seed, "scheduler")) if choices is None else choices

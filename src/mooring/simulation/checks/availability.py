@@ -1,7 +1,7 @@
 """How long pods with an identity were away: from the end of their last process to the start of the next.
 
-What users ask for is no outage: a pod that they have scaled away, and the three minutes after a wish that stops a set's
-pods. The rest of an outage counts, whatever they wish meanwhile. Truth, not what the API says.
+What users ask for is no outage: a pod that they have scaled away, and the three minutes after a wish that
+stops a set's pods. The rest of an outage counts, whatever they wish meanwhile. Truth, not what the API says.
 """
 
 from __future__ import annotations

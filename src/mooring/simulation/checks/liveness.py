@@ -1,6 +1,7 @@
-"""What must have come true some time after the last fault: nothing hangs, and what is recorded is what is.
+"""What must hold some time after the last fault: nothing hangs, and the records agree with the truth.
 
-A machine that is lost, and of which nobody says so, keeps what it has: its pods must be shown as not ready (L8).
+A machine that is lost, and that no operator has declared dead, keeps its volumes: its pods must be shown as
+not ready (L8).
 
 Read from the API at the end of a run, and compared with the truth of array and machines.
 """
@@ -24,7 +25,7 @@ from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
 
 CALM_S = 180.0
-"""For so long before the end nobody may write anything but heartbeats; less in a short run."""
+"""Seconds before the end in which only heartbeats may be written; fewer in a short run."""
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 
 Complaint = tuple[str, str]
@@ -55,7 +56,7 @@ class QuietPeriod:
 
 
 async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIterator[Complaint]:
-    """What has not come true, with the name of the property."""
+    """Yields each property that does not hold, with what was found."""
     everything = {pod.name: pod for pod in (await cluster.api.list(Pod)).items}
     kept = await _kept_by_silence(cluster, everything)
     for name in sorted(kept):
@@ -98,8 +99,8 @@ def _not_ready(pod: Pod | None) -> str | None:
 
 
 def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> Iterator[Complaint]:
-    """Pods of Deployments share one exclusive volume: one of them can run, others may wait. A pod without an owner
-    has ended by itself."""
+    """Pods of Deployments share one exclusive volume: one of them can run, others may wait. A pod without an
+    owner has ended by itself."""
     served: dict[str, bool] = {}
     for name, pod in sorted(pods.items()):
         app = pod.metadata.labels.get("app", "")

@@ -18,7 +18,7 @@ REGION = "us-east-1"
 LAGS_S = (0.0, 1.0, LATEST_S)
 """By how much what EC2 describes may lag: less than the driver's `settling.SETTLE_S`, as all that EC2 does."""
 STUCK_S = 60.0
-"""What is stuck is so for this time, or that of its fault; never for ever: nobody could mend that but the guest."""
+"""What is stuck is so for this time, or that of its fault; never for ever: only the guest could mend that."""
 HIDDEN = ("/dev/xvdaa", "/dev/sdf")
 """Device names that an image has taken, though no describe shows them."""
 

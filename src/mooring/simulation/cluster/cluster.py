@@ -1,7 +1,8 @@
-"""One simulated cluster: an API server, the controllers in their processes, node agents on machines, storage, a user.
+"""One simulated cluster: an API server, the controllers in their processes, node agents on machines, storage,
+a user.
 
-All of them are production code on played seams. Each part is an `Actor`: it can be killed at any await, paused, and
-started anew; it has its own clock, its own link to the API server and its own chance.
+All of them are production code on played seams. Each part is an `Actor`: it can be killed at any await,
+paused, and started anew; it has its own clock, its own link to the API server and its own chance.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "cleanup")}
 """Which controllers share a process."""
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
-"""How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster does."""
+"""How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
+does."""
 LEASE = Timing(lease_duration=15.0, renew_deadline=10.0, retry_period=4.0)
 """Renewed half as often as usual: that would be most of what is written."""
 
@@ -98,7 +100,7 @@ class SimulatedCluster:
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.powered = set(self.machines)
         self.lost: set[str] = set()  # machines that never come back
-        self.silent: set[str] = set()  # those of them of which nobody says so
+        self.silent: set[str] = set()  # those of them that no operator declares dead
         self.user = self.actor("user")
         self.api = Client(Link(self.network, "user", self.tokens.admin(), stream(seed, "link user")))
 
@@ -108,7 +110,7 @@ class SimulatedCluster:
         return self.actors[-1]
 
     def asker(self) -> str:
-        """Which life of which part asks: two of them may be at work at once."""
+        """The part that asks, and which of its lives: two of them may be at work at once."""
         actor = current_actor()
         return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
 
@@ -209,7 +211,7 @@ class SimulatedCluster:
         await asyncio.Event().wait()
 
     def kill_server(self) -> None:
-        """With what it had not synced."""
+        """Kills the API server, and loses what it had not synced."""
         self.server.kill()
         self.network.lose_server()
         self.log.crash()

@@ -62,7 +62,8 @@ OWNED_BY_NODES = (Node, CSINode)
 VERIFY_S = 300.0
 """How often what is attached is verified: less often than usual, as little ever comes of it."""
 ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": frozenset({"ephemeral"})}
-"""Controllers that have something to do only where there is a workload of a kind; elsewhere they are left out."""
+"""Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
+out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning")
 
 

@@ -1,8 +1,8 @@
-"""Single faults at single points of a run: at a part's n-th request, at the n-th thing that its watches tell, at its
-n-th list.
+"""Single faults at single points of a run: at a part's n-th request, at the n-th thing that its watches tell,
+at its n-th list.
 
-Which points there are is noted while a run is played, so all of them can be tried, one after the other. In a plan a
-point is a step like others: `on` is the part, `how` the number, counted from the beginning of the run.
+Which points there are is noted while a run is played, so all of them can be tried, one after the other. In a
+plan a point is a step like others: `on` is the part, `how` the number, counted from the beginning of the run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ RESTART_S = 5.0
 
 
 class FaultPoint(msgspec.Struct, frozen=True):
-    """A place where something may happen: `number` counts the group's points of the part. `at` in seconds; `callback`
-    counts those of the run."""
+    """A place where something may happen: `number` counts the group's points of the part. `at` in seconds;
+    `callback` counts those of the run."""
 
     part: str
     group: str
@@ -47,8 +47,8 @@ class FaultPoint(msgspec.Struct, frozen=True):
 
 
 class FaultPoints:
-    """The points of one run as they are passed, and what happens at those that the plan names. Where nothing is to
-    happen at any they are passed unseen, unless they are to be `noted`."""
+    """The points of one run as they are passed, and what happens at those that the plan names. Where nothing
+    is to happen at any they are passed unseen, unless they are to be `noted`."""
 
     def __init__(self, cluster: SimulatedCluster, plan: Plan, *, noted: bool) -> None:
         self.passed: list[FaultPoint] = []

@@ -36,7 +36,8 @@ class PartHost(Protocol):
 
 
 class Part:
-    """Something that can be killed and started anew. `begin(actor, link)` is its work."""
+    """A process that can be killed, paused and started anew. `begin` is its work; each start is another
+    `life`."""
 
     def __init__(
         self, cluster: PartHost, name: str, token: str, begin: Callable[[Part], Coroutine[Any, Any, Any]]
@@ -75,21 +76,23 @@ class Part:
         asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.cluster.context)
 
     def kill(self) -> None:
-        """From this moment on not a line of it runs any more."""
+        """Ends it at once: no line of it runs any more."""
         if self.actor is not None:
             self.actor.halted = True
             self.actor = None
             self.on_kill()
 
     def abandon(self) -> Actor | None:
-        """Pauses it for good as far as this part is concerned: a successor may start; who resumes it is up to us."""
+        """Pauses it for good as far as this part is concerned: a successor may start. The caller resumes the
+        old one, or does not."""
         actor, self.actor = self.actor, None
         if actor is not None:
             actor.halted = True
         return actor
 
     def crash_at(self, number: int) -> asyncio.Event:
-        """Kills it at its `number`-th request from now, just when that has been sent, and sets the event then."""
+        """Kills it at its `number`-th request from now, just when that has been sent, and sets the event
+        then."""
         self._crash_in, self._crashed = number, asyncio.Event()
         return self._crashed
 

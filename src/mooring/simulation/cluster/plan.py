@@ -1,7 +1,8 @@
-"""What happens to a cluster from outside: actions of users, and faults. Data, made from a seed before the run begins.
+"""What happens to a cluster from outside: actions of users, and faults. Data, made from a seed before the run
+begins.
 
-A plan is a list of steps in order of time; a run of it needs nothing else but the seed. So a plan can be stored,
-shortened, and played again.
+A plan is a list of steps in order of time; a run of it needs nothing else but the seed. So a plan can be
+stored, shortened, and played again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FAULTS: dict[str, str] = {
     "freeze": "part",  # and go on where it was
     "two-leaders": "process",  # paused; a successor works; then both do
     "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
-    "lose-machine": "node",  # for good; how even: a user declares it out of service, if not, nobody ever does
+    "lose-machine": "node",  # for good; how even: an operator declares it out of service; odd: none does
     "replace-machine": "node",  # off, its Node deleted, on again as another
     "wrong-taint": "node",  # an operator declares a machine out of service that runs
     "kill-server": "server",
@@ -33,7 +34,7 @@ FAULTS: dict[str, str] = {
     "cut-replies": "part",
     "storm": "part",
     "watch-lag": "part",
-    "conflicts": "api",  # somebody else writes to Nodes, VolumeAttachments or claims and pods
+    "conflicts": "api",  # another client writes to Nodes, to VolumeAttachments, or to claims and pods
     "skew": "part",
     "slow-unmount": "node",
     "slow-stop": "node",
@@ -47,7 +48,7 @@ FAULTS: dict[str, str] = {
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node
-    "old-lists": "part",  # a replica that lags answers, if who lists is content with any version
+    "old-lists": "part",  # a replica that lags answers lists that ask for any version
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -96,7 +97,7 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
 
 
 def faults_of(scenario: Scenario) -> dict[str, str]:
-    """The kinds of faults that there are, and whom they strike."""
+    """The kinds of faults that there are, and what they strike."""
     if scenario.driver != "ebs":
         return FAULTS
     return {kind: whom for kind, whom in FAULTS.items() if kind not in OF_ARRAY} | EC2_FAULTS
@@ -118,7 +119,7 @@ def _about(chance: Random, number: int) -> int:
 
 
 def _struck(scenario: Scenario, kind: str) -> list[str]:
-    """Whom a fault may strike."""
+    """What a fault may strike."""
     groups = {"nodes": scenario.node_names, "controllers": processes_of(scenario)}
     wanted = {part for each in scenario.on for part in groups.get(each, [each])}
     targets = _targets(scenario, kind)

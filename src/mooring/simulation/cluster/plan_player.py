@@ -1,4 +1,5 @@
-"""Carries out the steps of a plan on a world, and heals it afterwards. One small function for each kind of step."""
+"""Carries out the steps of a plan on a world, and heals it afterwards. One small function for each kind of
+step."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class PlanPlayer:
         self.users = Users(cluster)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
-        self._leaders: list[Actor] = []  # of those who have a successor
+        self._leaders: list[Actor] = []  # paused, and their successors work
         self._frozen: list[Actor] = []
 
     async def play(self, plan: Plan) -> None:
@@ -152,7 +153,7 @@ class PlanPlayer:
             await self._take_back(step.on)
 
     async def _lose_machine(self, step: PlanStep) -> None:
-        """It never comes back. A user says so, or nobody does."""
+        """It never comes back. An operator declares it dead, or (how odd) none does."""
         if not self._lost(step.on):
             return
         if step.how % 2:
@@ -192,12 +193,12 @@ class PlanPlayer:
         await self._take_back(step.on)
 
     async def _take_back(self, node: str) -> None:
-        """That it is out of service; of a machine that was lost since then nobody says so."""
+        """Takes the out-of-service taint away, unless the machine was lost since."""
         if node not in self.cluster.lost:
             await self.users.declare(node, False)
 
     async def _conflicts(self, step: PlanStep) -> None:
-        """Somebody writes to the very objects that matter, again and again."""
+        """Another client writes to the same objects, again and again."""
         kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, Pod))[step.how % 3]
         await rival(self.cluster, kinds, step.value)
 

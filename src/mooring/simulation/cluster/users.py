@@ -1,7 +1,7 @@
 """What users and operators of a simulated cluster do. One small function for each kind of action in a plan.
 
-Operators' words about a machine (`plan.declared`, `plan.node-deleted`) and removals by force (`plan.forced`) are told
-to the trace: they give up guarantees, and the checkers accept just that.
+Operators' words about a machine (`plan.declared`, `plan.node-deleted`) and removals by force (`plan.forced`)
+are told to the trace: they give up guarantees, and the checkers accept just that.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Users:
     # --- claims and volumes
 
     async def delete_claim(self, step: PlanStep) -> None:
-        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is made, or
-        (how 2) the same again, for the same disk."""
+        """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is
+        made, or (how 2) the same again, for the same disk."""
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
@@ -182,8 +182,8 @@ class Users:
         await self.cluster.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
 
     async def delete_node(self, step: PlanStep) -> None:
-        """The Node object only: whatever runs there goes on, and its agent registers it anew. Who deletes the Node of a
-        machine that never comes back says that it is dead, too."""
+        """The Node object only: whatever runs there goes on, and its agent registers it anew. A user who
+        deletes the Node of a machine that never comes back also states that it is dead."""
         self.cluster.trace("user", "plan.node-deleted", node=step.on)
         await self.cluster.as_user(lambda: self.api.delete(Node, step.on))
         if step.on in self.cluster.lost:
@@ -195,8 +195,8 @@ class Users:
         await self.cluster.as_user(lambda: self._declare(node, out))
 
     async def confirm_dead(self, node: str) -> None:
-        """As a careful operator does it, while the machine is off: of a node that does not answer by the taint, of one
-        that is gone by a statement on its VolumeAttachments."""
+        """As a careful operator does it, while the machine is off: of a node that does not answer by the
+        taint, of one that is gone by a statement on its VolumeAttachments."""
         for _ in range(AS_LONG_AS_IT_TAKES):
             if node in self.cluster.powered or await self._confirmed(node):
                 return
@@ -233,7 +233,8 @@ class Users:
 
 
 async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], seconds: float) -> None:
-    """Somebody else who writes to everything again and again: whoever meant to write has a conflict."""
+    """Another client that writes to all objects of these kinds again and again, so that other writers have
+    conflicts."""
     until, number = asyncio.get_running_loop().time() + seconds, 0
     while asyncio.get_running_loop().time() < until:
         number += 1

@@ -28,8 +28,8 @@ EVICT_AFTER_S = 30
 def bodies(
     kind: str, name: str, replicas: int, evict_after_s: int = EVICT_AFTER_S
 ) -> list[tuple[type[Object], Body, str]]:
-    """What is created for a workload: kind, body and namespace of each, in order. Its pods are evicted from a node that
-    has not answered for so long."""
+    """What is created for a workload: kind, body and namespace of each, in order. Its pods are evicted from a
+    node that has not answered for so long."""
     made = KINDS[kind](name, replicas)
     for _, body, _ in made:
         spec = body.get("spec", {})
@@ -39,7 +39,7 @@ def bodies(
 
 
 def volume_body(name: str, claim: str | None = None) -> Body:
-    """A PersistentVolume that somebody made by hand, for any claim or for that one."""
+    """A PersistentVolume that a user made by hand, for any claim or for that one."""
     spec: Body = {
         "capacity": {"storage": "1Gi"},
         "accessModes": [ONE_NODE_MODE],

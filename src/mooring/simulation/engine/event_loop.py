@@ -1,9 +1,9 @@
-"""A deterministic event loop: virtual time, one callback a step, chosen by whoever is asked; actors that stop anywhere.
+"""A deterministic event loop: virtual time, one callback a step in a chosen order, and actors that stop anywhere.
 
 Guarantees:
 - Time stands while anything is ready, and then jumps to the next timer.
 - What runs next is decided by `choose` alone. Tasks hash by the order of their creation, so that sets of them (there
-  are some in asyncio) have the same order in every run.
+  are some in asyncio) have the same order in every run, under any PYTHONHASHSEED.
 - Nothing ready and no timer is a `Deadlock`; very many steps without time moving are a `Livelock`.
 - Threads, sockets, signals and processes of the real world are refused where they are asked for (`Escape`).
 - An `Actor` that is halted runs no callback any more, not even a `finally`: that is a `kill -9` at any await, or a
@@ -43,11 +43,12 @@ class Livelock(Exception):
 
 
 class Escape(Exception):
-    """Something wanted to leave the simulation."""
+    """Code of the run asked for a thread, a socket, a signal or a process of the real world."""
 
 
 class Actor:
-    """Whatever lives and dies as one: its tasks, and all that these start. `skew` is its clock's error in seconds."""
+    """What is killed, paused and resumed as one: its tasks, and all that these start. `skew`: its clock's
+    error, seconds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,6 +56,8 @@ class Actor:
         self.skew = 0.0
         self.held: list[_Handle] = []
         self._last_now = (-1.0, START)
+        # A task, a timer and a callback inherit the context that they are made in. So the actor is known of
+        # all that its tasks start, and production code need not pass it on.
         self.context = copy_context()
         self.context.run(_ACTOR.set, self)
 
@@ -63,11 +66,11 @@ class Actor:
         return asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
 
     def start(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
-        """A task of this actor."""
+        """Starts the work as a task of this actor."""
         return self._loop.create_task(work, name=name or self.name, context=self.context)
 
     def resume(self) -> None:
-        """Goes on where it was halted."""
+        """Goes on where the actor was halted."""
         assert isinstance(self._loop, SimulationLoop)
         self._loop.release(self)
 
@@ -83,7 +86,7 @@ _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
 def current_actor() -> Actor | None:
-    """Whose work is being done."""
+    """The actor whose work is being done; None outside of all."""
     return _ACTOR.get()
 
 
@@ -95,11 +98,11 @@ class _Task(asyncio.Task[Any]):
         super().__init__(coroutine, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:
-        return self._number
+        return self._number  # the default hash is an address: sets of tasks would have another order in each run
 
 
 class _Handle(msgspec.Struct, eq=False):
-    """What is used of a handle, and no more: most of what a run does is to make these."""
+    """The part of `asyncio.Handle` and `TimerHandle` that is used. Most of what a run does is to make these."""
 
     at: float
     callback: Callable[..., Any]
@@ -143,6 +146,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[Any]:
         number = next(self._numbers)
         task = _Task(number, coroutine, loop, name or f"task {number}", context)
+        # A halted actor's tasks never end. asyncio would log each of them when it is collected.
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         return task
 
@@ -156,15 +160,23 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         timer = _Handle(when, callback, args, copy_context() if context is None else context)
+        # The number breaks ties: timers of one moment stay in the order in which they were set, and handles
+        # need no order.
         heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
     def _run_once(self) -> None:
-        """One callback after the other, until the loop is stopped."""
+        """Runs one callback after the other, until the loop is stopped.
+
+        In place of `BaseEventLoop._run_once`, which takes what is ready as a batch, in order, and asks the
+        selector how long to wait. Here nothing is ever waited for: there is no selector, and time jumps.
+        """
         ready, choose = self._ready, self._choose
         while not self._stopping:
             if not ready:
                 self._jump()
+            # The choice is asked only where there is one, so its number depends on nothing else: a stored run
+            # names choices by number.
             if len(ready) > 1:
                 number = choose(len(ready))
                 handle = ready[number]
@@ -175,6 +187,8 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 continue
             context = handle.context
             actor: Actor | None = context.get(_ACTOR)
+            # Kept, not dropped: a pause goes on with it. And never run, not even to cancel: a `finally` would
+            # run, which no process does that is killed.
             if actor is not None and actor.halted:
                 actor.held.append(handle)
                 continue
@@ -185,11 +199,11 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 context.run(handle.callback, *handle.args)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:
+            except BaseException as error:  # asyncio hands it to the loop's handler and goes on; so does this
                 _raise_later(self, {"exception": error})
 
     def whose(self, position: int) -> Actor | None:
-        """Whose work is at this place among what is ready; None: nobody's in particular."""
+        """The actor whose work is at this place among what is ready; None: it is no actor's."""
         return self._ready[position].context.get(_ACTOR)
 
     def release(self, actor: Actor) -> None:
@@ -199,7 +213,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         actor.held.clear()
 
     def _jump(self) -> None:
-        """To the next timer that still counts; all timers of that moment are ready then."""
+        """Moves time to the next timer that is not cancelled; all timers of that moment are ready then."""
         timers, ready = self._timers, self._ready
         while not ready:
             if not timers:
@@ -207,6 +221,8 @@ class SimulationLoop(asyncio.BaseEventLoop):
             when, _, timer = heappop(timers)
             if timer.cancelled:
                 continue
+            # Rounded up to a tick: a sum of delays that is due "now" but for a rounding error would else be
+            # due a moment later, in an order that depends on how it was added up.
             if when > self._time:
                 self._time, self._livelock = math.ceil(when * TICKS) / TICKS, self.steps + LIVELOCK_CALLBACKS
             ready.append(timer)
@@ -241,14 +257,20 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
 
 def _raise_later(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody waited for and nobody handled ends the run."""
+    """An error of the simulation itself, or a failed assertion, ends the run, wherever it was raised.
+
+    Every other error that no task waits for is the production code's, as on a real loop.
+    """
     error = context.get("exception")
     if isinstance(error, (Deadlock, Livelock, Escape, AssertionError)):
         raise error
 
 
 def end(loop: SimulationLoop, actors: list[Actor]) -> None:
-    """Ends every task, also those of halted actors, in the order of their creation; then closes the loop."""
+    """Ends every task, also those of halted actors, in the order of their creation; then closes the loop.
+
+    A cancelled task may start others, or swallow its cancellation once: hence several rounds.
+    """
     for actor in actors:
         loop.release(actor)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""While a run is played, the real world is out of reach: whoever asks for it fails at that very call.
+"""While a run is played, the real world is out of reach: a call that asks for it fails.
 
 The loop itself refuses threads, sockets and processes. Here: what needs no loop. The wall clock is refused to
 Mooring's own modules only, because libraries stamp their counters with it.
@@ -33,7 +33,7 @@ COUNTED: tuple[tuple[Any, str], ...] = (
     *((kind, "labels") for kind in (Counter, Gauge, Histogram)),
     *((Counter, "inc"), (Gauge, "inc"), (Gauge, "dec"), (Gauge, "set"), (Histogram, "observe")),
 )
-"""Nobody reads the metrics of a run: they are not counted."""
+"""Metrics are not counted: no run reads them."""
 CLOCKS = ("time", "time_ns", "monotonic")
 
 
@@ -59,7 +59,7 @@ def _uncounted(metric: Any, *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def isolated() -> Generator[None, None, None]:
-    """Seals the process; not for use from several threads."""
+    """Refuses the real world to this process; not for use from several threads."""
     instead: list[tuple[Any, str, Callable[..., Any]]] = [
         (owner, name, _refuse(f"{owner.__name__}.{name}")) for owner, name in REFUSED
     ]

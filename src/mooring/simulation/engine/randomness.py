@@ -1,7 +1,7 @@
-"""Where all chance of a run comes from: named streams for what happens, and the choice of the next callback.
+"""The randomness of a run: named streams for what happens, and the choice of the next callback.
 
-Each name has a stream of its own, so a new draw in one part shifts no other part. The choices of the scheduler are
-noted: a run is repeated from its seed, or from the list of its choices.
+Each name has a stream of its own, so a new draw in one part shifts no other part. The choices of the
+scheduler are recorded: a run is repeated from its seed, or from the list of its choices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Choose = Callable[[int], int]
 
 
 def stream(seed: int, name: str) -> Random:
-    """The stream of chance of that name. Does not depend on PYTHONHASHSEED, platform or other streams."""
+    """The random stream of that name. Does not depend on PYTHONHASHSEED, platform or other streams."""
     return Random(int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big"))
 
 
@@ -36,7 +36,8 @@ class SeededOrder:
 
 
 class ReplayedOrder:
-    """Repeats choices. Where none is given, or one does not fit: first come, first served, as asyncio itself does."""
+    """Repeats choices. Where none is given, or one does not fit: first come, first served, as asyncio itself
+    does."""
 
     def __init__(self, choices: Mapping[int, int]) -> None:
         self.choices = choices

@@ -39,7 +39,8 @@ Listener = Callable[[Event], None]
 
 
 class Trace:
-    """Collects events; keeps the newest. Fields whose names begin with `_` are for listeners, not for the text."""
+    """Collects events; keeps the newest. Fields whose names begin with `_` are for listeners, not for the
+    text."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
@@ -55,7 +56,7 @@ class Trace:
         self._listeners[kind].append(listener)
 
     def __call__(self, actor: str, kind: str, /, **fields: Any) -> None:
-        """Notes an event."""
+        """Adds an event."""
         if self.closed:
             return
         self.number += 1
@@ -67,7 +68,7 @@ class Trace:
             listener(event)
 
     def close(self) -> None:
-        """Nothing is noted any more: what follows is the end of the run."""
+        """Takes no more events: what follows is the end of the run."""
         self.closed = True
 
     def digest(self) -> str:

@@ -1,4 +1,5 @@
-"""The production decisions, asked about a state of the model. What was asked once is remembered: the answers are pure.
+"""The production decisions, asked about a state of the model. What was asked once is remembered: the answers
+are pure.
 
 A rule that is switched off changes the answer here, and nowhere else, where the rule is a decision's.
 """

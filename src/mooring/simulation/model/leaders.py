@@ -42,7 +42,8 @@ def leader(state: State, settings: Settings, leader: int) -> Iterator[Move]:
 
 
 def _to_the_end(state: State, settings: Settings, name: str) -> Iterator[Move]:
-    """All steps of an operation at once. Attach and grant stay in steps: what they guard against lies between."""
+    """All steps of an operation at once. Attach and grant stay in steps: what they guard against lies
+    between."""
     operation = state.leaders[0]
     assert operation is not None
     if operation.kind in ("Attach", "Grant"):

@@ -1,7 +1,7 @@
 """What may happen next in a state: every step of every part.
 
-The parts do what the production decisions say (`decisions`); how their writes go, and on what condition, is written in
-the module of each.
+The parts do what the production decisions say (`decisions`); how their writes go, and on what condition, is
+written in the module of each.
 """
 
 from __future__ import annotations

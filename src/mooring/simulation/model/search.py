@@ -1,7 +1,7 @@
 """Visits every reachable state, checks what must never be, and whether each can still come right.
 
-Safety is checked on each step; liveness by backward reachability: from every state there is a way to a good one with
-no fault, and nothing of users, on it.
+Safety is checked on each step; liveness by backward reachability: from every state there is a way to a good
+one with no fault, and nothing of users, on it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mooring.simulation.model.state import State, start
 
 
 class Found(NamedTuple):
-    """What a search has seen. `violation` with the shortest way to it; `dead`: states that nothing leads to a good one
-    from."""
+    """What a search has seen. `violation` with the shortest way to it; `dead`: states that nothing leads to a
+    good one from."""
 
     states: int
     steps: int
@@ -49,8 +49,9 @@ def _writes(state: State, settings: Settings, node: int) -> bool:
 
 
 def good(state: State, settings: Settings) -> bool:
-    """A node that a pod wants it on has it mounted, and no other node is granted it; or nobody wants it, and nothing is
-    left. A VolumeAttachment that came late may stay while a pod waits for its turn there: it is worth nothing."""
+    """A node that a pod wants it on has it mounted, and no other node is granted it; or no pod wants it, and
+    nothing is left. A VolumeAttachment that came late may stay while a pod waits for its turn there: it is
+    worth nothing."""
     if not any(state.wanted):
         return not (any(state.records) or any(state.storage))
     return any(

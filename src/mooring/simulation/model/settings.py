@@ -30,8 +30,8 @@ RULES = {
 
 
 class Settings(NamedTuple):
-    """`storage`: E refuses a second attach and cuts the old node off, M only cuts off, N neither. `coarse`: the
-    handshake is one step. `faults`: of FAULTS. `off`: rules that are switched off."""
+    """`storage`: E refuses a second attach and cuts the old node off, M only cuts off, N neither. `coarse`:
+    the handshake is one step. `faults`: of FAULTS. `off`: rules that are switched off."""
 
     nodes: int = 1
     pods: tuple[int, ...] = (0,)

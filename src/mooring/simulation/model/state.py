@@ -1,8 +1,9 @@
-"""One state of the model: a volume, one or two nodes, and everybody who acts on them. Plain tuples, no counters.
+"""One state of the model: a volume, one or two nodes, and all parts that act on them. Plain tuples, no
+counters.
 
-A write with a precondition is an operation that holds *fresh* bits: any other write to the object clears them. What is
-told from an earlier instance (of a Node, a boot, an epoch) is told by a bit, too, that the change clears. So the space
-is finite and runs are unbounded.
+A write with a precondition is an operation that holds *fresh* bits: any other write to the object clears
+them. What is told from an earlier instance (of a Node, a boot, an epoch) is told by a bit, too, that the
+change clears. So the space is finite and runs are unbounded.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ T = TypeVar("T")
 
 
 class NodeObject(NamedTuple):
-    """A Node in the API. `reported`: in volumesAttached; `in_use`: in volumesInUse. `seen`: the agent has reported
-    under the taint. `boot_known`: it shows the machine's present boot. `awaits`: the agent says that nothing is
-    mounted, under the epoch since which the node is closed."""
+    """A Node in the API. `reported`: in volumesAttached; `in_use`: in volumesInUse. `seen`: the agent has
+    reported under the taint. `boot_known`: it shows the machine's present boot. `awaits`: the agent says that
+    nothing is mounted, under the epoch since which the node is closed."""
 
     reported: bool = False
     in_use: bool = False
@@ -28,8 +29,8 @@ class NodeObject(NamedTuple):
 
 
 class Testimony(NamedTuple):
-    """What an operator or a fence has said on a VolumeAttachment: whether it is about the Node, the boot and the report
-    that the API shows now; `absent`: it was said of a Node that was not there."""
+    """What an operator or a fence has said on a VolumeAttachment: whether it is about the Node, the boot and
+    the report that the API shows now; `absent`: it was said of a Node that was not there."""
 
     same_uid: bool = True
     same_boot: bool = True
@@ -38,8 +39,8 @@ class Testimony(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """A VolumeAttachment. `same_node`: it records the uid of the Node that there is; `current`: the lock's epoch;
-    `forced`: it was let go by force; `detached`: it keeps only its own node from the volume."""
+    """A VolumeAttachment. `same_node`: it records the uid of the Node that there is; `current`: the lock's
+    epoch; `forced`: it was let go by force; `detached`: it keeps only its own node from the volume."""
 
     finalizer: bool = False
     attached: bool = False
@@ -57,10 +58,11 @@ Write = tuple[bool, bool, bool]
 
 
 class Machine(NamedTuple):
-    """The truth of a node, and its agent's memory. `mounted`: 0 no, 1 yes, 2 under an attachment that is gone.
+    """The truth of a node, and its agent's memory. `mounted`: 0 no, 1 yes, 2 under an attachment that is
+    gone.
 
-    `looked`: 1 the Node has been looked at, 2 the VolumeAttachment, too: the mount is next. `write`: a status write
-    under way, (in_use, fresh, awaits); `late`: one that its sender has given up.
+    `looked`: 1 the Node has been looked at, 2 the VolumeAttachment, too: the mount is next. `write`: a status
+    write under way, (in_use, fresh, awaits); `late`: one that its sender has given up.
     """
 
     power: bool = True
@@ -79,8 +81,8 @@ class Machine(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """What a leader is at. `node_fresh`, `record_fresh`: nobody has written the object since it was read or written.
-    `earlier`: what an earlier read of the Node would have judged (for a rule that is switched off)."""
+    """What a leader is at. `node_fresh`, `record_fresh`: the object was not written since it was read or
+    written. `earlier`: what an earlier read of the Node would have judged (for a rule that is switched off)."""
 
     kind: str
     node: int
@@ -94,9 +96,10 @@ class Operation(NamedTuple):
 
 
 class State(NamedTuple):
-    """All of it. `wanted`: a pod wants the volume on that node. `storage`: where it is attached. `requests`: a request
-    to the storage under way ("attach", "detach"), that its sender may not know of any more. `known`: the attacher knows
-    of it. `closed`: by force, until the node shows otherwise; 1 in the boot that the API shows, 2 in an earlier one."""
+    """All of it. `wanted`: a pod wants the volume on that node. `storage`: where it is attached. `requests`:
+    a request to the storage under way ("attach", "detach"), that its sender may not know of any more.
+    `known`: the attacher knows of it. `closed`: by force, until the node shows otherwise; 1 in the boot that
+    the API shows, 2 in an earlier one."""
 
     nodes: tuple[NodeObject | None, ...]
     records: tuple[Attachment | None, ...]

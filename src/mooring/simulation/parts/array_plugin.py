@@ -62,7 +62,8 @@ class DirectoryMounter(Mounter, Unmounter):
 
 
 class _DiskDirectory(DirectoryMounter):
-    """What a pod sees of a disk: a file that stands for all that is on it. Who removes that has emptied the disk."""
+    """What a pod sees of a disk: a file that stands for all that is on it. Removing that file empties the
+    disk."""
 
     def __init__(self, path: Path, array: Array) -> None:
         super().__init__(path)

@@ -1,7 +1,7 @@
 """The played storage behind a CSI driver: the production CSI plugin, client and driver base, without sockets.
 
-Each process of the cluster has its own instance of the driver, as each node has, and the controllers have one beside
-them: it lives and dies with them. What it asked of the storage goes on there.
+Each process of the cluster has its own instance of the driver, as each node has, and the controllers have one
+beside them: it lives and dies with them. What it asked of the storage goes on there.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class _Controller(ControllerService):
 
 
 class PlayedNode(NodeService):
-    """A node service whose mounts are played. How a device is found, and what is told of the node, is the driver's."""
+    """A node service whose mounts are played. How a device is found, and what is told of the node, is the
+    driver's."""
 
     def __init__(self, array: Array, node: str) -> None:
         self._array, self._node = array, node
@@ -164,8 +165,8 @@ def csi_plugins(array: Array, host: VolumeHost) -> PluginManager:
 
 
 def staged_at(root: Path, disk: str) -> str | None:
-    """Where a node with this root directory mounts the disk, as what it has written down there says. A disk has the
-    name of its PersistentVolume."""
+    """Where a node with this root directory mounts the disk, as what it has written down there says. A disk
+    has the name of its PersistentVolume."""
     of_plugin = root / "plugins" / escape_plugin_name(CSI_PLUGIN)
     for directory in sorted(of_plugin.glob("*/*")):
         data = load(str(directory))

@@ -1,8 +1,10 @@
-"""The EBS driver in a simulated cluster: its production controller in a process of its own, and a played node service.
+"""The EBS driver in a simulated cluster: its production controller in a process of its own, and a played node
+service.
 
-The driver's process remembers nothing: it dies at any await and starts anew, and what it has sent goes on at EC2. All
-controllers call the one that lives; a call that was under way when it died has no answer. The node service mounts
-whatever EC2 shows at the device name that ControllerPublishVolume has answered: it does not look whose disk that is.
+The driver's process remembers nothing: it dies at any await and starts anew, and what it has sent goes on at
+EC2. All controllers call the one that lives; a call that was under way when it died has no answer. The node
+service mounts whatever EC2 shows at the device name that ControllerPublishVolume has answered: it does not
+look whose disk that is.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class EbsProcess:
         await asyncio.Event().wait()
 
     def lose(self) -> None:
-        """Who was asked does not answer any more."""
+        """Calls that are under way fail: their process is gone."""
         self._host = self._channel = None
         for answer, method in list(self._open.items()):
             if not answer.done():
@@ -136,7 +138,8 @@ class _Node(PlayedNode):
 
 
 def ebs_plugins(process: EbsProcess, host: VolumeHost) -> PluginManager:
-    """The plugins of a process of the cluster: a controller calls the driver's process, a node its own service."""
+    """The plugins of a process of the cluster: a controller calls the driver's process, a node its own
+    service."""
 
     def connect(address: str) -> Channel:
         if not host.node_name:

@@ -1,10 +1,12 @@
-"""EC2 for a simulated cluster: the production cloud (`mooring.cloud`) in virtual time, and a wire that leads to it.
+"""EC2 for a simulated cluster: the production cloud (`mooring.cloud`) in virtual time, and a wire that leads
+to it.
 
-Nodes are instances; what EC2 attaches appears as a device of the played machine, and EC2 cannot take away what is
-mounted there ("busy"). Truth are the cloud's own records: each change of a volume is told to the trace under the name
-that the driver has given it, which is also its PersistentVolume's. What the driver asks for is told as for any storage.
+Nodes are instances; what EC2 attaches appears as a device of the played machine, and EC2 cannot take away
+what is mounted there ("busy"). Truth are the cloud's own records: each change of a volume is told to the
+trace under the name that the driver has given it, which is also its PersistentVolume's. What the driver asks
+for is told as for any storage.
 
-EC2 carries out a request within `LATEST_S` of its being sent, or never; whoever sent it may know nothing of either.
+EC2 carries out a request within `LATEST_S` of its being sent, or never; its sender may learn of neither.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class Ec2:
         return self._nodes.get(instance, instance)
 
     def disk(self, volume: str) -> str:
-        """The name of a volume's disk: the driver's name for the volume. A second volume of one name has another."""
+        """The name of a volume's disk: the driver's name for the volume. A second volume of one name has
+        another."""
         known = self._known.get(volume)
         return known.disk if known is not None else volume
 
@@ -101,7 +104,7 @@ class Ec2:
 
     @contextmanager
     def under_way(self, action: str, request: Mapping[str, Any], by: str) -> Generator[None]:
-        """While entered, somebody waits for the answer to such a request. Tells of those that attach or detach."""
+        """Entered while a caller waits for the answer. Requests that attach or detach are told to the trace."""
         if action not in ACTS:
             yield
             return
@@ -203,8 +206,8 @@ def device_path(device: str) -> str:
 
 
 class Ec2Wire(Ec2Api):
-    """EC2 as one life of the driver's process reaches it: by the weather on the process's link. `asked_by` names who
-    asks."""
+    """EC2 as one life of the driver's process reaches it: under the conditions of the process's link.
+    `asked_by` names the caller."""
 
     def __init__(self, ec2: Ec2, link: Link, random: Random, asked_by: Callable[[], str]) -> None:
         self._ec2, self._link, self._random, self._asked_by = ec2, link, random, asked_by

@@ -63,7 +63,7 @@ class FaultyTransport:
         self.crashed = asyncio.Event()
 
     def crash_at(self, number: int, *, after: bool) -> None:
-        """From its next-but-`number` request on, whoever uses this wire does nothing any more; `crashed` is set then.
+        """From its next-but-`number` request on, the sender does nothing any more; `crashed` is set then.
 
         With `after`, that request itself still has its effect.
         """

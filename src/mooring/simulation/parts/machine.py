@@ -1,4 +1,5 @@
-"""A machine that is only played, under the production node agent: what runs on it, what is mounted, what power does.
+"""A machine that is only played, under the production node agent: what runs on it, what is mounted, what
+power does.
 
 Processes and mounts are the truth of a node: they outlive the agent and do not outlive the power.
 """
@@ -35,7 +36,8 @@ RUNS_S = 20.0
 
 
 class PlayedRuntime:
-    """Containers run until they are asked to end, or a while; then they end at once, or after `stop_s` seconds.
+    """Containers run until they are asked to end, or a while; then they end at once, or after `stop_s`
+    seconds.
 
     Each writes a word to every disk of its pod when it starts. `journal` is told of processes.
     """
@@ -90,7 +92,7 @@ class PlayedRuntime:
         self._update(uid, running=False)
 
     def power_off(self) -> None:
-        """Everything ends, and nobody is told."""
+        """Every process ends, and the agent is not told."""
         self._powered = False
         for uid in self._sandboxes:
             for name in self._running(uid):

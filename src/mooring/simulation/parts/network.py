@@ -1,7 +1,9 @@
-"""What lies between the parts and the API server: requests and replies that are late, lost, repeated, or cut off.
+"""What lies between the parts and the API server: requests and replies that are late, lost, repeated, or cut
+off.
 
-The server's code runs as the server's own work, never as its caller's: so a caller that dies leaves a request under
-way, and a server that dies leaves callers without an answer. A watch is carried piece by piece and can lag.
+The server's code runs as the server's own work, never as its caller's: so a caller that dies leaves a request
+under way, and a server that dies leaves callers without an answer. A watch is carried piece by piece and can
+lag.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class LinkConditions:
     late: float = 0.0
     repeated: float = 0.0
     watch_lag: float = 0.0
-    replica_lag: float = 0.0  # of what answers those who are content with any version
+    replica_lag: float = 0.0  # of the replica that answers lists and watches of any version
 
     @property
     def unreliable(self) -> bool:
@@ -75,10 +77,11 @@ class LinkConditions:
 
 
 class Network:
-    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer was told of.
+    """All links, and the server that they lead to. `acknowledged` is the newest version that a writer has
+    seen in an answer.
 
-    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them. `on_late`
-    is told of what is to be created for a sender that has given it up.
+    Events (those that people read) are taken, told to `on_event`, and not kept: nothing is decided upon them.
+    `on_late` is called with each creation whose sender has given it up.
     """
 
     def __init__(self) -> None:
@@ -101,7 +104,7 @@ class Network:
         self.reachable.set()
 
     def lose_server(self) -> None:
-        """Nobody answers any more, also nobody who was asked already."""
+        """No request is answered any more, also none that has arrived already."""
         self.server = None
         self.reachable.clear()
         for reply in list(self._open):
@@ -119,7 +122,8 @@ class Network:
         return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
 
     def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], fault: str = "") -> None:
-        """Takes a request to the server, as the weather on the link is; `reply` gets what comes of it."""
+        """Takes a request to the server under the conditions of its link; `reply` gets the answer, or the
+        failure."""
         self.requests += 1
         self._open[reply] = None
         if fault in ("request-lost", "reply-lost"):
@@ -138,7 +142,8 @@ class Network:
             self._later(delay, self._arrive, link, request, reply)
 
     def _disturbed(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
-        """How much later the request arrives; negative: it does not, or somebody else sees to it."""
+        """How much later the request arrives; negative: it does not arrive, or its arrival is arranged
+        already."""
         conditions, chance = link.conditions, link.random
         drawn, patience = chance.random(), chance.random() * 10
         if drawn < conditions.lost:
@@ -165,7 +170,7 @@ class Network:
         self.loop.call_later(seconds, act, *args, context=self.context)
 
     def answered(self, reply: asyncio.Future[Response]) -> None:
-        """Whoever asked has the answer, or does not wait any more."""
+        """The sender has the answer, or does not wait for it any more."""
         self._open.pop(reply, None)
 
     def _arrive(self, link: Link, request: Request, reply: asyncio.Future[Response] | None) -> None:
@@ -224,8 +229,8 @@ class Network:
         reply.set_result(Response(answer.status, answer.headers, b"", feed))
 
     async def _of_replica(self, server: Serves, asked: message.Request, feed: Feed, lag: float) -> message.Request:
-        """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list is as
-        of some time ago, and what came after it is told so much later."""
+        """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list
+        is as of some time ago, and what came after it is told so much later."""
         version = self.version_before(lag)
         about = [pair for pair in asked.query if pair[0].endswith("Selector")]
         exact = [("resourceVersion", str(version)), ("resourceVersionMatch", "Exact")]
@@ -275,8 +280,8 @@ class _List(msgspec.Struct):
 
 
 class Link:
-    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the part. `tap`
-    decides what happens at single points."""
+    """The transport of one part. `on_request` is told of each request before it is sent; it may halt the
+    part. `tap` decides what happens at single points."""
 
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
         self.name, self.random = name, random
@@ -326,8 +331,8 @@ class Link:
 class Feed:
     """A stream on its way: the server's side puts pieces in, the client's side takes them out.
 
-    The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its stream.
-    A lagging link delivers late, and in order.
+    The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its
+    stream. A lagging link delivers late, and in order.
     """
 
     def __init__(self, network: Network, link: Link) -> None:

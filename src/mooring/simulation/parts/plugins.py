@@ -20,8 +20,8 @@ MakePlugins = Callable[[VolumeHost], PluginManager]
 
 
 def array_plugins(array: Array, driver: str = "plugin", ebs: EbsProcess | None = None) -> MakePlugins:
-    """The plugins of a process in whose world this array is the only storage that is attached: by a plugin of its own,
-    or by a CSI driver (`csi`); or in whose world the volumes are a cloud's, with that driver's process."""
+    """The plugins of a process that reaches this array by a plugin (`plugin`) or by a CSI driver (`csi`), or
+    a cloud's volumes by the process of their driver (`ebs`)."""
     if ebs is not None:
         return lambda host: ebs_plugins(ebs, host)
     if driver == "csi":

@@ -37,7 +37,8 @@ _decode = msgspec.json.Decoder(_Body).decode
 def request_tracer(
     trace: Trace, actor: str, life: Callable[[], str]
 ) -> tuple[Callable[[Request], None], Callable[[Request, Response], None]]:
-    """What to call with each request, and with each answer. A JSON patch carries no preconditions and is left out."""
+    """What to call with each request, and with each answer. A JSON patch carries no preconditions and is left
+    out."""
 
     def asked(request: Request) -> None:
         found = _named(request)

@@ -1,9 +1,10 @@
-"""Storage that is only played. It knows the truth: what is attached, mounted, and what was written to each disk.
+"""Storage that is only played. It knows the truth: what is attached, mounted, and what was written to each
+disk.
 
-The kind of storage decides who can write (docs/protocol.md, "Words"): whether it *refuses* a second attach, whether
-a detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted. What happens is
-told to `journal`; how long it takes and what fails is set from outside. Requests are carried out by the storage itself
-(`carry_out`), so they go on if the sender dies.
+The kind of storage decides who can write (docs/protocol.md, "Words"): whether it *refuses* a second attach,
+whether a detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted.
+What happens is told to `journal`; how long it takes and what fails is set from outside. Requests are carried
+out by the storage itself (`carry_out`), so they go on if the sender dies.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from mooring.volumes.errors import (
 
 @dataclass(frozen=True)
 class Kind:
-    """`refuses` a second attach; `revokes` the access of a node from which it detaches; `keeps` what is mounted: a
-    detach of that is refused. `validity_s`: what was asked for has no effect after so many seconds."""
+    """`refuses` a second attach; `revokes` the access of a node from which it detaches; `keeps` what is
+    mounted: a detach of that is refused. `validity_s`: what was asked for has no effect after so many
+    seconds."""
 
     refuses: bool = True
     revokes: bool = False
@@ -40,8 +42,8 @@ KINDS: dict[str, Kind] = {
     "array": Kind(refuses=True, keeps=True),  # Mooring's own disk array
     "deferred": Kind(refuses=True, keeps=True, validity_s=7200.0),  # may do hours later what it was asked for
     "cloud": Kind(refuses=True, revokes=True),  # a cloud's disks
-    "open": Kind(refuses=False, revokes=True),  # cuts the old node off, and attaches to as many as ask
-    "network": Kind(refuses=False, revokes=False),  # NFS, iSCSI, FC: whoever has power can write
+    "open": Kind(refuses=False, revokes=True),  # cuts the old node off, and attaches to every node that asks
+    "network": Kind(refuses=False, revokes=False),  # NFS, iSCSI, FC: every node with power can write
 }
 
 
@@ -54,7 +56,7 @@ class Unanswered(VolumeError):
 
 
 def nobody(actor: str, kind: str, /, **fields: Any) -> None:
-    """A journal that nobody reads."""
+    """A journal that keeps nothing."""
 
 
 async def at_once(work: Coroutine[Any, Any, None]) -> None:
@@ -209,7 +211,7 @@ class Array:
         self.vanish(disk, node)
 
     def vanish(self, disk: str, node: str) -> None:
-        """The node has the disk no more."""
+        """The node loses the disk."""
         self.history.append(("detach", disk, node))
         if (disk, node) in self.also:
             self.also.discard((disk, node))
@@ -305,7 +307,7 @@ class Array:
             known.append(word)
 
     def empty(self, disk: str) -> None:
-        """Somebody has removed what is on it, through a mount."""
+        """What was on the disk has been removed, through a mount."""
         if self.content.pop(disk, None):
             self.journal("array", "truth.emptied", volume=disk)
 

@@ -1,6 +1,8 @@
-"""A log for the store of a simulated API server: what it has acknowledged survives a crash, and nothing else need.
+"""A log for the store of a simulated API server: what it has acknowledged survives a crash, and nothing else
+need.
 
-A batch becomes durable after a virtual fsync. A crash before that keeps it or loses it, as a whole: chance decides.
+A batch becomes durable after a virtual fsync. A crash before that keeps it or loses it, as a whole: chance
+decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plays many runs, on all processors, and sums up what came of them.
 
 Each processor has one worker, a fresh process that warms up once and stays. A campaign whose progress is kept
-(`ledger`) goes on where it was stopped.
+(`saved`) goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def campaign(
     progress: Callable[[int], None] = lambda done: None,
     saved: SavedProgress | None = None,
 ) -> Summary:
-    """Does the `work` of all batches but those that the ledger knows; `progress` is told of how many more members."""
+    """Does the `work` of all batches but those that are done already by `saved`. `progress` gets the number
+    of members that were done since its last call."""
     summary, began = saved.so_far() if saved else Summary(), time.perf_counter()
     before = summary.seconds
 
@@ -140,8 +141,8 @@ def _handed_out(
 
 
 def _warm_up() -> None:
-    """What every run needs is there, and no collection of garbage looks at it again; garbage is collected between runs
-    alone. This process ends with its parent, and not before."""
+    """What every run needs is there, and no collection of garbage looks at it again; garbage is collected
+    between runs alone. This process ends with its parent, and not before."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     structlog.configure(cache_logger_on_first_use=True)  # nothing but runs, which say nothing

@@ -1,4 +1,4 @@
-"""Keeps how far a campaign has come, in one file, so that it can be stopped and goes on later.
+"""Stores the progress of a campaign in one file, so that it can be stopped and go on later.
 
 The file is replaced as a whole, so it is never half written. A campaign of other content is refused.
 """

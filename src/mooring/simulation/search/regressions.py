@@ -11,8 +11,8 @@ from mooring.simulation.search.stored_run import StoredRun, stored
 
 
 def regression(name: str, *, first: int = 0, most: int = 20) -> StoredRun | None:
-    """The smallest run found in which the mutant violates one of the invariants that are to find it; None if none of
-    the seeds does, or if what is left of it is violated without the mutant, too."""
+    """The smallest run found in which the mutant violates one of the invariants that are to find it; None if
+    none of the seeds does, or if what is left of it is violated without the mutant, too."""
     mutant = MUTANTS[name]
     with mutant.applied():
         found = next((run for seed in range(first, first + most) if (run := _killed(name, seed))), None)

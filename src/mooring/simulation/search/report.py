@@ -1,4 +1,5 @@
-"""What a campaign tells people: how fast pods come back, how long they were away, what was written, what was violated.
+"""What a campaign tells people: how fast pods come back, how long they were away, what was written, what was
+violated.
 
 As lines of text, or as a page that needs nothing but itself, light or dark as its reader likes it. Pure.
 """

@@ -18,8 +18,8 @@ from mooring.simulation.search.summary import Summary
 
 @dataclass(frozen=True)
 class Search:
-    """`what` tells one search from another whose progress is kept; `size` is how many `unit`s there are; `told` says
-    what is looked through. `run` takes the options of `campaign`."""
+    """`what` tells one search from another whose progress is kept; `size` is how many `unit`s there are;
+    `description` says what is looked through. `run` takes the options of `campaign`."""
 
     what: str
     unit: str

@@ -1,7 +1,9 @@
-"""Makes a violation small: the same invariant, with fewer steps, less time, a smaller cluster, and a plain schedule.
+"""Makes a violation small: the same invariant, with fewer steps, less time, a smaller cluster, and a plain
+schedule.
 
-Whatever may be left out is left out while the invariant is still violated, the largest parts first. Nothing is known
-here of what a violation means; each attempt is a whole run, so shrinking takes as long as that many runs.
+Whatever may be left out is left out while the invariant is still violated, the largest parts first. Nothing
+is known here of what a violation means; each attempt is a whole run, so shrinking takes as long as that many
+runs.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def shrink(
 ) -> StoredRun:
     """The smallest run that was found to violate the first invariant that `found` violates.
 
-    `progress` is told of each smaller one.
+    `progress` is called with each smaller one.
     """
     scenario = msgspec.structs.replace(found.scenario, **NOT_NEEDED)  # the plan is there already
     shrinker = _Shrinker(msgspec.structs.replace(found, scenario=scenario), attempts, progress)

@@ -18,8 +18,8 @@ N = TypeVar("N", int, float)
 class Summary(msgspec.Struct):
     """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
 
-    `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many seconds (two
-    digits of them) to come back. `away`: for how many seconds each pod was away.
+    `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many
+    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away.
     """
 
     runs: int = 0

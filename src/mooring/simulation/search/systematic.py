@@ -1,8 +1,9 @@
-"""Every single fault, one after the other: a small cluster, a short story, first come first served; and at each point
-of that run each thing that may happen there.
+"""Every single fault, one after the other: a small cluster, a short story, first come first served; and at
+each point of that run each thing that may happen there.
 
-A point is a request of a part (lost; done and unanswered; the part killed before it is sent, or when it has been), a
-piece of a watch (late; lost with its stream), a list (of a replica that lags). Renewals of Leases are left out.
+A point is a request of a part (lost; done and unanswered; the part killed before it is sent, or when it has
+been), a piece of a watch (late; lost with its stream), a list (of a replica that lags). Renewals of Leases
+are left out.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ Place = tuple[str, str]
 
 
 class VolumeTimeline:
-    """`changes` has, for each place and kind ("reported", "true"), the states and when (seconds) they began. States
-    are those of the demo's picture; "" is nothing."""
+    """`changes` has, for each place and kind ("reported", "true"), the states and when (seconds) they began.
+    States are those of the demo's picture; "" is nothing."""
 
     def __init__(self, trace: Trace) -> None:
         self.changes: defaultdict[tuple[Place, str], list[tuple[float, str]]] = defaultdict(list)

@@ -11,8 +11,8 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class OneWriter(Checker):
-    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most; and a cloud has
-    it on one instance at most, in whatever state."""
+    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most; and a
+    cloud has it on one instance at most, in whatever state."""
 
     name = "S4"
 
@@ -44,8 +44,8 @@ class OneWriter(Checker):
 
 
 class NoZombieWrite(Checker):
-    """S4': nothing is written but to a volume that is mounted there, and under the present attachment: after a new one
-    was granted, no write of an older one takes effect."""
+    """S4': nothing is written but to a volume that is mounted there, and under the present attachment: after
+    a new one was granted, no write of an older one takes effect."""
 
     name = "S4'"
 
@@ -77,8 +77,8 @@ class MountedMeansAttached(Checker):
 
 
 class TheRightDevice(Checker):
-    """S10: what is mounted as a volume is that volume's disk; and a cloud gives a device name of an instance to one
-    volume at a time, however the name is spelt."""
+    """S10: what is mounted as a volume is that volume's disk; and a cloud gives a device name of an instance
+    to one volume at a time, however the name is spelt."""
 
     name = "S10"
 
@@ -109,9 +109,8 @@ class TheRightDevice(Checker):
 
 
 class NoDetachUnderUse(Checker):
-    """S7: no detach begins, or takes effect, while the device is mounted on that node, unless by force of a policy or
-    an operator's word;
-    S7': no device is unmounted while a process there uses it."""
+    """S7: no detach begins, or takes effect, while the device is mounted on that node, unless by force of a
+    policy or an operator's word; S7': no device is unmounted while a process there uses it."""
 
     name = "S7"
 
@@ -142,8 +141,8 @@ class NoDetachUnderUse(Checker):
 
 
 class OneOperation(Checker):
-    """S8: nobody has two different requests about one volume under way at the storage; a detach from where the volume
-    is not attached any more is none: nobody waits for it, and it can do nothing."""
+    """S8: there are never two different requests about one volume in flight at the storage. A detach from a
+    node that the volume is not attached to any more does not count: it can do nothing."""
 
     name = "S8"
 
@@ -174,8 +173,8 @@ class OneOperation(Checker):
 
 
 class NoLostRecord(Checker):
-    """S13: what is attached has a VolumeAttachment that says where, and that does not take back that it is attached
-    unless the storage has said so; and what a VolumeAttachment offers as attached, is."""
+    """S13: what is attached has a VolumeAttachment that says where, and that does not take back that it is
+    attached unless the storage has said so; and what a VolumeAttachment offers as attached, is."""
 
     name = "S13"
 
@@ -224,9 +223,9 @@ class NoLostRecord(Checker):
 
 
 class DetachedFirst(Checker):
-    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node before;
-    unless a VolumeAttachment, of this node or of that one, was made by a request that arrived when its sender had given
-    it up."""
+    """S20': the storage is asked to attach a volume of one node only when it has detached it from the node
+    before; unless a VolumeAttachment, of this node or of that one, was made by a request that arrived when
+    its sender had given it up."""
 
     name = "S20'"
 
@@ -270,8 +269,8 @@ class DetachedFirst(Checker):
 
 
 class DeletedWhenFree(Checker):
-    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no node but
-    those from which it was revoked."""
+    """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no
+    node but those from which it was revoked."""
 
     name = "S20"
 

@@ -1,7 +1,7 @@
 """What a checker is: it listens to a trace, keeps little state, and says what it found wrong.
 
-It knows nothing of the parts, so it can be tried on a trace written by hand. It also counts how often what it looks at
-came to pass at all: a checker that had nothing to look at has shown nothing.
+It knows nothing of the parts, so it can be tried on a trace written by hand. It also counts how often what it
+looks at came to pass at all: a checker that had nothing to look at has shown nothing.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class BoundToEachOther(Checker):
 
 
 class OneDiskForEach(Checker):
-    """S9: there are never two disks for one claim. `name` is what the disk is made for, `id` what the storage calls it;
-    each is the volume where the storage has no names of its own."""
+    """S9: there are never two disks for one claim. `name` is what the disk is made for, `id` what the storage
+    calls it; each is the volume where the storage has no names of its own."""
 
     name = "S9"
 
@@ -104,8 +104,8 @@ class KeptWhileClaimed(Checker):
 
 
 class ProtectedWhileUsed(Checker):
-    """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it. Processes
-    of pods that were removed by force do not count."""
+    """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it.
+    Processes of pods that were removed by force do not count."""
 
     name = "S15"
 

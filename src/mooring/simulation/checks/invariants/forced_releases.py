@@ -20,8 +20,8 @@ def place(event: Event) -> Place:
 
 class Releases:
     """Which attachments were ended against what their nodes said, by a policy or an operator's word: their
-    VolumeAttachment began to be deleted while such a word was in force. The policy's timer speaks of what nobody wants:
-    not while a pod uses the volume there that did so already when the timer began."""
+    VolumeAttachment began to be deleted while such a word was in force. The policy's timer counts for what no
+    pod wants: not while a pod uses the volume there that did so already when the timer began."""
 
     def __init__(self, trace: Trace) -> None:
         self._dead = Statements(trace)
@@ -35,7 +35,7 @@ class Releases:
 
     @classmethod
     def of(cls, trace: Trace) -> Releases:
-        """One for all who listen to that trace."""
+        """The one of that trace: its checkers share it."""
         if trace not in _OF:
             _OF[trace] = cls(trace)
         return _OF[trace]

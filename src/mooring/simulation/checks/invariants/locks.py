@@ -13,8 +13,8 @@ from mooring.volumes.names import ATTACH_EPOCH
 
 
 class UnderItsLock(Checker):
-    """S11: what has a lock is mounted only under a VolumeAttachment of the lock's present epoch, and not where the lock
-    is closed; unless it was taken from that node by force of a policy or an operator's word."""
+    """S11: what has a lock is mounted only under a VolumeAttachment of the lock's present epoch, and not
+    where the lock is closed; unless it was taken from that node by force of a policy or an operator's word."""
 
     name = "S11"
 

@@ -74,7 +74,8 @@ class StoredObject(msgspec.Struct):
 
     @property
     def volume_name(self) -> str:
-        """Of a VolumeAttachment: the volume that it is about. Disks have the names of their PersistentVolumes."""
+        """Of a VolumeAttachment: the volume that it is about. Disks have the names of their
+        PersistentVolumes."""
         return self.spec.source.persistent_volume_name or disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
 
     @property

@@ -14,8 +14,8 @@ ORDER = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 
 
 class OneOfEachIdentity(Checker):
-    """S1: no two pods of one name run at the same time, unless a user has deleted the first by force, or it was removed
-    because an operator had said that its machine is dead."""
+    """S1: no two pods of one name run at the same time, unless a user has deleted the first by force, or it
+    was removed because an operator had said that its machine is dead."""
 
     name = "S1"
 
@@ -39,7 +39,8 @@ class OneOfEachIdentity(Checker):
 
 
 class TheOneMeant(Checker):
-    """S2: whoever is not a user deletes or patches a pod only with its uid: another may have its name by then."""
+    """S2: controllers and agents delete and patch a pod only with its uid: another pod may have its name by
+    then."""
 
     name = "S2"
 
@@ -55,8 +56,9 @@ class TheOneMeant(Checker):
 
 
 class PhasesGoForward(Checker):
-    """S3: a pod's phase never goes back, its deletion is never taken back and its grace period never grows; it is
-    Succeeded or Failed only when nothing of it runs, unless an operator has said that its machine is dead."""
+    """S3: a pod's phase never goes back, its deletion is never taken back and its grace period never grows;
+    it is Succeeded or Failed only when nothing of it runs, unless an operator has said that its machine is
+    dead."""
 
     name = "S3"
 

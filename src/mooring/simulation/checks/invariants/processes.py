@@ -1,5 +1,5 @@
-"""Invariants of the parts themselves: the API server keeps what it acknowledged, nobody ends by itself, and nobody
-writes upon what it knows to be old."""
+"""Invariants of the parts themselves: the API server keeps what it acknowledged, no part ends by itself, and
+no part writes an object upon a state that it knows to be old."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PartsGoOn(Checker):
 
 
 class ReadsItsWrites(Checker):
-    """S19: nobody writes an object upon a state older than the one that its own last write of it returned."""
+    """S19: no part writes an object upon a state that is older than the one that its own last write returned."""
 
     name = "S19"
 

@@ -1,4 +1,5 @@
-"""Which machines operators say are dead, whether they are or not: a word that gives up guarantees about a machine."""
+"""Which machines operators say are dead, whether they are or not: a word that gives up guarantees about a
+machine."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from mooring.volumes.out_of_service import SEEN, TAINT
 
 
 class Statements:
-    """A statement ends when it is taken back, or when the node reports under it. The deletion of a Node counts as one
-    of its pods' end (not of its volumes'), when it has lasted, until the name is registered anew."""
+    """A statement ends when it is taken back, or when the node reports under it. The deletion of a Node
+    counts as one of its pods' end (not of its volumes'), when it has lasted, until the name is registered
+    anew."""
 
     def __init__(self, trace: Trace) -> None:
         self._said: set[str] = set()
@@ -23,7 +25,7 @@ class Statements:
         return node in self._said
 
     def ended(self, node: str, event: Event) -> bool:
-        """Whether the pods of the node count as ended, by somebody's word."""
+        """Whether the pods of the node count as ended, by an operator's word, or because their Node is gone."""
         absent = self._absent.get(node)
         return node in self._said or (absent is not None and event.time - absent >= QUARANTINE_S)
 
@@ -48,8 +50,8 @@ class Statements:
 
 
 class Removed:
-    """The uids of pods whose objects went although something of them may still run: removed by a user's force, or while
-    an operator's word about their machine was in force."""
+    """The uids of pods whose objects went although something of them may still run: removed by a user's
+    force, or while an operator's word about their machine was in force."""
 
     def __init__(self, trace: Trace) -> None:
         self._uids: set[str] = set()

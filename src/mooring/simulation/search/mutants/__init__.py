@@ -1,7 +1,9 @@
-"""Known bugs, put back in by name: a run must find each. They live here alone; production code knows nothing of them.
+"""Known bugs, put back in by name: a run must find each. They live here alone; production code knows nothing
+of them.
 
-The names are those of the bugs in Kubernetes' history that have the same fault (B01…), of hazards in its present code
-(H1…), and of counterexamples against earlier wordings of our own protocol (C1…); `docs/safety.md` lists them.
+The names are those of the bugs in Kubernetes' history that have the same fault (B01…), of hazards in its
+present code (H1…), and of counterexamples against earlier wordings of our own protocol (C1…);
+`docs/safety.md` lists them.
 """
 
 from __future__ import annotations

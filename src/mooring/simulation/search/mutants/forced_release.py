@@ -1,4 +1,5 @@
-"""Mutants of what is done by force: by whose word, when a timer runs, and what is left on the node afterwards."""
+"""Mutants of what is done by force: by whose word, when a timer runs, and what is left on the node
+afterwards."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.
@@ -63,7 +64,8 @@ def _goes_on_everywhere(original: Any) -> Any:
 
 
 def _not_looked_at_after_it(original: Any) -> Any:
-    """When it has run out, nobody asks what the node says now: the cache has said that it does not use the volume."""
+    """When it has run out, the un-report's answer is not looked at: the cache has said that it does not use
+    the volume."""
 
     def may_release(node: Any, attachment: Any, terms: Terms = NO_POLICY) -> Any:
         verdict, limit = original(node, attachment, terms), terms.policy.force_detach_after

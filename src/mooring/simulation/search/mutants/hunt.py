@@ -1,7 +1,7 @@
 """Hunts mutants: plays seeds with the bug in until one of its killers is violated, several times over.
 
-Of a mutant that only omits something, what was complained about at the end must be so for good: in a run that is three
-times as long it is, too.
+Of a mutant that only omits something, what was complained about at the end must be so for good: in a run that
+is three times as long it is, too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ROUNDS_APART = 1_000
 
 
 class Verdict(msgspec.Struct):
-    """How a mutant fared. `seeds`: how many each round needed, 0 for a round that did not find it. `invariants`: what
-    was violated in the seeds that found it. `for_good`: what it omits was not merely late. `guarded`: how often what
-    each checker looks at came to pass in all seeds played."""
+    """How a mutant fared. `seeds`: how many each round needed, 0 for a round that did not find it.
+    `invariants`: what was violated in the seeds that found it. `for_good`: what it omits was not merely late.
+    `guarded`: how often what each checker looks at came to pass in all seeds played."""
 
     name: str
     fault: str

@@ -1,7 +1,8 @@
-"""What a mutant is: a known bug, put back in by replacing single functions of the production code for a while.
+"""What a mutant is: a known bug, put back in by replacing single functions of the production code for a
+while.
 
-Production code knows nothing of mutants. A mutant names what it replaces; when that is gone, applying it fails loudly,
-and whoever renamed it learns which bug to look after.
+Production code knows nothing of mutants. A mutant names what it replaces; when that is gone, applying it
+fails loudly, and names the bug.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class PatchGone(Exception):
 
 @dataclass(frozen=True)
 class Patch:
-    """`make` takes what `owner` (a module or a class) has under `name`, and returns what stands there instead."""
+    """`make` takes what `owner` (a module or a class) has under `name`, and returns what stands there
+    instead."""
 
     owner: Any
     name: str
@@ -30,9 +32,9 @@ class Patch:
 
 @dataclass(frozen=True)
 class Mutant:
-    """`fault`: what is wrong. `origin`: where it was seen. `killers`: the invariants that are to find it, one at least.
-    `ground`: the scenario in which it is hunted. `omits`: why no invariant that holds at each step can see it: what is
-    wrong is what never happens."""
+    """`fault`: what is wrong. `origin`: where it was seen. `killers`: the invariants that are to find it, one
+    at least. `ground`: the scenario in which it is hunted. `omits`: why no invariant that holds at each step
+    can see it: what is wrong is what never happens."""
 
     fault: str
     origin: str

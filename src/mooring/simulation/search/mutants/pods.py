@@ -1,4 +1,5 @@
-"""Mutants of the controllers that decide which pods exist: StatefulSets, node life cycle, pod garbage collection."""
+"""Mutants of the controllers that decide which pods exist: StatefulSets, node life cycle, pod garbage
+collection."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.

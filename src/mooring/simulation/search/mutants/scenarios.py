@@ -1,7 +1,8 @@
-"""Where mutants are hunted: small clusters in which one class of faults, and what users do about then, is frequent.
+"""Where mutants are hunted: small clusters in which one class of faults, and what users do about then, is
+frequent.
 
-The plan is drawn at random all the same; only weights and workloads differ. Production code must stay clean on each of
-these grounds, too.
+The plan is drawn at random all the same; only weights and workloads differ. Production code must stay clean
+on each of these grounds, too.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ TENURES = scenario(
     delete_pod=12,
     others_weigh=0.03,
 )
-"""Holders of Leases die, the storage does later what it was asked for first, and pods come back to the nodes that they
-leave."""
+"""Holders of Leases die, the storage does later what it was asked for first, and pods come back to the nodes
+that they leave."""
 SAME = scenario(nodes=1, storm=10, watch_lag=4, delete_pod=12, two_leaders=3, crash=2, others_weigh=0.05)
 """Pods come back to the very node that lets their volumes go, and requests are late."""
 VERIFIED = scenario(array_unanswered=3, slow_array=3, delete_pod=4, minutes=13)
@@ -138,7 +139,7 @@ BY_HAND = scenario(
     slow_unmount=4,
     drain=3,
 )
-"""Volumes that somebody made by hand."""
+"""Volumes that a user made by hand."""
 ENDING = scenario(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2)
 """Pods that end by themselves."""
 PLAIN = scenario(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
@@ -173,7 +174,7 @@ REMADE = scenario(
     uncordon=8,
     others_weigh=0.02,
 )
-"""Volumes that somebody made by hand are made once more while controllers restart."""
+"""Volumes that a user made by hand are made once more while controllers restart."""
 LATE_WRITES = scenario(
     nodes=1, sets={"db": 1}, on=("nodes",), actions=24, storm=14, restart_set=16,
     steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
@@ -197,13 +198,13 @@ LATE_PODS = scenario(
 )
 """Pods that use a claim are not in a cache yet when it is deleted."""
 LATE_STATUSES = scenario(storm=14, delete_pod=10, delete_claim=6, kill=3, others_weigh=0.05)
-"""What is told of pods arrives late."""
+"""Watches of pods are late."""
 LOST_REQUESTS = scenario(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
-"""What was asked for claims is done, and nobody hears of it."""
+"""Writes of claims take effect, and their answers are lost."""
 UNLOCKED = scenario(
     sets={"web": 3}, workloads={"web": "shared"}, storage="network", drain=6, uncordon=4, delete_pod=6, others_weigh=0.1
 )
-"""Storage that neither refuses nor revokes (whoever has power can write), and pods that share a volume."""
+"""Storage that neither refuses nor revokes (every node with power can write), and pods that share a volume."""
 RIVALS = scenario(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1)
 """Pods of a Deployment that share a ReadWriteOncePod volume."""
 YOUNG = scenario(delete_node=10, watch_lag=8, delete_pod=2)
@@ -221,7 +222,7 @@ EBS_FAILING = scenario(
     driver="ebs", on=("ebs",), actions=24, ec2_fails=16, storm=4, delete_claim=16, scale=6, delete_set=4,
     others_weigh=0.03,
 )  # fmt: skip
-"""EC2 does not do what it is asked for, and nobody knows whether it has."""
+"""EC2 does not carry out requests, and its callers do not learn whether it has."""
 EBS_MOVING = scenario(
     driver="ebs", sets={"db": 2, "web": 2}, actions=24, crash=4, ec2_slow=3, ec2_lags=16, drain=12, uncordon=10,
     delete_pod=6, others_weigh=0.05,
@@ -231,7 +232,7 @@ TIMED = scenario(
     nodes=1, storage="cloud", on=("attaching",), actions=24, force_detach_after_s=5, watch_lag=14, restart_set=16,
     steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
 )  # fmt: skip
-"""Unmounts take longer than a node is waited for, and whoever waits for them learns of it late."""
+"""Unmounts take longer than a node is waited for, and the controllers learn of them late."""
 TAKEN = scenario(
     nodes=1, storage="cloud", minutes=20, on=("nodes",), actions=24, force_detach_after_s=20, cut=14, slow_stop=3,
     slow_unmount=4, force_delete_pod=16, others_weigh=0.03,
@@ -264,12 +265,12 @@ AGAIN = scenario(
     nodes=1, sets={"db": 3}, on=("placing",), actions=30, two_leaders=14, watch_lag=8, delete_claim=14, drain=8,
     uncordon=2, others_weigh=0.03,
 )  # fmt: skip
-"""Claims are deleted and made again while who binds them looks away, and no node takes their pods."""
+"""Claims are deleted and made again while the binder is cut off, and no node takes their pods."""
 SILENT = scenario(
     nodes=4, sets={"db": 3, "web": 3}, on=("watching",), faults=16, actions=4, cut_replies=12, crash=12, storm=4,
     steps=(PlanStep(130, "lose-machine", "n0", 0, 1), PlanStep(310, "lose-machine", "n1", 0, 1)), others_weigh=0.02,
 )  # fmt: skip
-"""Machines never come back, and who watches nodes restarts."""
+"""Machines never come back, and the node lifecycle controller restarts."""
 EBS_ZONES = scenario(
     driver="ebs", sets={"db": 2, "web": 2}, on=("ebs",), actions=36, ec2_slow=16, ec2_unanswered=3, crash=2,
     delete_claim=16, drain=14, uncordon=12, others_weigh=0.02,
