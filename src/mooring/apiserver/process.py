@@ -4,7 +4,6 @@ import asyncio
 import errno
 import resource
 import ssl
-from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,7 +33,6 @@ from mooring.apiserver.transport.node_proxy import NodeProxy
 
 HOST = "127.0.0.1"
 _SHUTDOWN_SECONDS = 1.0
-_READ_BYTES = 16 * 1024
 _OPEN_FILES = 65536
 
 
@@ -115,9 +113,6 @@ async def serve(
 async def _listen(
     server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext
 ) -> tuple[web.AppRunner, asyncio.Server, str]:
-    # asyncio holds a buffer of this size for every TLS connection; its own choice of 256 KiB is 256 MiB for a thousand
-    # watches, which send nothing.
-    SSLProtocol.max_size = _READ_BYTES
     gate = Gate(server.tokens)
     runner = web.AppRunner(
         application(server, proxy, gate),

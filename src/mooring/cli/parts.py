@@ -25,7 +25,11 @@ from mooring.cli.tasks import answer_signal
 from mooring.cluster import heartbeat
 
 TLS_BUFFER = 64 * 1024
-"""Bytes that are read from a TLS connection at once."""
+"""Bytes that asyncio reads from a TLS connection at once. It holds a buffer of this size for each
+connection."""
+SERVER_TLS_BUFFER = 16 * 1024
+"""The same in the API server: a thousand watches, which send nothing, would hold 256 MiB with asyncio's own
+256 KiB."""
 LOG_LEVEL = click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 KUBECONFIG = click.option("--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config.")
 PLUGIN_SETTING = click.option(
@@ -62,7 +66,7 @@ def parse_network(context: click.Context, parameter: click.Parameter, given: str
     return given
 
 
-def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
+def run_until_signalled(work: Coroutine[Any, Any, Any], *, tls_buffer: int = TLS_BUFFER) -> None:
     """Runs `work` until it ends, or SIGTERM or SIGINT cancels it."""
 
     async def story() -> None:
@@ -74,18 +78,18 @@ def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    _spare()
+    _spare(tls_buffer)
     asyncio.run(story())
 
 
-def _spare() -> None:
-    """What a part has loaded stays, and what it keeps of objects has no cycles (`gc=False`): looking through
-    all of it for garbage again and again finds none. And asyncio reads TLS into 256 KiB for each
-    connection."""
+def _spare(tls_buffer: int) -> None:
+    """Spares CPU and memory. What a part has loaded stays, and the objects that it keeps have no cycles
+    (`gc=False`), so collecting garbage among them again and again finds none. asyncio's TLS buffer is set
+    here and nowhere else."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
-    SSLProtocol.max_size = TLS_BUFFER
+    SSLProtocol.max_size = tls_buffer
 
 
 @click.command()
@@ -123,7 +127,7 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
             await running.close()
 
     try:
-        run_until_signalled(run())
+        run_until_signalled(run(), tls_buffer=SERVER_TLS_BUFFER)
     except UNUSABLE as error:
         fail(str(error))
 

@@ -1,15 +1,17 @@
-"""What can go wrong between a client and an API server; one class for each thing that a caller can do about it.
+"""What can go wrong between a client and an API server; one class for each thing that a caller can do about
+it.
 
 KubeError
 ├── ConfigError             the kubeconfig cannot be used: a person must mend it
-├── CredentialError         who we are could not be proven (an exec plugin failed): nothing was sent
-├── InvalidRequest          a name or header that no request can carry: nothing was sent, and repeating it is useless
-├── NotLeading              nothing was done: whoever wanted it does not hold its Lease any more
+├── NotSent                 the request was certainly not sent; `ReadOnly` raises it for a write
+│   ├── CredentialError     no credential could be had (an exec plugin failed)
+│   └── InvalidRequest      a name or header that no request can carry; repeating it is useless
+├── NotLeading              nothing was done: the process does not hold the Lease any more
 ├── Unreachable             no answer. A write *may have happened*: read before deciding anything
 └── ApiError                the server answered with a Status
     ├── BadRequest          400, 415, 405: the request itself is wrong; repeating it is useless
-    ├── Unauthorized        401: who we are is not known
-    ├── Forbidden           403: we may not
+    ├── Unauthorized        401: the server does not accept our credentials
+    ├── Forbidden           403: our user may not do this
     ├── NotFound            404: the object (or kind) is not there
     ├── Conflict            409: a precondition did not hold; read again and decide again
     │   └── AlreadyExists   409 on create
@@ -34,16 +36,21 @@ class ConfigError(KubeError):
     """A kubeconfig that is missing, malformed or incomplete; the message names the file and the field."""
 
 
-class CredentialError(KubeError):
-    """A token file or exec plugin gave nothing to show; the message names it. The request was not sent."""
+class NotSent(KubeError):
+    """The request was certainly not sent, so it had no effect."""
 
 
-class InvalidRequest(KubeError):
-    """A name that no object can have, or a path or header that HTTP cannot carry. The request was not sent."""
+class CredentialError(NotSent):
+    """A token file or exec plugin gave no credential; the message names it. The request was not sent."""
+
+
+class InvalidRequest(NotSent):
+    """A name that no object can have, or a path or header that HTTP cannot carry. The request was not
+    sent."""
 
 
 class NotLeading(KubeError):
-    """Something was not done, because the one who wanted it leads no more."""
+    """The process is not the leader any more, so the work was not begun or the write was not sent."""
 
 
 class Unreachable(KubeError):
@@ -51,7 +58,8 @@ class Unreachable(KubeError):
 
 
 class ApiError(KubeError):
-    """An answer that is not a success. `status` is the HTTP code, `reason` the Status reason, `details` its details."""
+    """An answer that is not a success. `status` is the HTTP code, `reason` the Status reason, `details` its
+    details."""
 
     def __init__(self, message: str, *, status: int, reason: str = "", details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -121,7 +129,8 @@ class _Status(msgspec.Struct):
 
 
 def _is_of_another_uid(answer: _Status) -> bool:
-    """The uid precondition of a patch did not hold: a server says so as if the patch were to change the uid."""
+    """The uid precondition of a patch did not hold: a server says so as if the patch were to change the
+    uid."""
     causes: list[dict[str, Any]] = (answer.details or {}).get("causes") or []
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 

@@ -1,7 +1,9 @@
 """An answer of HTTP/1.1, read from bytes however they are cut. Pure: knows no sockets.
 
-The parser is httptools' (llhttp, which Node.js has). What is added: when an answer is complete, also where only the end
-of the connection says so, and whether the connection can be used again. `Malformed` is raised for what is no HTTP.
+The parser, chunk framing included, is httptools' (llhttp, as in Node.js). This module adds what httptools
+leaves to its users: when an answer is complete, even if only the end of the connection shows it, and whether
+the connection can be used again. h11 would answer both, in Python; the parser is on the path of every
+request. Raises `Malformed` for bytes that are not HTTP.
 """
 
 from __future__ import annotations

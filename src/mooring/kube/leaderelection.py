@@ -1,21 +1,24 @@
-"""Leader election: of several that could do a work, one does it, by holding a Lease.
+"""Leader election: of several processes that could do the work, the one that holds the Lease does it.
 
 The record is client-go's: holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions.
 
 Guarantees:
-- *A candidate waits until the holder has stopped*: it takes a lease only when it has watched one record unchanged for
-  that record's leaseDurationSeconds on its own clock, or when the lease was released. A holder of ours says in the
-  record when it will have stopped by itself; after that time, and a quarter more for clocks that run apart, it need not
-  be waited for. Stamps of other clocks decide nothing.
-- *A leader stops before its lease can be taken*: its time counts from the moment before its last successful renewal was
-  sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent any more, also
-  if the event loop was blocked meanwhile or the work ignores its cancellation. (What is already on its way to
-  the server cannot be called back: a write that depends on a decision carries a resourceVersion for that.)
-- *A candidate is ready*: what it needs to know it reads while it stands by; it cannot write then.
+- *A candidate waits until the holder has stopped*: it takes a lease only when it has watched one record
+  unchanged for that record's leaseDurationSeconds on its own clock, or when the lease was released. A holder
+  of ours says in the record when it will have stopped by itself; after that time, and a quarter more for
+  clocks that run apart, it need not be waited for. Stamps of other clocks decide nothing.
+- *A leader stops before its lease can be taken*: its time counts from the moment before its last successful
+  renewal was sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent
+  any more, even if the event loop was blocked meanwhile or the work ignores its cancellation. (A write in
+  flight cannot be called back: a write that depends on a decision carries a resourceVersion for that.)
+- *A candidate is ready*: while it stands by it keeps its caches filled; it cannot write then.
 - *One write wins*: each write of the lease carries the resourceVersion that it was computed from.
-- A work that ends or is cancelled has ended before its lease is released; after a release the next one need not wait.
+- The lease is released only after the work has ended; after a release the next candidate need not wait.
 
-It knows nothing of controllers: a candidacy is whatever follows, and can lead.
+Hand-written, because the leader election of the official Python client runs in threads, counts by the wall
+clock (a clock that is set moves its deadlines), and calls a callback at the end without stopping the work.
+
+It knows nothing of controllers: a `Candidacy` is anything that can follow and lead.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ Work = Callable[[Client], Awaitable[None]]
 
 
 class Candidacy(Protocol):
-    """What one candidate does until it has lost the lease. Its client reads at any time, and writes while it leads."""
+    """What one candidate does until it has lost the lease. Its client reads at any time, and writes while it
+    leads."""
 
     async def follow(self) -> None:
         """Runs from the beginning on, also while it leads, until it is cancelled."""
@@ -72,8 +76,8 @@ class _Cold:
 
 
 STOPS_AFTER = "mooring.dev/leader-stops-after"
-"""On a Lease: "<seconds> <identity>": so long after its last renewal that holder does nothing any more. Somebody else's
-holder may leave it there: it counts for the one that it names."""
+"""On a Lease: "<seconds> <identity>": so long after its last renewal that holder does nothing any more.
+Somebody else's holder may leave it there: it counts for the one that it names."""
 APART = 1.25
 """How much faster one clock may run than another."""
 
@@ -125,7 +129,8 @@ class LeaderElector:
     async def run(self, work: Work) -> None:
         """Stands by until the lease is ours, then runs `work` once; stands by again when the lease is lost.
 
-        `work` must start from nothing each time. Returns when it returns; what it raises comes as an ExceptionGroup.
+        `work` must start from nothing each time. Returns when it returns; what it raises comes as an
+        ExceptionGroup.
         """
         await self.run_candidate(lambda client: _Cold(work, client))
 
@@ -168,8 +173,8 @@ class LeaderElector:
             await self._stand_by(self._timing.retry_period * (1 + JITTER * self._random.random()))
 
     async def _stand_by(self, seconds: float) -> None:
-        """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: one that is seen
-        when it happens makes nobody wait longer for it than the lease says."""
+        """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: one
+        that is seen when it happens makes nobody wait longer for it than the lease says."""
         loop = asyncio.get_running_loop()
         moment = until = loop.time() + seconds
         with contextlib.suppress(KubeError, TimeoutError):
@@ -209,7 +214,8 @@ class LeaderElector:
         raise LeaseLost(f"lease {self._namespace}/{self.name} was not renewed by {self.identity}")
 
     async def _attempt(self) -> bool:
-        """Tries once to take or to renew the lease; whether we lead. Failures of the API server are not raised."""
+        """Tries once to take or to renew the lease; whether we lead. Failures of the API server are not
+        raised."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         # Two attempts fit before the deadline, and a renewal that hangs does not outlast it.
@@ -280,7 +286,8 @@ class LeaderElector:
         )
 
     async def _release(self) -> None:
-        """Gives back a lease that is ours, as client-go does; what fails here only makes the next one wait."""
+        """Gives back a lease that is ours, as client-go does; what fails here only makes the next one
+        wait."""
         self._deadline = 0.0
         lease = self._lease
         if lease is None or not self._ours(lease):
@@ -295,7 +302,8 @@ class LeaderElector:
 
 
 def _stops_after(lease: Lease) -> float:
-    """Seconds after its last renewal from which on the holder does nothing; infinite if it has not said so."""
+    """Seconds after its last renewal from which on the holder does nothing; infinite if it has not said
+    so."""
     seconds, _, holder = lease.metadata.annotations.get(STOPS_AFTER, "").partition(" ")
     if holder and holder == lease.spec.holder_identity:
         with contextlib.suppress(ValueError):

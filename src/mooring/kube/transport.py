@@ -1,8 +1,9 @@
 """The one seam between a client and an API server: `send(request) -> response`.
 
-Two implementations: `mooring.kube.http.HttpTransport` (HTTP/1.1 over TCP or TLS) and `InProcess` (a function call into
-an API server in this process, for tests and simulation); `ReadOnly` is another's, for reads alone. A transport raises
-`Unreachable` when it got no answer, and InvalidRequest for what it did not send; statuses are the client's to judge.
+Two implementations: `mooring.kube.http.HttpTransport` (HTTP/1.1 over TCP or TLS) and `InProcess` (a function
+call into an API server in this process, for tests and simulation). `ReadOnly` and `AtMost` wrap another
+transport. A transport raises `Unreachable` when no answer came, and `NotSent` for a request that it certainly
+did not send. It returns every answer, whatever its status; the client decides which statuses are errors.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-from mooring.kube.errors import Unreachable
+from mooring.kube.errors import NotSent
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request. `path` is percent-encoded, as `Resource.path` makes it. `stream` asks for the body piece by piece (a
-    watch or a log that is followed)."""
+    """One request. `path` is percent-encoded, as `Resource.path` makes it. `stream` asks for the body piece
+    by piece (a watch or a log that is followed)."""
 
     method: str
     path: str
@@ -31,7 +32,8 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One answer. `stream` is set only where it was asked for and the status is a success; close it with `aclose`."""
+    """One answer. `stream` is set only where it was asked for and the status is a success; close it with
+    `aclose`."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,7 +42,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """Sends one request; raises Unreachable if no answer came."""
+    """Sends one request. Raises Unreachable if no answer came, NotSent if the request was not sent."""
 
     async def send(self, request: Request) -> Response: ...
 
@@ -48,14 +50,15 @@ class Transport(Protocol):
 
 
 class ReadOnly:
-    """Another transport, of which only reads are sent: a program that must not write cannot."""
+    """Wraps a transport and lets only reads through, so that a program that must not write cannot. Raises
+    NotSent."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
     async def send(self, request: Request) -> Response:
         if request.method != "GET":
-            raise Unreachable(f"{request.method} {request.path}: not sent, because this program only observes")
+            raise NotSent(f"{request.method} {request.path}: not sent, because this program only observes")
         return await self._inner.send(request)
 
     async def close(self) -> None:
@@ -63,8 +66,8 @@ class ReadOnly:
 
 
 class AtMost:
-    """Another transport, with no more than `limit` requests under way at once; streams count until they begin. Many
-    connections cost memory and handshakes, and make no API server faster."""
+    """Wraps a transport and keeps at most `limit` requests in flight; a stream counts until it begins. More
+    connections would cost memory and handshakes, and would not make the API server faster."""
 
     def __init__(self, inner: Transport, limit: int) -> None:
         self._inner = inner
@@ -81,8 +84,8 @@ class AtMost:
 class InProcess:
     """A transport that calls an API server's `handle` in this process.
 
-    `handle` takes keyword arguments method, path, query, headers, body and returns an object with status, headers,
-    body and stream. The token is sent as a bearer token, as over HTTP.
+    `handle` takes keyword arguments method, path, query, headers, body and returns an object with status,
+    headers, body and stream. The token is sent as a bearer token, as over HTTP.
     """
 
     def __init__(self, handle: Callable[..., Awaitable[Any]], token: str) -> None:

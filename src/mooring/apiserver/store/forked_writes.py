@@ -1,7 +1,8 @@
 """Writes that were decided in a copy of the process, on their way to the store of the process itself. Pure.
 
-A rehearsed write has a version that is none: one so high that no store ever gets there, drawn so that no client can
-know it. The version that it gets when it is made is put in its place, in what is stored and in the answer.
+A rehearsed write has a version that is none: one so high that no store ever gets there, drawn so that no
+client can know it. The version that it gets when it is made is put in its place, in what is stored and in the
+answer.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ def version_bytes(version: int) -> bytes:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What a decision wrote, in order, and the version of each object that it looked at; 0 of one that is not there."""
+    """What a decision wrote, in order, and the version of each object that it looked at; 0 of one that is not
+    there."""
 
     first_version: int = field(default_factory=lambda: _LOWEST + randbelow(_SPAN))
     writes: list[tuple[str, ChangeType, Item]] = field(default_factory=list[tuple[str, ChangeType, Item]])
@@ -33,7 +35,8 @@ class Rehearsal:
 
 @dataclass(slots=True)
 class Performed:
-    """The writes of a rehearsal as they are made: when each is durable, and which version it has instead of which."""
+    """The writes of a rehearsal as they are made: when each is durable, and which version it has instead of
+    which."""
 
     done: list[asyncio.Future[Item]] = field(default_factory=list[asyncio.Future[Item]])
     versions: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])

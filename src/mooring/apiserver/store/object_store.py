@@ -1,15 +1,20 @@
 """The object store: every object's current bytes, one version counter, and a window of history.
 
 Guarantees:
-- Versions come from one counter for all resources, rise with every write and are never used twice, also across crashes.
-- A write's future is done only when the log has made it durable. Readers and watchers see durable states only.
-- Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other writer
-  comes between.
-- Writes that arrive while a commit is under way, or in the same turn of the event loop, share the next commit.
-- After a failed commit no write is accepted until the log has resumed; reads go on. A write of that commit that turns
-  out to be durable appears then, under the version that it was given; none that was acknowledged is lost.
+- Versions come from one counter for all resources, rise with every write and are never used twice, also
+  across crashes.
+- A write's future is done only when the log has made it durable. Readers and watchers see durable states
+  only.
+- Deciding a write and making it are one step: between `head()` and `write()` there is no await, so no other
+  writer comes between.
+- Writes that arrive while a commit is under way, or in the same turn of the event loop, share the next
+  commit.
+- After a failed commit no write is accepted until the log has resumed; reads go on. A write of that commit
+  that turns out to be durable appears then, under the version that it was given; none that was acknowledged
+  is lost.
 
-The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a version, labels and a few indexed fields.
+The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a version, labels and a few
+indexed fields.
 """
 
 import asyncio
@@ -93,8 +98,8 @@ class Collection:
 class Store:
     """Objects by resource and key, recovered from `log` and written through it.
 
-    `window` bounds how many changes, and `window_bytes` how many bytes of them, stay readable for watches and paged
-    lists.
+    `window` bounds how many changes, and `window_bytes` how many bytes of them, stay readable for watches and
+    paged lists.
     """
 
     def __init__(
@@ -170,7 +175,8 @@ class Store:
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
     def rehearse(self) -> Rehearsal:
-        """From now on writes are noted there instead of being made: for a copy of the process, which this one is."""
+        """From now on writes are noted there instead of being made: for a copy of the process, which this one
+        is."""
         self._rehearsal = Rehearsal()
         self._allocated, self._flush = self._rehearsal.first_version - 1, None
         return self._rehearsal

@@ -1,7 +1,7 @@
 """The Kubernetes protobuf encoding of objects, lists and watch events. Pure.
 
-An envelope is four magic bytes and a `runtime.Unknown`: apiVersion and kind, and the message of that kind. Messages
-are read and written by the facts of `mooring.apiserver.schema`; a kind that has none there (one of a
+An envelope is four magic bytes and a `runtime.Unknown`: apiVersion and kind, and the message of that kind.
+Messages are read and written by the facts of `mooring.apiserver.schema`; a kind that has none there (one of a
 CustomResourceDefinition) has no protobuf form, as upstream.
 """
 
@@ -30,8 +30,8 @@ def speaks(group: str, version: str, kind: str) -> bool:
 
 
 def decode(body: bytes) -> Obj:
-    """The object in an envelope. Raises BadRequest for bytes that are none, UnsupportedMediaType for a kind unknown
-    here."""
+    """The object in an envelope. Raises BadRequest for bytes that are none, UnsupportedMediaType for a kind
+    unknown here."""
     if not body.startswith(_MAGIC):
         raise BadRequest("the body of the request is not in the Kubernetes protobuf envelope")
     try:

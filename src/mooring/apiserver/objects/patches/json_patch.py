@@ -1,4 +1,5 @@
-"""JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not apply.
+"""JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not
+apply.
 
 What a patch may do is limited as upstream limits it: so many operations, and so many bytes that are copied.
 """
