@@ -232,7 +232,7 @@ def test_a_record_speaks_of_the_disk_of_its_persistent_volume_whatever_the_stora
 
 @pytest.mark.parametrize("late", ["va", "another"])
 def test_a_volume_that_a_late_attachment_has_taken_keeps_the_next_node_waiting_at_the_storage(late: str):
-    """Nobody knew of it when the next node was granted the volume: the storage refuses, or the lock."""
+    """It was not known when the next node was granted the volume: the storage refuses, or the lock."""
     told = ("asked.late", {"name": late})
     taken = [told, record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach", "n2"))]
     assert found(taken) == ([] if late == "va" else ["S20'"])

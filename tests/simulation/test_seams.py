@@ -40,7 +40,7 @@ INTERFACES = {
 }
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}
-"""What anybody may look at."""
+"""Types that every module may use."""
 REPLACING = {"engine.isolation"}
 """Refuses what leaves the simulation; puts nothing of Mooring's in another place."""
 

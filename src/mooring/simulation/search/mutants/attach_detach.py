@@ -197,7 +197,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3",),
         scenarios.AWAY,
         (Patch(AttachDetachController, "started", _start_from_pods), NO_SWEEP),
-        omits="the disk stays attached where its record says: nobody comes and takes it off",
+        omits="the disk stays attached where its record says, for ever",
     ),
     "B12": Mutant(
         "a detach that is still under way does not keep the volume from the next node",
@@ -222,7 +222,7 @@ MUTANTS: dict[str, Mutant] = {
         omits="the disk stays attached where its record says, for a pod that does not run any more",
     ),
     "B20": Mutant(
-        "nobody keeps a volume of one node from being attached to a second one by storage that refuses nothing",
+        "no lock keeps a volume of one node from being attached to a second one by storage that does not refuse",
         "kubernetes/kubernetes#48953, #111799",
         ("S4", "S4'"),
         scenarios.UNLOCKED,

@@ -185,7 +185,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(controller, "denied", _all_denied),),
     ),
     "X4": Mutant(
-        "who takes a Lease over knows nothing of detaches that its former holder asked for",
+        "an attacher that takes a Lease over knows nothing of detaches that the former holder asked for",
         "protocol counterexample C15",
         ("S7", "S4'"),
         scenarios.TENURES,

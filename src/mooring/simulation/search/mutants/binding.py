@@ -149,7 +149,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(BindingController, "_patch_volume", _any_version),),
     ),
     "B47": Mutant(
-        "a volume counts as released if a cache has another claim of that name, and who deletes disks believes it",
+        "a volume counts as released if a cache has another claim of that name, and the provisioner believes it",
         "kubernetes/kubernetes#23078, #105131",
         ("S14",),
         scenarios.AGAIN,

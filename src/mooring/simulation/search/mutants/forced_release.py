@@ -109,7 +109,7 @@ def _nothing(original: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "B14": Mutant(
-        "nobody can say that a silent node is dead: what it held is never released",
+        "no statement that a silent node is dead counts: its volumes are never released",
         "kubernetes/kubernetes#65392",
         ("L1", "L3"),
         scenarios.LOST,

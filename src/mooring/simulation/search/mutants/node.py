@@ -218,7 +218,7 @@ MUTANTS: dict[str, Mutant] = {
         ("L3", "L4"),
         scenarios.RESTARTS,
         (Patch(WantedVolume, "drop", _not_of_the_adopted),),
-        omits="the disk stays mounted where it is attached: nobody unmounts it",
+        omits="the disk stays mounted where it is attached, for ever",
     ),
     "B31": Mutant(
         "a mount that failed is taken for none",

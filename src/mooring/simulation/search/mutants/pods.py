@@ -105,7 +105,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(PodGCController, "reconcile", _believe_the_cache),),
     ),
     "B41": Mutant(
-        "pods are shown as not ready only by who has written that their node is Unknown, not by its successor",
+        "pods are shown as not ready only by the controller that wrote Unknown on their node, not by its successor",
         "kubernetes/kubernetes#50067, #135205",
         ("L8",),
         scenarios.SILENT,
@@ -113,7 +113,7 @@ MUTANTS: dict[str, Mutant] = {
             Patch(NodeLifecycleController, "_set_unknown", _note_whose_node_it_was),
             Patch(NodeLifecycleController, "_look_at_pod", _only_by_who_wrote_unknown),
         ),
-        omits="nobody takes back that pods of a silent machine are ready; they are evicted and kept as they should be",
+        omits="pods of a silent machine stay shown as ready; they are evicted and kept as they should be",
     ),
     "P1": Mutant(
         "a StatefulSet does not wait for a pod that ends: it removes it by force",

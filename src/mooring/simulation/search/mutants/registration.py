@@ -58,7 +58,7 @@ def _any_version(original: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "B09": Mutant(
-        "an agent makes its Node anew at each start, and nobody lists again what is attached to that node",
+        "an agent makes its Node anew at each start, and what is attached to that node is not reported again",
         "kubernetes/kubernetes#37586, #37727",
         ("L1",),
         scenarios.STARTING,

@@ -82,7 +82,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(AttachedLists, "_change", _counts_as_made), Patch(node_handshake, "_problem", _whatever_has_begun)),
     ),
     "B23": Mutant(
-        "nobody verifies what is attached: a disk that the storage has taken away counts as attached for ever",
+        "what is attached is not verified: a disk that the storage has taken away counts as attached for ever",
         "kubernetes/kubernetes#52735, #50200",
         ("L1",),
         scenarios.TAKEN_AWAY,
