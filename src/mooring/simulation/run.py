@@ -1,4 +1,4 @@
-"""Plays one seed: a world, a plan, all checkers; says what was violated, and the hash of what happened."""
+"""Plays one seed: a cluster, a plan, all checkers; says what was violated, and the hash of what happened."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def play(
     noted: bool = False,
     observe: Callable[[Trace], object] = id,
 ) -> Outcome:
-    """Plays the seed, or its world under another plan, or with these choices of the scheduler (none: first
+    """Plays the seed, or its cluster under another plan, or with these choices of the scheduler (none: first
     come, first served). `lines` keeps the text of the trace, `noted` the points that were passed; `observe`
     is given the trace before anything has happened.
     """

@@ -13,7 +13,7 @@ OVERTAKEN_S = 25.0
 
 
 class ArrayFaults:
-    """Plays faults on the array of one world; each method is a kind of step."""
+    """Plays faults on the array of one cluster; each method is a kind of step."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

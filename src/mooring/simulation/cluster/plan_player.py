@@ -1,4 +1,4 @@
-"""Carries out the steps of a plan on a world, and heals it afterwards. One small function for each kind of
+"""Carries out the steps of a plan on a cluster, and heals it afterwards. One small function for each kind of
 step."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DECLARE_AFTER_S = 60.0
 
 
 class PlanPlayer:
-    """Plays plans on one world."""
+    """Plays plans on one cluster."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster

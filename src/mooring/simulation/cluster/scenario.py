@@ -21,7 +21,7 @@ leases: false                # whether attachdetach and attacher work under Leas
 collects_nodes: false        # whether the garbage collector follows Nodes, and so the CSINode of one that is gone
 cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
 storage: array               # array, cloud (revokes), open (revokes, refuses not), network (neither), deferred (late)
-workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`simulation.workloads`)
+workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod (`cluster.workloads`)
 """
 
 from __future__ import annotations

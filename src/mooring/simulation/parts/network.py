@@ -43,7 +43,8 @@ class Serves(Protocol):
 
 
 class Interceptor(Protocol):
-    """Decides what happens at single points of a link (`points`): each answer is a kind of fault, or nothing."""
+    """Decides what happens at single points of a link (`cluster.fault_points`): each answer is a kind of
+    fault, or nothing."""
 
     def request(self, request: Request) -> str:
         """At each request."""
@@ -281,7 +282,7 @@ class _List(msgspec.Struct):
 
 class Link:
     """The transport of one part. `on_request` is told of each request before it is sent; it may halt the
-    part. `tap` decides what happens at single points."""
+    part. `interceptor` decides what happens at single points."""
 
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
         self.name, self.random = name, random

@@ -1,10 +1,10 @@
 """All runs of a small cluster that differ from the plain one in at most so many things.
 
 Two nodes, one volume, and two pods that want it one after the other. A thing is a fault at a point
-(`points`), or another part coming first where several could. What counts happens in a window of the story, in
-which the volume moves, and of the points those of the attach/detach side and of the nodes. A run with the
-same trace as the run that it differs from is not followed further. So a bound is exhausted, and not all that
-could happen.
+(`fault_points`), or another part coming first where several could. What counts happens in a window of the
+story, in which the volume moves, and of the points those of the attach/detach side and of the nodes. A run
+with the same trace as the run that it differs from is not followed further. So a bound is exhausted, and not
+all that could happen.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Noting(ReplayedOrder):
 
 
 def roots(depth: int) -> list[Node]:
-    """The runs that differ from the plain one in one thing, always in the same order. Raises `Unfit`."""
+    """The runs that differ from the plain one in one thing, always in the same order. Raises
+    `ViolatedWithoutFaults`."""
     outcome, nodes = _played(Node(depth=depth + 1))
     if not outcome.ok:
         raise ViolatedWithoutFaults(f"without any fault: {outcome.violations[0]}")

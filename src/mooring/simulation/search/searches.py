@@ -37,7 +37,7 @@ def random(seeds: range, scenario: Scenario) -> Search:
 
 
 def systematic(driver: str = "plugin") -> Search:
-    """Every single fault, on a cloud if the driver is `ebs`. Raises `Unfit`."""
+    """Every single fault, on a cloud if the driver is `ebs`. Raises `ViolatedWithoutFaults`."""
     small = single.SMALL_CLOUD if driver == "ebs" else single.SMALL
     plan = single.story(small)
     passed = single.points(small, plan)
@@ -47,7 +47,7 @@ def systematic(driver: str = "plugin") -> Search:
 
 
 def exhaustive(depth: int) -> Search:
-    """Everything up to so many differences. Raises `Unfit`."""
+    """Everything up to so many differences. Raises `ViolatedWithoutFaults`."""
     nodes = bounded.roots(depth)
     size = 4 if depth == 1 else 1
     run = partial(campaign, in_batches(nodes, size), single.SMALL, work=bounded.search)

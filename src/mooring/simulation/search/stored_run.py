@@ -15,7 +15,7 @@ _TIME = re.compile(r"(\S+) at ([\d.]+) s ")
 
 
 class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run: its seed, world, plan and the scheduler's choices (None: those of the seed); and what was
+    """A run: its seed, scenario, plan and the scheduler's choices (None: those of the seed); and what was
     violated in it.
 
     With `mutant` it was violated with that bug put back in, and only then.

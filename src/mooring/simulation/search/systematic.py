@@ -40,7 +40,7 @@ def story(scenario: Scenario) -> Plan:
 
 
 def points(scenario: Scenario, plan: Plan) -> list[FaultPoint]:
-    """The points of the run without faults, as long as there may be any. Raises `Unfit`."""
+    """The points of the run without faults, as long as there may be any. Raises `ViolatedWithoutFaults`."""
     outcome = play(0, scenario, plan=plan, choices={}, noted=True)
     if not outcome.ok:
         raise ViolatedWithoutFaults(f"without any fault: {outcome.violations[0]}")

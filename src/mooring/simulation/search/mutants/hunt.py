@@ -82,7 +82,7 @@ def _round(mutant: Mutant, first: int, most: int, guarded: Counter[str]) -> Outc
 
 
 def _for_good(mutant: Mutant, outcome: Outcome) -> bool:
-    """Whether it is still so when the world has had three times as long."""
+    """Whether it is still so when the run takes three times as long."""
     longer = msgspec.structs.replace(mutant.scenario, minutes=3 * mutant.scenario.minutes)
     with mutant.applied():
         later = play(outcome.seed, longer, plan=outcome.plan)
