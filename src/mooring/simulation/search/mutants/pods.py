@@ -61,8 +61,8 @@ def _replace_ending(original: Any) -> Any:
 
 
 def _note_whose_node_it_was(original: Any) -> Any:
-    async def set_unknown(self: Any, node: Node) -> Node:
-        answer: Node = await original(self, node)
+    async def set_unknown(self: Any, node: Node, *more: Any) -> Node:
+        answer: Node = await original(self, node, *more)
         here = self._pods.by_index("node", node.name)
         vars(self).setdefault("_to_mark", set[str]()).update(pod.uid for pod in here)
         return answer
