@@ -16,6 +16,8 @@ SOURCE = Path(mooring.__file__).parent
 SIMULATION = SOURCE / "simulation"
 SEAMS = {
     "parts.network": "transport between parts and API server (of which replicas that lag are a test double)",
+    "parts.link_conditions": "what a link does to what it carries",
+    "parts.watch_feed": "watches on their way",
     "parts.faulty_transport": "the same, for tests that hold single requests back",
     "parts.store_log": "the log under the store",
     "parts.machine": "processes and mounts of a machine",

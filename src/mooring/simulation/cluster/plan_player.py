@@ -14,7 +14,7 @@ from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
 from mooring.simulation.cluster.users import Users, rival
 from mooring.simulation.engine.event_loop import Actor
-from mooring.simulation.parts.network import REPLICA_LAG_S
+from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
 from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2

@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
@@ -23,6 +22,8 @@ from mooring.apiserver import message
 from mooring.kube.errors import Unreachable
 from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.parts.link_conditions import REPLICA_LAG_S, Interceptor, LinkConditions
+from mooring.simulation.parts.watch_feed import Feed, FeedLink
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _EVENTS = "/events"
@@ -32,49 +33,12 @@ VERSIONS = 1000
 """Of so many versions it is known when they came."""
 PATIENCE_S = 2.0
 """How long a request is waited for that is lost at a point."""
-REPLICA_LAG_S = 20.0
-"""By how much the replica lags that a stale list comes from, and a late event."""
 
 
 class Serves(Protocol):
     """What the network needs of an API server."""
 
     async def handle(self, request: message.Request) -> message.Response: ...
-
-
-class Interceptor(Protocol):
-    """Decides what happens at single points of a link (`cluster.fault_points`): each answer is a kind of
-    fault, or nothing."""
-
-    def request(self, request: Request) -> str:
-        """At each request."""
-        ...
-
-    def event(self, piece: bytes) -> str:
-        """At each piece of a watch."""
-        ...
-
-    def list(self, path: str) -> str:
-        """At each watch that begins with a list."""
-        ...
-
-
-@dataclass
-class LinkConditions:
-    """What a link does to what it carries. Chances are for each request; times in seconds."""
-
-    requests_cut: bool = False
-    replies_cut: bool = False
-    lost: float = 0.0
-    unanswered: float = 0.0
-    late: float = 0.0
-    repeated: float = 0.0
-    watch_lag: float = 0.0
-    replica_lag: float = 0.0  # of the replica that answers lists and watches of any version
-
-    @property
-    def unreliable(self) -> bool:
-        return bool(self.lost or self.unanswered or self.late or self.repeated)
 
 
 class Network:
@@ -97,7 +61,7 @@ class Network:
         self.loop = asyncio.get_running_loop()
         self._open: dict[asyncio.Future[Response], None] = {}
         self._versions: deque[tuple[float, int]] = deque(maxlen=VERSIONS)
-        self._feeds: dict[Feed, Link] = {}
+        self._feeds: dict[Feed, FeedLink] = {}
 
     def serve(self, server: Serves, host: Actor) -> None:
         """From now on requests reach this server."""
@@ -250,7 +214,7 @@ class Network:
         for feed in [feed for feed, its in self._feeds.items() if its is link]:
             feed.end("the stream broke")
 
-    def opened(self, feed: Feed, link: Link) -> None:
+    def opened(self, feed: Feed, link: FeedLink) -> None:
         self._feeds[feed] = link
 
     def closed(self, feed: Feed) -> None:
@@ -327,104 +291,3 @@ class Link:
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-class Feed:
-    """A stream on its way: the server's side puts pieces in, the client's side takes them out.
-
-    The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its
-    stream. A lagging link delivers late, and in order.
-    """
-
-    def __init__(self, network: Network, link: Link) -> None:
-        self._network, self._link = network, link
-        self._pieces: deque[bytes] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._why: str | None = None
-        self._over = False
-        self.lag = 0.0
-        self._way: deque[tuple[float, bytes | None]] = deque()  # when it arrives, and what; None: the end
-        self._pump: asyncio.Task[None] | None = None
-
-    def begin(self, source: AsyncIterator[bytes]) -> None:
-        """From now on what comes is carried."""
-        self._network.opened(self, self._link)
-        self._pump = self._network.host.start(self._fill(source))
-
-    async def _fill(self, source: Any) -> None:
-        try:
-            async for piece in source:
-                self.take(piece)
-        except asyncio.CancelledError:
-            await source.aclose()
-            raise
-        self._send(None)
-
-    def take(self, piece: bytes) -> bool:
-        """Takes a piece along; not if the stream has ended."""
-        if self._over:
-            return False
-        if self._way or self.lag or self._link.conditions.watch_lag or self._link.interceptor is not None:
-            self._send(piece)
-        else:
-            self._pieces.append(piece)
-            self._wake()
-        return True
-
-    def _send(self, piece: bytes | None) -> None:
-        now, lag = self._network.loop.time(), self._link.conditions.watch_lag
-        fault = self._link.interceptor.event(piece) if self._link.interceptor is not None and piece else ""
-        if fault == "event-dropped":
-            self.end("the stream broke")
-            return
-        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if fault == "event-late" else self._lag()
-        due = max(now + late, self._way[-1][0] if self._way else now)
-        self._way.append((due, piece))
-        if due > now:
-            self._network.loop.call_at(due, self._arrive, context=self._network.context)
-        else:
-            self._arrive()
-
-    def _lag(self) -> float:
-        """Of the replica that this comes from; the list itself does not wait."""
-        return self.lag if self._pump is not None else 0.0
-
-    def _arrive(self) -> None:
-        now = self._network.loop.time()
-        while self._way and self._way[0][0] <= now and not self._over:
-            _, piece = self._way.popleft()
-            if piece is None:
-                self.end(None)
-            else:
-                self._pieces.append(piece)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def end(self, why: str | None) -> None:
-        """Nothing more comes; broken, if there is a reason."""
-        self._over, self._why = True, why
-        self._network.closed(self)
-        self._wake()
-
-    def __aiter__(self) -> Feed:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while not self._pieces:
-            if self._over:
-                if self._why is None:
-                    raise StopAsyncIteration
-                raise Unreachable(self._why)
-            self._waiter = self._network.loop.create_future()
-            await self._waiter
-        return self._pieces.popleft()
-
-    async def aclose(self) -> None:
-        """The reader has gone."""
-        self._over = True
-        self._network.closed(self)
-        if self._pump is not None:
-            self._pump.cancel()
