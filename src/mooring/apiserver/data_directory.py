@@ -1,8 +1,9 @@
 """The files of a server's data directory: the store, the secret that tokens are made from, kubeconfigs.
 
-Guarantees: whatever is secret in it can be read by its owner only, also where the directory was there before and is
-open to others. A directory from which something was lost is refused with the name of the file, and nothing in it is
-changed: an empty cluster in the place of a lost one would be taken for the truth, and its volumes for nobody's.
+Guarantees: whatever is secret in it can be read by its owner only, also where the directory was there before
+and is open to others. A directory from which something was lost is refused with the name of the file, and
+nothing in it is changed: an empty cluster in the place of a lost one would be taken for the truth, and the
+volumes for unused ones.
 """
 
 import base64
@@ -27,9 +28,11 @@ class DataDirectoryDamaged(Exception):
 
 
 def prepare(data_dir: Path) -> None:
-    """Makes the directory if it is missing. Raises DataDirectoryDamaged where a cluster was and its store is lost.
+    """Makes the directory if it is missing. Raises DataDirectoryDamaged where a cluster was and its store is
+    lost.
 
-    Called before the store is opened. The store is made before the tokens, so tokens without a store are a loss."""
+    Called before the store is opened. The store is made before the tokens, so tokens without a store are a
+    loss."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -56,8 +59,8 @@ def _is_store(store: Path) -> bool:
 def load_tokens(data_dir: Path) -> Tokens:
     """The tokens of a data directory: read from `tokens.json`, which is made (mode 0600) if missing.
 
-    Node tokens are derived from the secret in it, so another process may mint them while the server is running. Raises
-    DataDirectoryDamaged.
+    Node tokens are derived from the secret in it, so another process may mint them while the server is
+    running. Raises DataDirectoryDamaged.
     """
     path = data_dir / TOKENS
     try:

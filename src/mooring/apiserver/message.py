@@ -1,7 +1,7 @@
 """Requests and responses as plain values: what the server core speaks, whatever carries them.
 
-`mooring.apiserver.transport.http` turns what comes by sockets into these; in-process callers build them directly. This
-module knows nothing of Kubernetes objects and nothing of any web framework.
+`mooring.apiserver.transport.http` turns what comes by sockets into these; in-process callers build them
+directly. This module knows nothing of Kubernetes objects and nothing of any web framework.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ Sink: TypeAlias = Callable[[bytes], bool]
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks. `system:masters` may do anything, `system:nodes` what a node needs."""
+    """The user of a request. `system:masters` may do anything, `system:nodes` what a node needs."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -53,10 +53,11 @@ def role_user(role: str) -> User:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request. `path` carries no query; `headers` have lower-case names; `query` keeps order and repetition.
+    """One request. `path` carries no query; `headers` have lower-case names; `query` keeps order and
+    repetition.
 
-    `user` is set by a caller in the same process that has authenticated the user itself; when it is None the server
-    authenticates the bearer token of the `authorization` header.
+    `user` is set by a caller in the same process that has authenticated the user itself; when it is None the
+    server authenticates the bearer token of the `authorization` header.
     """
 
     method: str
@@ -68,7 +69,7 @@ class Request(msgspec.Struct, frozen=True):
     sink: Sink | None = None
     """Where a watch may put its news itself while its stream is being waited for."""
     warnings: list[str] = []
-    """What the client is told beside the answer; whoever answers adds to it."""
+    """Warnings for the client beside the answer; the code that answers adds to it."""
 
     def by(self, user: User) -> "Request":
         """The same, of a user that has been authenticated."""
@@ -90,7 +91,8 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One answer: either a whole `body`, or a `stream` of chunks (a watch) that must be closed with `aclose()`."""
+    """One answer: either a whole `body`, or a `stream` of chunks (a watch) that must be closed with
+    `aclose()`."""
 
     status: int
     headers: Mapping[str, str] = {}

@@ -1,4 +1,5 @@
-"""An attached volume is a block device of its instance: a loop device, under the names that an instance would show.
+"""An attached volume is a block device of its instance: a loop device, under the names that an instance would
+show.
 
     <root>/volumes/vol-….img                what a volume holds (a sparse file)
     <root>/snapshots/snap-….img             what it held
@@ -6,9 +7,9 @@
     <root>/instances/i-…/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol…
                                             -> /dev/loop7: what udev makes of an NVMe device's serial number
 
-Guarantees: a device that anybody on this machine has open or mounted is not taken away (VolumeBusy). A link is there
-only while the device behind it is this volume's. Media are made beside and renamed: where there is a name, its content
-is whole. Needs root.
+Guarantees: a device that any process of this machine has open or mounted is not taken away (VolumeBusy). A
+link is there only while the device behind it is this volume's. Media are made beside and renamed: where there
+is a name, its content is whole. Needs root.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ class LoopDevices(Devices):
         return self._instances / instance_id / "dev"
 
     def link_to(self, volume_id: str, instance_id: str) -> Path:
-        """The link to the volume's device on the instance, by the serial number; whether it is there or not."""
+        """The link to the volume's device on the instance, by the serial number; whether it is there or
+        not."""
         return self.device_directory(instance_id) / "disk" / "by-id" / _serial(volume_id)
 
     def release(self) -> tuple[list[str], list[str]]:
-        """Takes away all devices that nobody uses, and leaves what is attached where as it is written down: `attach`
-        makes them again. The devices that went, and those in use. Blocks."""
+        """Takes away all devices that are not in use, and leaves what is attached where as it is written
+        down: `attach` makes them again. The devices that went, and those in use. Blocks."""
         gone: list[str] = []
         busy: list[str] = []
         for medium in sorted(self._volumes.glob("*.img")):
@@ -128,7 +130,8 @@ class LoopDevices(Devices):
     # --- devices
 
     def _links(self, volume_id: str, instance_id: str, device: str = "") -> list[Path]:
-        """By what names the instance sees the volume; those that are there now, or with `device` those to be made."""
+        """By what names the instance sees the volume; those that are there now, or with `device` those to be
+        made."""
         there = self.device_directory(instance_id)
         by_id = self.link_to(volume_id, instance_id)
         if device:
@@ -147,7 +150,8 @@ class LoopDevices(Devices):
             _point(link, shown)
 
     def _left_over(self, volume_id: str) -> str | None:
-        """A device of the volume that no instance shows: whoever made it ended before it was linked."""
+        """A device of the volume that no instance shows: the process that made it ended before it was
+        linked."""
         links = self._instances.glob(f"*/dev/disk/by-id/{_serial(volume_id)}")
         shown = {os.path.realpath(link) for link in links}
         return next((each for each in loop.devices_of(str(self._medium(volume_id))) if each not in shown), None)
@@ -201,7 +205,8 @@ def _flush(device: str) -> None:
 
 
 def _cut_off(device: str) -> None:
-    """Nothing that is not on the device now will reach it: its file systems stop, as if the power had failed."""
+    """Nothing that is not on the device now will reach it: its file systems stop, as if the power had
+    failed."""
     number = device_number(device)
     for pid, mount in mounts_everywhere(lambda table: mounts_of_device(table, number))[:1]:
         shutdown_filesystem(f"/proc/{pid}/root{mount.mount_point}")

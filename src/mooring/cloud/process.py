@@ -1,7 +1,8 @@
 """One process that is a cloud: its data directory, its records, its devices and its endpoint, put together.
 
-What was attached when the last process ended is attached again before the first request is answered. At the end,
-devices that nobody uses are taken away; those in use stay, as an instance keeps its volumes when EC2's API is away.
+What was attached when the last process ended is attached again before the first request is answered. At the
+end, devices that are not in use are taken away; those in use stay, as an instance keeps its volumes when
+EC2's API is away.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ async def running(
     rng: Random,
     settings: Mapping[str, Any],
 ) -> AsyncGenerator[Server]:
-    """A cloud that works while entered. Without `port` it listens where it did before, at first on `default_port`.
-    Raises DataDirectoryError."""
+    """A cloud that works while entered. Without `port` it listens where it did before, at first on
+    `default_port`. Raises DataDirectoryError."""
     with directory.held():
         credentials = directory.credentials(rng)
         last = directory.endpoint()

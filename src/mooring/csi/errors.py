@@ -1,11 +1,11 @@
 """How calls fail, and what is then known about their effect.
 
     CsiError                 a call that did not end with OK: code, message, method
-    ├── NotConnected         nobody answered at the driver's address: the call was not sent
+    ├── NotConnected         no driver answered at the address: the call was not sent
     └── EndpointError        an address that is none, or that cannot be listened on
 
-A driver raises CsiError to answer with its code; a client gets the same CsiError from a call. No gRPC is needed for
-either, so a driver can be called without a socket.
+A driver raises CsiError to answer with its code; a client gets the same CsiError from a call. No gRPC is
+needed for either, so a driver can be called without a socket.
 """
 
 from __future__ import annotations
@@ -64,19 +64,20 @@ FINAL_CODES = frozenset(
         Code.UNAUTHENTICATED,
     }
 )
-"""Codes that a driver gives before it does anything (CSI specification, "Error Scheme" and each call's table).
+"""Codes that a driver gives before it does anything (CSI specification, "Error Scheme" and each call's
+table).
 
-All others leave the outcome unknown. Upstream's kubelet and sidecars take CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE,
-RESOURCE_EXHAUSTED and ABORTED for that. We also take UNKNOWN and INTERNAL, which drivers give after half of the work,
-and which gRPC itself gives when a stream breaks, and DATA_LOSS.
+All others leave the outcome unknown. Upstream's kubelet and sidecars take CANCELLED, DEADLINE_EXCEEDED,
+UNAVAILABLE, RESOURCE_EXHAUSTED and ABORTED for that. We also take UNKNOWN and INTERNAL, which drivers give
+after half of the work, and which gRPC itself gives when a stream breaks, and DATA_LOSS.
 """
 
 FINAL_FOR_METHOD = {
     "CreateVolume": frozenset({Code.RESOURCE_EXHAUSTED}),
     "ControllerPublishVolume": frozenset({Code.RESOURCE_EXHAUSTED}),
 }
-"""Codes that the specification gives a final meaning for one method: no capacity in the wanted topology, and the
-node's limit of volumes is reached."""
+"""Codes that the specification gives a final meaning for one method: no capacity in the wanted topology, and
+the node's limit of volumes is reached."""
 
 
 class CsiError(Exception):

@@ -1,8 +1,8 @@
 """The methods of CSI as typed values: what a client calls and a driver implements.
 
-`Controller.create_volume` is the method CreateVolume; on an instance of a service class it is a coroutine function.
-Everything else about a method is read from the protos, so that nothing is said twice. The streaming methods of
-SnapshotMetadata are left out.
+`Controller.create_volume` is the method CreateVolume; on an instance of a service class it is a coroutine
+function. Everything else about a method is read from the protos, so that nothing is said twice. The streaming
+methods of SnapshotMetadata are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Reply_co = TypeVar("_Reply_co", bound=Message, covariant=True)
 
 
 class Caller(Protocol):
-    """Whoever carries calls out."""
+    """Carries calls out."""
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
         """The reply. Raises CsiError; DEADLINE_EXCEEDED after `timeout_s` seconds."""

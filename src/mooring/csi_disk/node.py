@@ -1,7 +1,7 @@
 """The node service of `disk.mooring.dev`: devices of attached disks, formatted, checked and mounted.
 
-Nothing is mounted that is not proved to be the volume's: the device is looked up at the array, not taken from the
-request. No shell is used; file system types and mount options are checked before (`values`).
+Nothing is mounted that is not proved to be the volume's: the device is looked up at the array, not taken from
+the request. No shell is used; file system types and mount options are checked before (`values`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DiskNode(NodeService):
     def __init__(
         self, root: Path, array: DiskArray, mounts: Mounts, node_id: str, machine: str, max_volumes: int = 0
     ) -> None:
-        """`max_volumes` is told to whoever schedules; 0 leaves it to them."""
+        """`max_volumes` is reported to the orchestrator; 0 leaves the limit to it."""
         self._array = array
         self._mounts = mounts
         self._nodes = Nodes(root, array)
@@ -150,8 +150,8 @@ class DiskNode(NodeService):
         return device
 
     async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool) -> None:
-        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for now; or if
-        another target has the volume for itself."""
+        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for
+        now; or if another target has the volume for itself."""
         here = await self._mount_at(request.target_path)
         if here is not None:
             check_mounted_target(

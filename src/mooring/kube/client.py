@@ -1,14 +1,15 @@
 """A typed Kubernetes client: get, list, create, patch, apply, delete, watch, and subresources.
 
 Guarantees:
-- Objects come back as the partial structs of `mooring.kube.objects`; none of them is ever sent back. A write is a
-  create of a full body that the caller made, a patch, or an apply.
-- `uid` and `resource_version` of a patch travel inside its metadata, those of a delete in its preconditions: the
-  server refuses the write (Conflict) if the object is no longer the one that was decided upon.
+- Objects come back as the partial structs of `mooring.kube.objects`; none of them is ever sent back. A write
+  is a create of a full body that the caller made, a patch, or an apply.
+- `uid` and `resource_version` of a patch travel inside its metadata, those of a delete in its preconditions:
+  the server refuses the write (Conflict) if the object is no longer the one that was decided upon.
 - `get` and `list` without a resourceVersion are answered from the store's present state, never from a cache.
-- A read that the server is too busy for (429) is tried again when its Retry-After says, three times; a write never:
-  whoever asked for it decides anew. (Nor is a watch: its informer waits.)
-- Failures are the classes of `mooring.kube.errors`; Unreachable and ServerError mean "the write may have happened".
+- A read that the server refuses with 429 is repeated after its Retry-After, at most three times. A write is
+  never repeated: its caller decides again. (Nor is a watch: its informer waits.)
+- Failures are the classes of `mooring.kube.errors`; Unreachable and ServerError mean "the write may have
+  happened".
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 class Client:
     """Reads and writes objects through a transport. A watch is asked for `watch_s` seconds at a time.
 
-    `leads`: where the client's owner alone does its work for as long as it holds a Lease, whether it does so at this
-    moment; None where nobody says that it is alone.
+    `leads`: where the client's owner alone does its work for as long as it holds a Lease, whether it does so
+    at this moment; None where nobody says that it is alone.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Client:
     def check_leading(self) -> None:
         """Before anything is done that is no write through this client. Raises NotLeading."""
         if self.leads is not None and not self.leads():
-            raise errors.NotLeading("the Lease is not held any more; whoever holds it does the work")
+            raise errors.NotLeading("the Lease is not held any more; its present holder does the work")
 
     async def request(
         self,
@@ -156,7 +157,8 @@ class Client:
         return answer.body
 
     async def _send(self, request: Request) -> Response:
-        """The answer of a success. A read that is throttled is tried again when the server says, a few times."""
+        """The answer of a success. A read that is throttled is tried again when the server says, a few
+        times."""
         attempts = READ_ATTEMPTS if request.method == "GET" and not request.stream else 1
         while True:
             answer = await self.transport.send(request)
@@ -252,8 +254,8 @@ class Client:
         any_version: bool = False,
         strategy: PatchType = "merge",
     ) -> T:
-        """Patches the very object that was read: Conflict if it is another one by now, or (unless `any_version`) if
-        anybody has written it since."""
+        """Patches the very object that was read: Conflict if it is another one by now, or (unless
+        `any_version`) if anybody has written it since."""
         return await self.patch(
             type(read),
             read.name,
@@ -278,8 +280,9 @@ class Client:
     ) -> T:
         """Server-side apply: creates the object or makes the fields of `body` so, owned by `field_manager`.
 
-        Fields that this manager applied before and `body` lacks are removed. Conflict, with the fields and their
-        managers in its details' causes, if others own fields that would change; with `force` they are taken over.
+        Fields that this manager applied before and `body` lacks are removed. Conflict, with the fields and
+        their managers in its details' causes, if others own fields that would change; with `force` they are
+        taken over.
         """
         resource = kind.RESOURCE
         metadata: Mapping[str, Any] = body.get("metadata") or {}
@@ -337,11 +340,12 @@ class Client:
         field_selector: str = "",
         timeout: float | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout` seconds).
+        """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout`
+        seconds).
 
-        With `initial_events` all that is there comes first, as ADDED, then a bookmark that says so: a list that needs
-        the memory of one object. Invalid from a server that does not know it.
-        Gone when that version has left the server's history; Unreachable when the stream breaks.
+        With `initial_events` all that is there comes first, as ADDED, then a bookmark that says so: a list
+        that needs the memory of one object. Invalid from a server that does not know it. Gone when that
+        version has left the server's history; Unreachable when the stream breaks.
         """
         seconds = timeout or self._watch_s
         initial = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")) if initial_events else ()
@@ -369,7 +373,8 @@ class Client:
                 await close()
 
     async def text(self, path: str, query: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes, None]:
-        """A text that may grow while it is read (a log that is followed), piece by piece. Silence is no error."""
+        """A text that may grow while it is read (a log that is followed), piece by piece. Silence is no
+        error."""
         answer = await self._send(Request("GET", path, tuple(query), {}, stream=True, timeout=SILENCE_S))
         assert answer.stream is not None
         async for piece in answer.stream:
@@ -444,7 +449,8 @@ def _with_preconditions(body: Mapping[str, Any], uid: str | None, resource_versi
 
 
 def _another_uid(error: errors.Invalid) -> errors.Conflict | None:
-    """The API server calls a patch for another uid invalid ("field is immutable"); to a caller it is a Conflict."""
+    """The API server calls a patch for another uid invalid ("field is immutable"); to a caller it is a
+    Conflict."""
     if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes") or ()):
         return errors.Conflict(str(error), status=error.status, reason="Conflict", details=error.details)
     return None

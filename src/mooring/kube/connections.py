@@ -194,7 +194,7 @@ class Connections:
         """An idle connection, else a new one."""
         now = self._loop.time()
         while self._idle:
-            connection = self._idle.pop()  # the one used last: the others grow old and are closed when load falls
+            connection = self._idle.pop()  # the one used last: least likely to have been closed by now
             if connection.open and now - connection.idle_since < IDLE_S:
                 return connection
             connection.abort()
@@ -226,8 +226,8 @@ class Connections:
         for connection in held:
             connection.abort()
         if held:
-            # `abort` only schedules the closing: with TLS the outer transport's call schedules the inner
-            # one's, so the loop needs two turns before no socket is left.
+            # `abort` only schedules the closing of the socket. Two turns of the loop are enough, also with
+            # TLS on top; without them a caller that ends its loop now would leave sockets behind.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
 

@@ -1,8 +1,9 @@
-"""Who we are, proven anew when it must be: credentials that never change, and token files that are rotated.
+"""Credentials of the client: fixed ones, and token files that are rotated, which are read again when they
+change.
 
-Guarantees: a token file is read again after a minute, and at once when the server did not accept what it held. A
-rotation that fails half-way (the file is missing for a moment) keeps the token that worked. No secret is ever in a
-message or a representation.
+Guarantees: a token file is read again after a minute, and at once when the server did not accept what it
+held. A rotation that fails half-way (the file is missing for a moment) keeps the token that worked. No secret
+is ever in a message or a representation.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Given:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody rotates, beside a client certificate that stays."""
+    """A bearer token in a file that is rotated, beside a client certificate that stays."""
 
     def __init__(self, path: Path, beside: Credential = Credential()) -> None:  # noqa: B008 - immutable
         self._path = path

@@ -2,10 +2,12 @@
 
 Guarantees:
 - Recording never blocks and never fails the caller.
-- Equal events (same object, type, reason and message) within ten minutes become one with a count. So do events that
-  differ in their message only, from the tenth message of an object and reason on; that one says that it is combined.
-- What the server does not take now (no answer, 429, 5xx) is tried three times, 429 after its Retry-After; what it
-  refuses, and what is left after that, is logged and dropped. An event is not written twice: all tries have one name.
+- Equal events (same object, type, reason and message) within ten minutes become one with a count. So do
+  events that differ in their message only, from the tenth message of an object and reason on; that one says
+  that it is combined.
+- What the server does not take now (no answer, 429, 5xx) is tried three times, 429 after its Retry-After;
+  what it refuses, and what is left after that, is logged and dropped. An event is not written twice: all
+  tries have one name.
 - Names differ between recorders, also if these were given equal random numbers.
 
 Source of aggregation: client-go, tools/record/events_cache.go.
@@ -54,7 +56,8 @@ class _Wish(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What is remembered of an event: of thousands of whole ones most would be text that nobody reads."""
+    """What is remembered of an event: keeping thousands of whole events would be keeping mostly text that is
+    never read."""
 
     name: str
     first_timestamp: str
@@ -80,7 +83,8 @@ class Recorder:
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
     def once(self, about: Object, type_: EventType, reason: Reason) -> bool:
-        """An event about the object, unless the last one of this method about it said the same. Whether it is new."""
+        """An event about the object, unless the last one of this method about it said the same. Whether it is
+        new."""
         if self._said.get(about.uid) == reason:
             return False
         _keep(self._said, about.uid, reason)
@@ -124,7 +128,8 @@ class Recorder:
         self._dropped += 1
 
     def _combined(self, key: Key) -> tuple[Key, str]:
-        """What the event counts as, and its message: a common one where an object has had many with one reason."""
+        """What the event counts as, and its message: a common one where an object has had many with one
+        reason."""
         about, type_, reason, message = key
         now = self._now()
         last, held = self._messages.get((about, type_, reason), (now, _NONE))

@@ -44,12 +44,12 @@ class Answer:
     def feed(self, data: bytes) -> list[bytes]:
         """The pieces of the body that are in the bytes that came."""
         if self.complete:
-            self.lasting = self.lasting and not data  # nobody asked for more
+            self.lasting = self.lasting and not data  # bytes after the answer, with no request in flight
             return []
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
-            raise Malformed("an answer that goes over to another protocol, for which nobody has asked") from None
+            raise Malformed("an answer that goes over to another protocol, which was not asked for") from None
         except HttpParserError as error:
             if isinstance(error.__context__, Malformed):  # ours, from below: the parser wraps it
                 raise error.__context__ from None
@@ -76,7 +76,7 @@ class Answer:
 
     def on_message_begin(self) -> None:
         if self.complete:
-            self.lasting = False  # another answer, for which nobody has asked
+            self.lasting = False  # another answer, with no request in flight
         else:
             self.headers = {}
 

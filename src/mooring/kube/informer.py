@@ -1,14 +1,15 @@
 """A local copy of all objects of a kind, kept current by list and watch.
 
 Guarantees:
-- `synced()` returns once the first list is in the cache. A list is streamed where the server can (sendInitialEvents),
-  else fetched in pages; it is taken as a whole in both cases, an interrupted one changes nothing.
+- `synced()` returns once the first list is in the cache. A list is streamed where the server can
+  (sendInitialEvents), else fetched in pages; it is taken as a whole in both cases, an interrupted one changes
+  nothing.
 - Changes are applied in the API server's order; an object never goes back to an older version.
-- A dropped watch resumes from the last version seen; a version too old (410) leads to a new list, whose differences
-  reach the handlers like any other change. Failures are retried with jittered backoff, for ever, and
-  not before the server's Retry-After.
-- Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and `wait_for(version)`
-  returns once the watch has delivered everything up to a version (for deletes).
+- A dropped watch resumes from the last version seen; a version too old (410) leads to a new list, whose
+  differences reach the handlers like any other change. Failures are retried with jittered backoff, for ever,
+  and not before the server's Retry-After.
+- Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
+  `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
 """
 
@@ -40,7 +41,8 @@ LAST_RETRY_S = 10.0
 
 
 class Informer(Generic[T]):
-    """The cache of one kind, in one namespace or in all, narrowed by selectors; of each object, what `keep` gives."""
+    """The cache of one kind, in one namespace or in all, narrowed by selectors; of each object, what `keep`
+    gives."""
 
     def __init__(
         self,
@@ -74,7 +76,8 @@ class Informer(Generic[T]):
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a deletion."""
+        """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a
+        deletion."""
         self._handlers.append(handler)
 
     def get(self, key: str) -> T | None:
@@ -111,9 +114,10 @@ class Informer(Generic[T]):
         await future
 
     def accept(self, written: T, *, tell: bool = True) -> None:
-        """Puts the answer of one's own write into the cache, unless the watch has already brought that or more.
+        """Puts the answer of one's own write into the cache, unless the watch has already brought that or
+        more.
 
-        Handlers need not be told of what nobody but the writer has had a hand in yet: a create."""
+        Handlers need not be called for an object that only this writer has changed so far: a create."""
         version = _version_of(written)
         if version > self._version:
             held = self._objects.get(written.key)
@@ -164,7 +168,8 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _watch(self) -> None:
-        """Applies what comes until the server ends the watch. Unreachable if that is at once, before anything came."""
+        """Applies what comes until the server ends the watch. Unreachable if that is at once, before anything
+        came."""
         began, seen = asyncio.get_running_loop().time(), False
         initial: dict[str, T] | None = None if self._listed else {}
         events = self._client.watch(

@@ -77,7 +77,7 @@ class _Cold:
 
 STOPS_AFTER = "mooring.dev/leader-stops-after"
 """On a Lease: "<seconds> <identity>": so long after its last renewal that holder does nothing any more.
-Somebody else's holder may leave it there: it counts for the one that it names."""
+A holder of another program may leave it there, so it counts only for the identity that it names."""
 APART = 1.25
 """How much faster one clock may run than another."""
 
@@ -178,7 +178,7 @@ class LeaderElector:
         loop = asyncio.get_running_loop()
         moment = until = loop.time() + seconds
         with contextlib.suppress(KubeError, TimeoutError):
-            if self._lease is None:  # somebody was quicker: the time that is waited for them begins now
+            if self._lease is None:  # another candidate was quicker: its lease is counted from now
                 async with asyncio.timeout_at(until):
                     await self._look()
             while self._lease is not None and (moment := self._free_at(self._lease, until)) > loop.time():
@@ -187,7 +187,7 @@ class LeaderElector:
         await asyncio.sleep(max(0.0, moment - loop.time()))
 
     def _free_at(self, lease: Lease, until: float) -> float:
-        """When this lease ends, if somebody holds it and that is earlier."""
+        """When this lease ends, if it is held and that is earlier."""
         return min(until, self._held_until(lease)) if self._valid(lease) else until
 
     async def _look(self) -> None:
@@ -322,7 +322,7 @@ class _WhileLeading:
         if request.method != "GET" and not self._elector.leading:
             raise NotLeading(
                 f"{request.method} {request.path} was not sent: {self._elector.identity} does not hold the lease "
-                f"{self._elector.name}; whoever holds it does the work"
+                f"{self._elector.name}; its present holder does the work"
             )
         return await self._inner.send(request)
 

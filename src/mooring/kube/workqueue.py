@@ -2,12 +2,14 @@
 
 Guarantees:
 - *De-duplicating*: a key added many times before it is taken is taken once.
-- *One worker for a key*: a key that is being worked on is not handed out again; if it is added meanwhile, it is
-  handed out once more after `done`. So nothing that is added is lost, and no key is worked on twice at a time.
-- *Delaying*: `add_after` adds a key after a time; an earlier wish for the same key replaces a later one.
+- *One worker for a key*: a key that is being worked on is not handed out again; if it is added meanwhile, it
+  is handed out once more after `done`. So nothing that is added is lost, and no key is worked on twice at a
+  time.
+- *Delaying*: `add_after` adds a key after a time; of two delays of one key the one that ends first counts.
 - *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`.
 - *As many workers as there is work*, up to the number that `run` is given: one is started when none is idle.
-- *First come, first served* among keys that are ready; or the newest first, of what came before there were workers.
+- *First come, first served* among keys that are ready; or the newest first, of what came before there were
+  workers.
 - `close` lets running work end and hands out nothing more.
 """
 
@@ -32,8 +34,8 @@ FIRST_DELAY_S = 0.5
 LAST_DELAY_S = 122.0
 
 
-def _nobody() -> None:
-    """Nobody is there to be started."""
+def _start_none() -> None:
+    """Starts no worker: there are none yet, or as many as there may be."""
 
 
 class QueueClosed(Exception):
@@ -41,7 +43,7 @@ class QueueClosed(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """Keys that want work."""
+    """Keys to be worked on."""
 
     def __init__(self, *, name: str = "", first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
         self._name = name  # for the log
@@ -54,7 +56,7 @@ class WorkQueue(Generic[K]):
         self._first_delay = first_delay
         self._last_delay = last_delay
         self._wakeup: deque[asyncio.Future[None]] = deque()
-        self._hire: Callable[[], None] = _nobody
+        self._hire: Callable[[], None] = _start_none
         self._closed = False
         self._ended = asyncio.Event()
 
@@ -66,7 +68,8 @@ class WorkQueue(Generic[K]):
         return self._loop.time()
 
     def __contains__(self, key: K) -> bool:
-        """Whether anything is going to happen about `key`: it wants work, is being worked on, or has a timer."""
+        """Whether anything is going to happen about `key`: it wants work, is being worked on, or has a
+        timer."""
         return key in self._dirty or key in self._working or key in self._timers
 
     def __len__(self) -> int:
@@ -78,7 +81,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             return
         if key in self._dirty:
-            if self._hire is _nobody:
+            if self._hire is _start_none:
                 self._dirty[key] = self._now()
             return
         self._dirty[key] = self._now()
@@ -137,8 +140,8 @@ class WorkQueue(Generic[K]):
             self._push(key)
 
     def newest_first(self) -> None:
-        """What waits is handed out by when it was added last, the newest first. For who takes over: what has changed a
-        moment ago is what nobody has acted upon."""
+        """What waits is handed out by when it was added last, the newest first. For who takes over: what has
+        changed a moment ago is what nobody has acted upon."""
         self._ready = deque(sorted(self._ready, key=self._dirty.__getitem__, reverse=True))
 
     def close(self) -> None:
@@ -155,8 +158,8 @@ class WorkQueue(Generic[K]):
             self._wake_next()
 
     async def run(self, workers: int, handler: Callable[[K], Awaitable[None]]) -> None:
-        """Works on keys with up to that many workers until closed. A handler that raises gets its key back after
-        backoff."""
+        """Works on keys with up to that many workers until closed. A handler that raises gets its key back
+        after backoff."""
         context, hired = copy_context(), 0
         async with asyncio.TaskGroup() as group:
 
@@ -172,7 +175,7 @@ class WorkQueue(Generic[K]):
             try:
                 await self._ended.wait()
             finally:
-                self._hire = _nobody
+                self._hire = _start_none
 
     async def _work(self, handler: Callable[[K], Awaitable[None]]) -> None:
         while True:
@@ -211,7 +214,7 @@ class WorkQueue(Generic[K]):
             self._hire()
 
     def _wake_next(self) -> bool:
-        """Whether somebody was idle."""
+        """Wakes an idle worker. Returns whether there was one."""
         while self._wakeup:
             future = self._wakeup.popleft()
             if not future.done():

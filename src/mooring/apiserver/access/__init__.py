@@ -1,4 +1,4 @@
-"""Who asks, and who may do what: tokens, the rights as data, and the two judges that read them.
+"""Authentication and authorization: tokens, the rights as data, and the two judges that read them.
 
     tokens             bearer tokens to users
     node_rights        the rights of a node, as a table; pure data
@@ -8,8 +8,9 @@
     authorizer         may this request be made, as far as its path and selectors tell?
     node_restriction   may a node make this very change of this very object?
 
-Guarantees: what no rule allows is refused; both judges are asked for every request of a user who is no administrator,
-whatever verb, kind of patch or subresource it comes by. It must not know of sockets, encodings or bodies as sent.
+Guarantees: what no rule allows is refused; both judges are asked for every request of a user who is no
+administrator, whatever verb, kind of patch or subresource it comes by. It must not know of sockets, encodings
+or bodies as sent.
 """
 
 from mooring.apiserver.access.authorizer import Asked, Authorizer, asked

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens to users. What they may do is decided by `authorizer`.
+"""Authentication: from bearer tokens to users. What they may do is decided by `authorizer`.
 
 Pure but for the secret that tokens are made from.
 """
@@ -16,7 +16,8 @@ ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 
 class Tokens:
-    """Tokens made from one secret: a node's is derived from its name, so it can be minted while a server is running."""
+    """Tokens made from one secret: a node's is derived from its name, so it can be minted while a server is
+    running."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

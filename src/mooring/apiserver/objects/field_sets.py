@@ -1,7 +1,8 @@
 """Sets of fields of an object, as server-side apply counts them, and their `FieldsV1` form. Pure.
 
-A field is a path of steps: `f:name` of an object, `k:{"name":"x"}` of the entry of a named list, `v:"x"` of a value in
-a list of values. Which lists are named is said by the facts of the API's own types; any other list is one field.
+A field is a path of steps: `f:name` of an object, `k:{"name":"x"}` of the entry of a named list, `v:"x"` of a
+value in a list of values. Which lists are named is said by the facts of the API's own types; any other list
+is one field.
 """
 
 import json
@@ -27,7 +28,7 @@ _SYSTEM = frozenset({
 
 
 def fields_of(obj: Obj, at: Place) -> set[Path]:
-    """Every field that somebody can own of an object: not its identity, nor what the server sets."""
+    """Every field that a manager can own of an object: not its identity, nor what the server sets."""
     found = set(_walk(obj, (), at))
     return {path for path in found - _IDENTITY if not (path[0] == "f:metadata" and path[1][2:] in _SYSTEM)}
 
@@ -121,7 +122,8 @@ def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
 
 
 def _places(entries: list[Any], keys: tuple[str, ...]) -> dict[Hashable, Any]:
-    """The entries of a list by what they have at `keys`, or, without keys, by what they are; the first of its like."""
+    """The entries of a list by what they have at `keys`, or, without keys, by what they are; the first of its
+    like."""
     spend(len(entries) >> 1)
     places: dict[Hashable, Any] = {}
     for entry in entries:

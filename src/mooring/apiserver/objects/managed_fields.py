@@ -1,8 +1,9 @@
-"""Who owns which field of an object: server-side apply, and the book that it keeps in `metadata.managedFields`. Pure.
+"""Who owns which field of an object: server-side apply, and the book that it keeps in
+`metadata.managedFields`. Pure.
 
-An object is without such a book until somebody applies to it; from then on each write is entered. The rules are
-upstream's: a field that an applier leaves out and nobody else owns is removed; a field that somebody else set to
-another value is a conflict, unless forced; an update takes over what it changes.
+An object is without such a book until a client applies to it; from then on each write is entered. The rules
+are upstream's: a field that an applier leaves out and no other manager owns is removed; a field that another
+manager set to another value is a conflict, unless forced; an update takes over what it changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +74,8 @@ def _booked(entry: Entry, api_version: str) -> Obj:
 
 
 def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force: bool, now: str) -> Obj:
-    """`live` with what `sent` says, and the book brought up to date. Raises Conflict, which lists the conflicts."""
+    """`live` with what `sent` says, and the book brought up to date. Raises Conflict, which lists the
+    conflicts."""
     place = place_of(kind)
     wanted = _through(fields_of(sent, place), manager)
     if live is None:
@@ -92,7 +94,7 @@ def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force:
 
 
 def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
-    """`new`, which somebody made of `old` by an update, with the book brought up to date."""
+    """`new`, which an update made of `old`, with the book brought up to date."""
     entries = entries_of(old)
     if not entries:
         return with_entries(new, [], kind.api_version)
@@ -105,7 +107,8 @@ def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
 
 
 def _through(fields: FieldSet, manager: Manager) -> set[Path]:
-    """The fields that can be set through the manager's subresource: the status there, all else on the object itself."""
+    """The fields that can be set through the manager's subresource: the status there, all else on the object
+    itself."""
     return {path for path in fields if (path[0] == "f:status") == (manager.subresource == "status")}
 
 
@@ -121,7 +124,8 @@ def _differing(one: Obj, other: Obj, paths: Iterable[Path]) -> set[Path]:
 
 
 def _equal(one: object, other: object) -> bool:
-    """Two values of one field; of two objects or two named lists their own fields tell, so they count as equal."""
+    """Two values of one field; of two objects or two named lists their own fields tell, so they count as
+    equal."""
     return (isinstance(one, dict) and isinstance(other, dict)) or one == other
 
 

@@ -1,6 +1,8 @@
-"""Reviews: questions about access and identity (`kubectl auth can-i`, `auth whoami`), answered and never stored.
+"""Reviews: questions about access and identity (`kubectl auth can-i`, `auth whoami`), answered and never
+stored.
 
-The answers are those of `access.authorizer` itself. Anybody may ask about himself; about others, administrators only.
+The answers are those of `access.authorizer` itself. Every user may ask about itself, administrators also
+about others.
 """
 
 from collections.abc import Callable, Mapping
@@ -98,7 +100,8 @@ def _asked(attributes: Obj) -> Asked:
 
 
 def _fields(attributes: Obj) -> FieldSelector:
-    """The fields that the request in question would select by; of those that are given readily parsed, equalities."""
+    """The fields that the request in question would select by; of those that are given readily parsed,
+    equalities."""
     raw = text_at(attributes, "fieldSelector.rawSelector")
     try:
         parsed = parse_field_selector(raw)
@@ -110,8 +113,8 @@ def _fields(attributes: Obj) -> FieldSelector:
 
 
 def _rules(sent: Obj, around: _Around) -> Obj:
-    """What the user may do; of others than administrators what they may read whatever its name, for the rest is more
-    than rules can say."""
+    """What the user may do; of others than administrators what they may read whatever its name, for the rest
+    is more than rules can say."""
     if around.user.is_admin:
         everything = {"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}
         anywhere = {"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}

@@ -45,7 +45,7 @@ PodLogs = Callable[[Request, Obj], Awaitable[Response]]
 
 
 async def no_pod_logs(request: Request, pod: Obj) -> Response:
-    """Refuses: nobody is there who could fetch logs."""
+    """Refuses: this server has no way to fetch logs."""
     name = text_at(pod, "metadata.name")
     raise NotImplementedYet(f'the log of pod "{name}" is kept by its node; this server does not fetch it yet')
 
@@ -134,7 +134,8 @@ class Subresources:
         return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))
 
     async def finalize(self, request: Request, route: Route) -> Response:
-        """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is gone."""
+        """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is
+        gone."""
         head = self._head(request, route)
         sent = read_sent(request, route.kind)
         version = text_at(metadata.of(sent), "resourceVersion")
@@ -146,7 +147,7 @@ class Subresources:
         return self.writer.answer(request, route.kind, item)
 
     async def log(self, request: Request, route: Route) -> Response:
-        """What a pod's container wrote, from whoever keeps it."""
+        """What a pod's container wrote, from the node that keeps it."""
         return await self.pod_logs(request, decode(self._head(request, route).body))
 
     def _head(self, request: Request, route: Route) -> Item:

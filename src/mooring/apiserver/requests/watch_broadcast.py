@@ -1,9 +1,11 @@
-"""Live watches: each piece of news is made once, and goes to all who wait for it without waking a task for each.
+"""Live watches: each piece of news is made once, and goes to all who wait for it without waking a task for
+each.
 
-A `Broadcaster` follows the history of one resource. A watch that has seen everything joins it with a `Sink`. Watches
-that see the same share a channel, for which a piece is made once. A channel is kept under a field value that all its
-objects have, so a change touches only the channels that it may concern: of a thousand watches of one node's pods, one
-or two. Who cannot take a piece leaves with its cursor before that piece: nobody waits for anybody.
+A `Broadcaster` follows the history of one resource. A watch that has seen everything joins it with a `Sink`.
+Watches that see the same share a channel, for which a piece is made once. A channel is kept under a field
+value that all its objects have, so a change touches only the channels that it may concern: of a thousand
+watches of one node's pods, one or two. A watch that cannot take a piece leaves the channel, with its cursor
+before that piece: no watch waits for another.
 
 Knows nothing of kinds, encodings and HTTP.
 """
@@ -50,7 +52,8 @@ class _Channel:
 
 
 class Broadcaster:
-    """Hands the changes of `history` to the members of its channels. All of them have got what is before its cursor."""
+    """Hands the changes of `history` to the members of its channels. All of them have got what is before its
+    cursor."""
 
     def __init__(self, history: History) -> None:
         self._cursor = Cursor(history, history.end)
@@ -58,7 +61,8 @@ class Broadcaster:
         history.listen(self._wake)
 
     async def follow(self, view: View, cursor: Cursor, sink: Sink) -> None:
-        """Hand what `view` sees to `sink` until it does not take a piece. `cursor` stands after what was taken.
+        """Hand what `view` sees to `sink` until it does not take a piece. `cursor` stands after what was
+        taken.
 
         Returns at once if there is something to read before.
         """

@@ -1,4 +1,5 @@
-"""What a writing request says: its object, its patch, its options and preconditions, checked against its path. Pure."""
+"""What a writing request says: its object, its patch, its options and preconditions, checked against its
+path. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -39,7 +40,8 @@ _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOpti
 
 
 class TellFields(Protocol):
-    """Warns of fields of a kind that are unknown (or `what` they are), or refuses them, as the client wishes."""
+    """Warns of fields of a kind that are unknown (or `what` they are), or refuses them, as the client
+    wishes."""
 
     def __call__(self, kind: Kind, paths: Sequence[str], what: str = "unknown") -> None: ...
 
@@ -74,7 +76,8 @@ def type_of(sent: Obj) -> str:
 
 
 def unknown_fields(request: Request) -> TellFields:
-    """What the request wants done about fields that a kind does not have. Raises Invalid for a wish that is none."""
+    """What the request wants done about fields that a kind does not have. Raises Invalid for a wish that is
+    none."""
     wish = request.parameter("fieldValidation") or "Warn"
     if wish not in _WISHES:
         raise invalid_options(options_of(request), unsupported("fieldValidation", wish, _WISHES))
@@ -90,7 +93,8 @@ def unknown_fields(request: Request) -> TellFields:
 
 
 def _refusal(request: Request, kind: Kind, told: Sequence[str]) -> ApiError:
-    """Upstream's answer to unknown fields: of a patch, that it is invalid; of an object, that it is no such object."""
+    """Upstream's answer to unknown fields: of a patch, that it is invalid; of an object, that it is no such
+    object."""
     why = f"strict decoding error: {', '.join(told)}"
     if request.method == "PATCH":
         return invalid("", "", "", [invalid_value("patch", request.body.decode(errors="replace"), why)])
@@ -116,7 +120,8 @@ def settle_namespace(meta: Obj, route: Route) -> None:
 
 
 def settle_name(meta: Obj, route: Route, *, needed: bool = True) -> None:
-    """Give the object the name of its path. Raises BadRequest if it says another one, or none where it is needed."""
+    """Give the object the name of its path. Raises BadRequest if it says another one, or none where it is
+    needed."""
     if needed and not meta.get("name"):
         raise BadRequest(
             f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
@@ -204,7 +209,7 @@ _PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
 
 
 _CUSTOM_PATCHES = ", ".join(sorted([*(each for each in _PATCHES if "strategic" not in each), APPLY]))
-"""What a custom kind takes: nobody knows how its lists would merge strategically."""
+"""What a custom kind takes: it is not defined how its lists would merge strategically."""
 
 
 def _as_object(value: object) -> Obj:
@@ -237,7 +242,8 @@ def check_uid(route: Route, meta: Obj, head: Item) -> None:
 
 
 def check_version(route: Route, meta: Obj, head: Item) -> None:
-    """Raises Conflict for a body computed from an older version, Invalid if it names none and the kind demands one."""
+    """Raises Conflict for a body computed from an older version, Invalid if it names none and the kind
+    demands one."""
     version = meta.get("resourceVersion")
     if not version and not route.kind.strategy.unconditional_update:
         error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")

@@ -1,8 +1,8 @@
 """Writes that were decided in a copy of the process, on their way to the store of the process itself. Pure.
 
-A rehearsed write has a version that is none: one so high that no store ever gets there, drawn so that no
-client can know it. The version that it gets when it is made is put in its place, in what is stored and in the
-answer.
+A rehearsed write carries a placeholder for its version: a number so high that no store reaches it, drawn at
+random so that no client can put it into an object. When the write is made, its real version replaces the
+placeholder in the stored bytes and in the answer.
 """
 
 import asyncio

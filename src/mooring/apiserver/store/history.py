@@ -1,8 +1,8 @@
 """What a store remembers of the past: the versions of one resource's objects, and readers that follow them.
 
-`History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by new
-changes. A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or other
-readers.
+`History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by
+new changes. A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or
+other readers.
 """
 
 import asyncio
@@ -45,7 +45,8 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class History:
-    """Recent changes of one resource, oldest first. Positions are absolute, so that a cursor survives trimming."""
+    """Recent changes of one resource, oldest first. Positions are absolute, so that a cursor survives
+    trimming."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []

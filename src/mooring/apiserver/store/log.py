@@ -1,8 +1,8 @@
 """The seam between the store and whatever keeps its history: append a batch, recover.
 
-Guarantee of every `Log`: when `append` has returned (or its awaitable is done), the batch survives a crash as a whole;
-a batch that was not acknowledged survives as a whole or not at all. A log knows nothing of Kubernetes: records are
-versions and bytes.
+Guarantee of every `Log`: when `append` has returned (or its awaitable is done), the batch survives a crash as
+a whole; a batch that was not acknowledged survives as a whole or not at all. A log knows nothing of
+Kubernetes: records are versions and bytes.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -25,8 +25,8 @@ class Record(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """Writes that become durable together, and the housekeeping that rides along.
 
-    `forgotten` are versions of records that no reader can ask for any more; after this batch, history is complete only
-    for versions greater than `floor`.
+    `forgotten` are versions of records that no reader can ask for any more; after this batch, history is
+    complete only for versions greater than `floor`.
     """
 
     records: Sequence[Record]
@@ -47,16 +47,16 @@ class Log(Protocol):
     def append(self, batch: Batch) -> Awaitable[None] | None:
         """Make a batch durable. None means that it already is; otherwise it is when the awaitable is done.
 
-        The store never has two appends under way at once. An exception means that the outcome is unknown, and that
-        nothing else is appended before `resume`.
+        The store never has two appends under way at once. An exception means that the outcome is unknown, and
+        that nothing else is appended before `resume`.
         """
         ...
 
     async def resume(self, after: int) -> Sequence[Record]:
         """After an append that failed: makes all that the log holds durable and the log usable again.
 
-        The records of versions greater than `after`, in their order: those of the failed batch if it was kept after
-        all, else none. Raises what still stands in the way; then it may be tried again.
+        The records of versions greater than `after`, in their order: those of the failed batch if it was kept
+        after all, else none. Raises what still stands in the way; then it may be tried again.
         """
         ...
 
@@ -70,7 +70,8 @@ class Log(Protocol):
 
 
 class MemoryLog:
-    """A log for tests and simulations: durable as long as this object lives, and at once (no thread, no file)."""
+    """A log for tests and simulations: durable as long as this object lives, and at once (no thread, no
+    file)."""
 
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}

@@ -38,14 +38,14 @@ WINDOW_CHANGES = 10_000
 WINDOW_BYTES = 32 * 1024 * 1024
 
 RESUME_S = 1.0
-"""Seconds between two tries to make a log usable again."""
+"""Seconds between two attempts to make a failed log usable again."""
 
 encode = msgspec.json.encode
 log = structlog.get_logger(component="store")
 
 
 def decode(body: bytes) -> Obj:
-    """A fresh, mutable copy of a stored object."""
+    """A fresh, mutable copy of a stored object. Counts as work: the cost grows with the object."""
     spend(len(body) >> 3)
     return cast(Obj, msgspec.json.decode(body))
 
@@ -133,7 +133,10 @@ class Store:
         return self.collection(resource).items.get(key)
 
     def head(self, resource: str, key: Key) -> Item | None:
-        """The newest state of one object, committed or on its way: what a write must be computed from."""
+        """The newest state of one object, committed or being committed: what a write must be computed
+        from."""
+        # Reads show committed states only (`get`). A write must also see those that are not durable yet: two
+        # updates of one version in the same batch would otherwise both pass their precondition.
         change = self._heads.get((resource, key))
         found = self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
         if self._rehearsal is not None:
@@ -141,7 +144,7 @@ class Store:
         return found
 
     def heads(self, resource: str) -> Sequence[Item]:
-        """The newest state of every object of a resource, committed or on its way, in no order."""
+        """The newest state of every object of a resource, committed or being committed, in no order."""
         newest = dict(self.collection(resource).items)
         for (written, key), change in self._heads.items():
             if written == resource and change.type != "DELETED":
@@ -175,19 +178,21 @@ class Store:
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
     def rehearse(self) -> Rehearsal:
-        """From now on writes are noted there instead of being made: for a copy of the process, which this one
-        is."""
+        """Notes all further writes instead of making them. To be called in a forked copy of the process
+        only."""
+        # The copy has the parent's `_flush` task, whose loop does not run here: it must not be waited for.
         self._rehearsal = Rehearsal()
         self._allocated, self._flush = self._rehearsal.first_version - 1, None
         return self._rehearsal
 
     def is_as_seen(self, rehearsal: Rehearsal) -> bool:
-        """Whether every object that a rehearsal has looked at is what it was."""
+        """Whether every object that a rehearsal has read is still at the version that it read."""
         heads = ((self.head(resource, key), version) for (resource, key), version in rehearsal.seen.items())
         return all((head.version if head else 0) == version for head, version in heads)
 
     def perform(self, rehearsal: Rehearsal) -> Performed:
-        """Make the writes of a rehearsal, which must be as seen. Done when durable."""
+        """Makes the writes of a rehearsal, just after `is_as_seen`, with no await between. Done when
+        durable."""
         performed = Performed()
         for resource, kind, item in rehearsal.writes:
             self._check_alive()
@@ -238,6 +243,8 @@ class Store:
             return done
         self._batch.append(_Write(resource, change, done))
         self._heads[resource, change.item.key] = change
+        # The task begins in the loop's next turn, so all writes that are decided in this turn share one
+        # fsync; those that come while it runs share the next one.
         if self._flush is None:
             self._flush = asyncio.get_running_loop().create_task(self._commit_all())
         return done
@@ -255,6 +262,9 @@ class Store:
                     await durable
                 self._publish(writes)
         except BaseException as error:
+            # Whether the batch is on disk is unknown: the commit may have failed after it was written.
+            # Nothing of it is published, and later writes were computed from it, so all of them fail;
+            # `_resume` learns from the log which ones were durable after all.
             self._forgotten = forgotten + self._forgotten
             self._fail(error, writes + self._batch)
             if not isinstance(error, Exception):
@@ -280,7 +290,8 @@ class Store:
                 log.info("the store is writable again", durable_after_all=len(records))
 
     def _fail(self, error: BaseException, writes: Iterable[_Write]) -> None:
-        """Nothing is known of these writes, nor of any later one: forget them, and refuse whatever comes."""
+        """The outcome of these writes is unknown: drops them, and refuses writes until the log has
+        resumed."""
         log.error("the store cannot be written; writes are refused until it can", error=str(error))
         self._failure = error
         self._heads.clear()
@@ -288,7 +299,7 @@ class Store:
         for write in writes:
             if write.done and not write.done.done():
                 write.done.set_exception(self._failed())
-                write.done.exception()
+                write.done.exception()  # marks it as retrieved: the request that waited may have been cancelled
 
     def _failed(self) -> StoreFailed:
         return StoreFailed(
@@ -314,6 +325,7 @@ class Store:
         for write in writes:
             self._apply(write.resource, write.change)
             touched[write.resource] = None
+            # A later write of this object may wait for the next commit: then that one stays the head.
             if self._heads.get((write.resource, write.change.item.key)) is write.change:
                 del self._heads[write.resource, write.change.item.key]
             if write.done and not write.done.done():

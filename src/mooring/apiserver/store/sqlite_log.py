@@ -1,12 +1,13 @@
 """A `Log` in one SQLite file: WAL, synchronous FULL, one transaction and one fsync for each batch.
 
-The commit runs in one worker thread, so that the event loop never waits for the disk. Two processes cannot open the
-same file: the second gets `LogBusy`. Nobody but the owner can read the file or those that SQLite makes beside it.
+The commit runs in one worker thread, so that the event loop never waits for the disk. Two processes cannot
+open the same file: the second gets `LogBusy`. Only the owner can read the file and those that SQLite makes
+beside it.
 
-After a failed commit (no room, an I/O error) the file is opened anew. What a reader of it sees then need not be on the
-disk: a failed fsync leaves pages in the kernel's cache that are never written. So all of it is copied into the database
-file and synced (a checkpoint) before the log goes on. A file that is removed or replaced while it is open fails every
-commit: what was written to it would be gone with this process.
+After a failed commit (no room, an I/O error) the file is opened anew. What a reader of it sees then need not
+be on the disk: a failed fsync leaves pages in the kernel's cache that are never written. So all of it is
+copied into the database file and synced (a checkpoint) before the log goes on. A file that is removed or
+replaced while it is open fails every commit: what was written to it would be gone with this process.
 """
 
 import asyncio
@@ -44,8 +45,8 @@ class LogBusy(Exception):
 class SqliteLog:
     """History in `path` (created if missing), locked for this process until `close()`.
 
-    Raises `LogBusy` if another process holds it, `LogCorrupt` if the file is no database, `LogFailed` if it cannot be
-    opened or written.
+    Raises `LogBusy` if another process holds it, `LogCorrupt` if the file is no database, `LogFailed` if it
+    cannot be opened or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -131,7 +132,8 @@ class SqliteLog:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """The database in a file that is there: it is never made here, so that none takes the place of one that is lost."""
+    """The database in a file that is there: it is never made here, so that none takes the place of one that
+    is lost."""
     try:
         db = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw", uri=True, check_same_thread=False, isolation_level=None
@@ -147,7 +149,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _private_file(path: Path) -> tuple[int, int]:
-    """Makes the file if it is missing; closes it and those beside it to others. SQLite gives them the file's mode."""
+    """Makes the file if it is missing; closes it and those beside it to others. SQLite gives them the file's
+    mode."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

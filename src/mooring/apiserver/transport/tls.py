@@ -1,7 +1,8 @@
 """A certificate authority of the data directory's own, and the server's certificate: TLS on loopback.
 
-kubectl sends a bearer token over TLS only, so without TLS nobody could be told apart. The keys never leave the data
-directory (mode 0600); the authority's certificate goes into the kubeconfigs. Made once, made anew before it expires.
+kubectl sends a bearer token over TLS only, so without TLS users could not be told apart. The keys never leave
+the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Made once, made anew
+before it expires.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _MAKER = Path(__file__).with_name("certificate_authority.py")
 
 
 class CertificatesDamaged(Exception):
-    """A certificate or key of the data directory cannot be used; the message names the files and says what to do."""
+    """A certificate or key of the data directory cannot be used; the message names the files and says what to
+    do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Certificates:
 def ensure(directory: Path, now: Callable[[], datetime], write: Callable[[Path, str], None]) -> Certificates:
     """The certificates kept in `directory`, made if missing or soon to expire. `write` stores a private file.
 
-    Raises CertificatesDamaged: they are not made anew by themselves, since kubeconfigs hold the authority's."""
+    Raises CertificatesDamaged: they are not made anew by themselves, since kubeconfigs hold the
+    authority's."""
     certificates = Certificates(directory / "ca.crt", directory / "server.crt", directory / "server.key")
     try:
         if not _still_good(certificates, now()):

@@ -1,4 +1,4 @@
-"""An instance as its own metadata service, and whoever runs the cloud, need to know it."""
+"""An instance as its own metadata service, and the process that runs the cloud, need to know it."""
 
 from __future__ import annotations
 

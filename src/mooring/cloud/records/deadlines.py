@@ -1,7 +1,7 @@
-"""What is to happen when: a heap of times, and a sign for whoever waits for the earliest one.
+"""Deadlines: a heap of times, and a signal for the task that waits for the earliest one.
 
-Pure but for the sign. A key that is put again is given out at each of its times: the taker looks whether its record
-still waits for that time.
+Pure but for the sign. A key that is put again is given out at each of its times: the taker looks whether its
+record still waits for that time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""From a request to a driver's answer, without gRPC: validation, one operation at a time, deadlines, errors, observers.
+"""From a request to a driver's answer, without gRPC: validation, one operation at a time, deadlines, errors,
+observers.
 
-Guarantees: a driver sees only requests that the specification allows, with paths that it may act on, and never two
-operations on one object at once. A caller whose deadline passes, or who goes away, ends its call, not the operation:
-that goes on to its end, and until then other calls for the object are ABORTED; unless the driver lets it give way to
-them (`Driver.gives_way`): then it is cancelled, and they begin when it has ended. Whatever a driver raises is answered
-with a code: a CsiError's own, or what `Driver.codes` says. Observers see every call, without its secrets.
+Guarantees: a driver sees only requests that the specification allows, with paths that it may act on, and
+never two operations on one object at once. A caller whose deadline passes, or who goes away, ends its call,
+not the operation: that goes on to its end, and until then other calls for the object are ABORTED; unless the
+driver lets it give way to them (`Driver.gives_way`): then it is cancelled, and they begin when it has ended.
+Whatever a driver raises is answered with a code: a CsiError's own, or what `Driver.codes` says. Observers see
+every call, without its secrets.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ class Dispatcher:
 
 
 def _log_late(method: str, key: Key, task: asyncio.Task[Any]) -> None:
-    """What became of an operation whose caller went away: nobody else says it."""
+    """Logs the outcome of an operation whose caller went away: it is reported nowhere else."""
     if task.cancelled():
         return
     if (error := task.exception()) is None:
@@ -153,7 +155,8 @@ def _key(driver: Driver, rpc: Rpc[Any, Any], request: Message) -> Key | None:
 
 
 class LocalChannel:
-    """The `Channel` of a client whose driver is in this process: no sockets, and the event loop's own time."""
+    """The `Channel` of a client whose driver is in this process: no sockets, and the event loop's own
+    time."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher

@@ -1,8 +1,10 @@
-"""Paths in requests of the node service: only where the driver may act, and never through a planted link. Blocking.
+"""Paths in requests of the node service: only where the driver may act, and never through a planted link.
+Blocking.
 
-The directories in which a driver may act are given to it by whoever starts it; they themselves may lie behind links.
-Below them no component may be a symbolic link, the last one included: a workload that can write there could otherwise
-have the driver mount, or unmount, anything. What is missing is not looked at further: the driver makes it.
+The directories in which a driver may act are given to it when it is started; they themselves may lie behind
+links. Below them no component may be a symbolic link, the last one included: a workload that can write there
+could otherwise have the driver mount, or unmount, anything. What is missing is not looked at further: the
+driver makes it.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ _MUST_EXIST = "volume_path"
 
 
 def check_paths(request: Message, allowed: Sequence[Path]) -> None:
-    """Looks at all paths in the request. Raises CsiError: INVALID_ARGUMENT; for volume_path, which must be a volume's
-    already, NOT_FOUND."""
+    """Looks at all paths in the request. Raises CsiError: INVALID_ARGUMENT; for volume_path, which must be a
+    volume's already, NOT_FOUND."""
     for name in PATH_FIELDS:
         path = getattr(request, name, "")
         if path:

@@ -1,8 +1,8 @@
 """A driver over gRPC: on Unix sockets and TCP, with the health and reflection services.
 
-Guarantees: a socket that is left over is replaced, one on which somebody listens is not; sockets are for their owner
-alone, or as told. At the end no new call is taken, calls under way may end within the grace period, and operations end
-in any case before this returns.
+Guarantees: a socket that is left over is replaced, one on which a process listens is not; sockets are for
+their owner alone, or as told. At the end no new call is taken, calls under way may end within the grace
+period, and operations end in any case before this returns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _OPTIONS = (("grpc.so_reuseport", 0),)  # or two drivers would share a port, eac
 async def serving(
     dispatcher: Dispatcher, endpoints: Sequence[str], mode: int = 0o600, grace_s: float = GRACE_S
 ) -> AsyncGenerator[list[str]]:
-    """Serves while entered; gives the addresses, in which a port 0 has become a real one. Raises EndpointError."""
+    """Serves while entered; gives the addresses, in which a port 0 has become a real one. Raises
+    EndpointError."""
     server = grpc.aio.server(options=_OPTIONS)
     names = [_add(server, dispatcher, service) for service in _services(dispatcher)]
     condition = await _add_health(server, names)

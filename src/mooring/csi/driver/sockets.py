@@ -15,8 +15,9 @@ from mooring.csi.errors import Code, EndpointError
 
 @contextmanager
 def making_socket(path: Path, mode: int) -> Generator[None]:
-    """While entered, the socket at `path` may be made: nothing is there, nobody else makes one in its directory, and it
-    gets the permissions `mode`. Raises EndpointError if somebody listens there, or something else is there."""
+    """While entered, the socket at `path` may be made: nothing is there, no other process makes one in its
+    directory, and it gets the permissions `mode`. Raises EndpointError if a process listens there, or
+    something else is there."""
     directory = _open_directory(path)
     mask = os.umask(0o777 & ~mode)
     try:
@@ -63,6 +64,6 @@ def _is_live(path: Path) -> bool:
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return False
-        except BlockingIOError:  # somebody listens, and is behind
+        except BlockingIOError:  # a process listens, and its backlog is full
             return True
     return True

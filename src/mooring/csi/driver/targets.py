@@ -1,7 +1,8 @@
 """The paths at which a node service stages and publishes volumes: what must be there, and what must not.
 
-A raw device is shown over an empty file; a file system over a directory, which whoever mounts makes. The functions on
-files are blocking, the checks are pure: what is mounted where is told by the caller, who knows the mount table.
+A raw device is shown over an empty file; a file system over a directory, which the mount makes. The functions
+on files are blocking, the checks are pure: what is mounted where is told by the caller, who knows the mount
+table.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from mooring.csi.errors import Code, CsiError
 
 
 def make_file(path: str) -> None:
-    """Makes the file over which a device is shown, if it is not there; never through a link that somebody planted, nor
-    by opening what is there for writing. Raises CsiError, FAILED_PRECONDITION, if a directory is there; OSError."""
+    """Makes the file over which a device is shown, if it is not there; never through a link that was planted,
+    nor by opening what is there for writing. Raises CsiError, FAILED_PRECONDITION, if a directory is there;
+    OSError."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
     except IsADirectoryError:
@@ -24,7 +26,8 @@ def make_file(path: str) -> None:
 
 
 def check_no_file(path: str) -> None:
-    """Raises CsiError, FAILED_PRECONDITION, if there is anything but a directory where a file system is to be shown."""
+    """Raises CsiError, FAILED_PRECONDITION, if there is anything but a directory where a file system is to be
+    shown."""
     if os.path.lexists(path) and not os.path.isdir(path):
         raise CsiError(
             Code.FAILED_PRECONDITION,
@@ -33,8 +36,8 @@ def check_no_file(path: str) -> None:
 
 
 def remove_file(path: str) -> bool:
-    """Removes the empty file over which a device was shown. Whether nothing is there now; False for a directory. Raises
-    CsiError, FAILED_PRECONDITION, for a file that holds something: it is somebody's."""
+    """Removes the empty file over which a device was shown. Whether nothing is there now; False for a
+    directory. Raises CsiError, FAILED_PRECONDITION, for a file that is not empty: it is not ours."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -48,7 +51,8 @@ def remove_file(path: str) -> bool:
 
 
 def raw_device(path: str) -> tuple[int, int] | None:
-    """Major and minor number of the block device that the path is; None if it is none, or cannot be looked at."""
+    """Major and minor number of the block device that the path is; None if it is none, or cannot be looked
+    at."""
     try:
         status = os.stat(path)
     except OSError:  # gone, or a file system whose device has gone: no raw device in any case
@@ -57,14 +61,14 @@ def raw_device(path: str) -> tuple[int, int] | None:
 
 
 def shown_device(path: str, mounted: tuple[int, int]) -> tuple[int, int]:
-    """Major and minor number of the device that is seen at a mount point. `mounted` is the one that the mount table
-    has; of a raw device that is /dev's own, which all raw devices have in common."""
+    """Major and minor number of the device that is seen at a mount point. `mounted` is the one that the mount
+    table has; of a raw device that is /dev's own, which all raw devices have in common."""
     return raw_device(path) or mounted
 
 
 def check_staging_path(path: str) -> None:
-    """For drivers whose volumes are staged. Raises CsiError, FAILED_PRECONDITION (as the CSI specification has it), if
-    the request names no staging path."""
+    """For drivers whose volumes are staged. Raises CsiError, FAILED_PRECONDITION (as the CSI specification
+    has it), if the request names no staging path."""
     if not path:
         raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
 
@@ -77,8 +81,8 @@ def not_staged(volume_id: str, path: str) -> CsiError:
 def check_mounted_target(
     path: str, source: str, *, is_the_volume: bool, is_read_only: bool, wanted_read_only: bool
 ) -> None:
-    """For a target at which `source` is mounted already. Raises CsiError: FAILED_PRECONDITION if that is not the
-    volume, ALREADY_EXISTS if it is mounted otherwise than it is asked for now."""
+    """For a target at which `source` is mounted already. Raises CsiError: FAILED_PRECONDITION if that is not
+    the volume, ALREADY_EXISTS if it is mounted otherwise than it is asked for now."""
     if not is_the_volume:
         raise CsiError(Code.FAILED_PRECONDITION, f"{source} is mounted at {path}: unpublish that first")
     if is_read_only != wanted_read_only:

@@ -1,4 +1,5 @@
-"""The detaches that are under way, for those who want to know: which ones take long, and what EC2 shows of them.
+"""The detaches that are under way, for those who want to know: which ones take long, and what EC2 shows of
+them.
 
 It decides nothing. Times are the event loop's, in seconds.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 SLOW_S = 60.0
-"""A detach that takes longer is one that somebody should look at; most take 1 to 4 s."""
+"""A detach that takes longer should be looked at by an operator; most take 1 to 4 s."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,8 +59,8 @@ class PendingDetaches:
             self._pending.remove(detach)
 
     def slow(self) -> dict[tuple[str, str], tuple[str, float]]:
-        """Those that take longer than `SLOW_S`: by volume and node, the state and for how long they are under way. Of
-        several for one pair, the first."""
+        """Those that take longer than `SLOW_S`: by volume and node, the state and for how long they are under
+        way. Of several for one pair, the first."""
         now = self._time()
         found: dict[tuple[str, str], tuple[str, float]] = {}
         for one in self._pending:

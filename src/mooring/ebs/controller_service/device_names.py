@@ -1,19 +1,22 @@
 """Device names: which one a volume gets on a node. Pure: time (in seconds) and chance are parameters.
 
-The names in use are EC2's to say (the node's block devices, and the volumes' attachments); what is kept here is only
-what EC2 does not show: names that attachments under way have been given, names that were given a moment ago and may
-still, or already, be in use, and names that EC2 has refused. All of it may be lost in a restart: EC2 refuses a name
-that is taken, and then another one is tried.
+The names in use are EC2's to say (the node's block devices, and the volumes' attachments); what is kept here
+is only what EC2 does not show: names that attachments under way have been given, names that were given a
+moment ago and may still, or already, be in use, and names that EC2 has refused. All of it may be lost in a
+restart: EC2 refuses a name that is taken, and then another one is tried.
 
-Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"; upstream issues 1674 and 2833):
+Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"; upstream issues 1674 and
+2833):
 - /dev/sdb and /dev/xvdb are one name.
-- Names of two letters (/dev/xvdba) go before those of one (/dev/xvdf), which images and launch templates use, too: when
-  an instance is started again, its node service must tell this driver's volumes from others by their names (`limits`;
-  upstream #2796).
+- Names of two letters (/dev/xvdba) go before those of one (/dev/xvdf), which images and launch templates use,
+  too: when an instance is started again, its node service must tell this driver's volumes from others by
+  their names (`limits`; upstream #2796).
 - Names are given in turn, so that a name that an instance does not really give back is not the next one, too.
-- A refused name (an image may have taken it, which no describe shows) is the last to be tried again, for an hour.
-- Where the turn begins (among the names of two letters), and where it goes on after a refusal, is drawn by chance: two
-  controllers that begin at one place would give the same names, and EC2 would refuse every other one.
+- A refused name (an image may have taken it, which no describe shows) is the last to be tried again, for an
+  hour.
+- Where the turn begins (among the names of two letters), and where it goes on after a refusal, is drawn by
+  chance: two controllers that begin at one place would give the same names, and EC2 would refuse every other
+  one.
 """
 
 from __future__ import annotations
@@ -37,10 +40,10 @@ OWN_NAMES = (
     *_names("/dev/xvdc"),
     *_names("/dev/xvdd", last="x"),
 )
-"""Names that nobody else has a reason to use."""
+"""Names that no other program has a reason to use."""
 NAMES = (*OWN_NAMES, *_names("/dev/xvd", first="b"))
-"""All names that are given, in this order: as many as an instance can have. None of them is another's alias, and none
-is the root device's."""
+"""All names that are given, in this order: as many as an instance can have. None of them is another's alias,
+and none is the root device's."""
 _OWN = frozenset(OWN_NAMES)
 _PLACES = {name: place for place, name in enumerate(NAMES)}
 _SPELLING = re.compile(r"(?:/dev/)?(?:sd|xvd|hd)(.+)")
@@ -71,7 +74,8 @@ class DeviceNames:
         self._nodes: dict[str, _Node] = {}
 
     def give(self, node: str, volume: str, in_use: Iterable[str], now: float) -> str | None:
-        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until `end`.
+        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until
+        `end`.
 
         Of the free names, the first in turn that is neither refused nor held, best one of `OWN_NAMES`."""
         names = self._node(node, now)
@@ -109,7 +113,8 @@ class DeviceNames:
         self._node(node, now).bad.pop(canonical(device), None)
 
     def end(self, node: str, volume: str, now: float) -> None:
-        """The attaching of the volume is over; from now on EC2 shows whether it has the name, though not at once."""
+        """The attaching of the volume is over; from now on EC2 shows whether it has the name, though not at
+        once."""
         names = self._node(node, now)
         if volume in names.given:
             names.held[names.given.pop(volume)[0]] = now + HELD_FOR_S

@@ -1,9 +1,10 @@
 """Growing and changing volumes.
 
-EC2 takes the next modification of a volume only when the one before it is completed, and four in any 24 hours. So what
-is asked for within a short time for one volume becomes one modification; what is already so is not asked for; and what
-somebody else's modification (or our own, before a restart) is just making is waited for, not asked for again.
-A modification counts as done when EC2 is "optimizing": the new size and speed are there then.
+EC2 takes the next modification of a volume only when the one before it is completed, and four in any 24
+hours. So what is asked for within a short time for one volume becomes one modification; what is already so is
+not asked for; and what another client's modification (or our own, before a restart) is just making is waited
+for, not asked for again. A modification counts as done when EC2 is "optimizing": the new size and speed are
+there then.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Modifier:
         self._window_s = window_s
         self._gathering: dict[str, _Gathering] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By volume. Whoever holds a lock, or waits for it, keeps it."""
+        """By volume. A lock stays while a task holds it or waits for it."""
         self._tasks: set[asyncio.Task[Volume]] = set()
 
     async def expand(self, volume_id: str, wanted: csi.CapacityRange) -> Volume:
@@ -173,7 +174,7 @@ class Modifier:
     def _ended(self, task: asyncio.Task[Volume]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits has it; if nobody does, it is not reported as "never retrieved"
+            task.exception()  # its callers get it; without any, it is not reported as "never retrieved"
 
     async def _gather(self, volume_id: str, gathering: _Gathering) -> Volume:
         try:
@@ -223,8 +224,8 @@ class Modifier:
     async def _finished_modifying(
         self, volume_id: str, changes: Mapping[str, Any] | None = None
     ) -> Modification | None:
-        """The volume's latest modification when it is not "modifying" (any more); `changes`: wait for one that makes
-        them. Raises CsiError if that one failed, or takes too long."""
+        """The volume's latest modification when it is not "modifying" (any more); `changes`: wait for one
+        that makes them. Raises CsiError if that one failed, or takes too long."""
         time = asyncio.get_running_loop().time
         began = time()
         for asked in itertools.count():

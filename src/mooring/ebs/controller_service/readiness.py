@@ -1,7 +1,8 @@
 """Whether the controller can work: EC2 answers, and takes our credentials. The answer to Probe.
 
-Guarantees: EC2's yes is good for a while, so that probes are cheap; a no is not, so that they are true. However many
-ask, EC2 is asked by one call at a time; whoever asks has an answer in time, also when EC2 gives none.
+Guarantees: EC2's yes is good for a while, so that probes are cheap; a no is not, so that they are true.
+However many ask, EC2 is asked by one call at a time; whoever asks has an answer in time, also when EC2 gives
+none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from mooring.ebs.errors import EbsError, Ec2Error
 GOOD_S = 300.0
 """For so long EC2's yes is good."""
 TIMEOUT_S = 10.0
-"""So long an answer is waited for. The call may take longer to end (`api`); no other one is made until it has."""
+"""So long an answer is waited for. The call may take longer to end (`api`); no other one is made until it
+has."""
 
 _YES = THROTTLED | {"DryRunOperation"}
 """EC2 throttles only those whom it knows."""
@@ -46,7 +48,7 @@ class Readiness:
             raise CsiError(Code.FAILED_PRECONDITION, f"EC2 cannot be used: {problem}")
 
     async def _answer(self) -> str:
-        """Of the call that is under way, or of a new one; also if that was given up by somebody else meanwhile."""
+        """Of the call that is under way, or of a new one; also if its first caller has given up meanwhile."""
         while True:
             if self._asking is None or self._asking.done():
                 self._asking = self._loop.create_task(self._ask())

@@ -1,8 +1,9 @@
-"""The tags on volumes and snapshots: what the driver finds its own by, and what an operator and a class add. Pure.
+"""The tags on volumes and snapshots: what the driver finds its own by, and what an operator and a class add.
+Pure.
 
-All tags of a resource are part of the call that makes it: there is no moment in which it is nobody's, and an IAM policy
-can ask for them. Who wins, last to first: a class's own tags, the operator's (`--extra-tags`), the driver's. A class or
-an operator cannot have the driver's own keys.
+All tags of a resource are part of the call that makes it: it is never without an owner, and an IAM policy can
+ask for them. Who wins, last to first: a class's own tags, the operator's (`--extra-tags`), the driver's. A
+class or an operator cannot have the driver's own keys.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class TagPolicy:
                     raise ValueError("; ".join(problems))
 
     def of_volume(self, name: str, metadata: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
-        """The tags of a new volume; `metadata` is what the driver itself notes, `asked` what its class asks for. Raises
-        CsiError, INVALID_ARGUMENT."""
+        """The tags of a new volume; `metadata` is what the driver itself notes, `asked` what its class asks
+        for. Raises CsiError, INVALID_ARGUMENT."""
         cluster = {"KubernetesCluster": self.cluster_id} if self.cluster_id else {}
         return self._all({NAME_TAG: name, **metadata}, {**self._cluster(name), **cluster}, self.volumes, asked)
 
@@ -69,7 +70,8 @@ class TagPolicy:
         return self._all({SNAPSHOT_NAME_TAG: name}, self._cluster(name), self.snapshots, asked)
 
     def checked(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """Those of a class's tags that can be. Raises CsiError, INVALID_ARGUMENT, unless that is to be warned about."""
+        """Those of a class's tags that can be. Raises CsiError, INVALID_ARGUMENT, unless that is to be warned
+        about."""
         problems = {key: problem for key, value in asked.items() if (problem := _problem(key, value))}
         if problems and not self.warn_on_invalid:
             raise CsiError(Code.INVALID_ARGUMENT, "; ".join(problems.values()))
@@ -101,7 +103,8 @@ class TagPolicy:
 
 
 def specified(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The tags that parameters `tagSpecification...: key=value` ask for. Raises CsiError, INVALID_ARGUMENT."""
+    """The tags that parameters `tagSpecification...: key=value` ask for. Raises CsiError,
+    INVALID_ARGUMENT."""
     tags: dict[str, str] = {}
     for name, text in sorted(parameters.items()):
         if name.startswith(SPECIFICATION_PREFIX):
@@ -118,7 +121,8 @@ def specified(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def deleted(parameters: Mapping[str, str]) -> tuple[str, ...]:
-    """The keys that parameters `tagDeletion...: key` name. Raises CsiError, INVALID_ARGUMENT, for the driver's own."""
+    """The keys that parameters `tagDeletion...: key` name. Raises CsiError, INVALID_ARGUMENT, for the
+    driver's own."""
     keys = tuple(sorted({key for name, key in parameters.items() if name.startswith(DELETION_PREFIX)}))
     if problems := [problem for key in keys if (problem := _problem(key, ""))]:
         raise CsiError(Code.INVALID_ARGUMENT, "; ".join(problems))

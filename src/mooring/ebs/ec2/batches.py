@@ -1,11 +1,11 @@
 """Many questions of one kind, few calls: a loop gathers what is asked and asks EC2 at most once in a while.
 
-Guarantees: a question is answered by a call that began after it was put, never by an older one. The first question
-after a quiet time waits only to gather its neighbours; while questions keep coming, there is one call per `every_s`.
-Whoever stops waiting stops at once, and nobody else notices. Equal questions share a place. A bad name costs nobody but
-who asked for it: the names in EC2's complaint are taken out, and the rest is asked again at once; if the complaint
-names nothing that helps, the questions are halved until it does.
-What it must not know: what the questions are about.
+Guarantees: a question is answered by a call that began after it was put, never by an older one. The first
+question after a quiet time waits only to gather its neighbours; while questions keep coming, there is one
+call per `every_s`. A caller that stops waiting stops at once, and the others are not affected. Equal
+questions share a place. A bad name costs nobody but who asked for it: the names in EC2's complaint are taken
+out, and the rest is asked again at once; if the complaint names nothing that helps, the questions are halved
+until it does. What it must not know: what the questions are about.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ EVERY_S = 1.0
 
 
 class Batches(Generic[_Answer]):
-    """One kind of question. `ask` puts up to `largest` of them to EC2 in one call; names without an answer are absent
-    in what it gives. `concerns_names` says whether an error is about some of the names, not about the call."""
+    """One kind of question. `ask` puts up to `largest` of them to EC2 in one call; names without an answer
+    are absent in what it gives. `concerns_names` says whether an error is about some of the names, not about
+    the call."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ async def isolated(
             message = error.message
         blamed = set(left) & set(_BETWEEN_NAMES.split(message))
         if not blamed or len(blamed) == len(left):
-            # It names nobody; or everybody, which some stand-ins for EC2 do whoever is to blame.
+            # The error names no id, or all of them, which some stand-ins for EC2 do whatever the cause.
             half = len(left) // 2
             first = await isolated(left[:half], ask, concerns_names)
             return {**first, **await isolated(left[half:], ask, concerns_names)}
@@ -112,6 +113,6 @@ async def isolated(
 
 
 def _seen(answer: asyncio.Future[_Answer | None]) -> None:
-    """An error that nobody waits for any more is not reported as "never retrieved"."""
+    """An error that no caller waits for any more is not reported as "never retrieved"."""
     if not answer.cancelled():
         answer.exception()

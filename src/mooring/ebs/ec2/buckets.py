@@ -1,7 +1,8 @@
 """EC2's quotas, as data, and a token bucket that keeps to one of them. Pure: time is a parameter, in seconds.
 
-Source: EC2's documentation, "Request throttling for the Amazon EC2 API": a bucket per account, region and action. A
-bucket here holds a little less than EC2's: requests are not sent and received at exactly the same distance.
+Source: EC2's documentation, "Request throttling for the Amazon EC2 API": a bucket per account, region and
+action. A bucket here holds a little less than EC2's: requests are not sent and received at exactly the same
+distance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Quota:
 
 DESCRIBING = Quota(100, 20)
 DESCRIBING_ALL = Quota(50, 10)
-"""Neither a filter nor a page size is given. Whether ids count as a filter is not documented: here they do not."""
+"""Neither a filter nor a page size is given. Whether ids count as a filter is not documented: here they do
+not."""
 MUTATING = Quota(50, 5)
 QUOTAS: Mapping[str, Quota] = {
     "CreateVolume": Quota(100, 5),
@@ -62,8 +64,8 @@ def quota(name: str) -> Quota:
 
 @dataclass
 class Bucket:
-    """Our side of one of EC2's buckets. Its rate goes down when EC2 refuses (somebody else takes from it too, or the
-    account has less), and slowly up again."""
+    """Our side of one of EC2's buckets. Its rate goes down when EC2 refuses (another client of the account
+    takes from it too, or the account has less), and slowly up again."""
 
     quota: Quota
     rate: float = field(init=False)

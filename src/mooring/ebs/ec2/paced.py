@@ -1,9 +1,9 @@
 """Keeps to EC2's quotas: calls wait here, first come, first served, instead of being refused there.
 
-Guarantees: a throttled call is not an error, it is made again, before all that came later; nothing but cancellation
-ends its waiting. A question (Describe...) that got no answer, or that EC2 had an internal error with, is put a few
-times more. A call that changes something is never repeated on an unknown outcome: whoever made it must look.
-What it must not know: what the calls are about.
+Guarantees: a throttled call is not an error, it is made again, before all that came later; nothing but
+cancellation ends its waiting. A question (Describe...) that got no answer, or that EC2 had an internal error
+with, is put a few times more. A call that changes something is never repeated on an unknown outcome: its
+caller must look at EC2 first. What it must not know: what the calls are about.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _log = structlog.get_logger(__name__)
 
 
 class PacedApi(Ec2Api):
-    """`api`, at the pace that the quotas allow. With `pacing` off it does what an ordinary SDK does: it calls at once,
-    and again after a backoff."""
+    """`api`, at the pace that the quotas allow. With `pacing` off it does what an ordinary SDK does: it calls
+    at once, and again after a backoff."""
 
     def __init__(self, api: Ec2Api, random: Callable[[], float], pacing: bool = True) -> None:
         """`random` gives numbers from [0, 1): backoffs are drawn with it."""
@@ -75,8 +75,8 @@ class PacedApi(Ec2Api):
 
 
 def _check_repeatable(action: str, error: Ec2Error | Ec2Unreachable, failures: int) -> None:
-    """Raises what ends the call after so many failures: only a question may be put again. What changes something, and
-    was not refused, may have been carried out."""
+    """Raises what ends the call after so many failures: only a question may be put again. What changes
+    something, and was not refused, may have been carried out."""
     if isinstance(error, Ec2Error) and error.code not in PASSING:
         raise error
     if not action.startswith("Describe"):

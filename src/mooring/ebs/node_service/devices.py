@@ -1,13 +1,14 @@
 """Which block device of this machine is which EBS volume. Blocking.
 
-Guarantee: a device is only ever given out with proof that it is the volume's. The proof is what the device itself says:
-the serial number of an NVMe disk, the file behind a loop device that is named after a volume. A name, or a link that
-udev made, proves nothing against it: names are used again, and links stay behind (upstream #1224). For a device that
-says nothing, links are the proof: those that lead to it must name this volume, and no other. Xen disks have neither;
-there, and only there, the name that EC2 attached the volume under is believed.
+Guarantee: a device is only ever given out with proof that it is the volume's. The proof is what the device
+itself says: the serial number of an NVMe disk, the file behind a loop device that is named after a volume. A
+name, or a link that udev made, proves nothing against it: names are used again, and links stay behind
+(upstream #1224). For a device that says nothing, links are the proof: those that lead to it must name this
+volume, and no other. Xen disks have neither; there, and only there, the name that EC2 attached the volume
+under is believed.
 
-Where the devices are, and where the kernel describes them, are parameters: `mooring cloud` gives each of its instances
-a directory with links of its own.
+Where the devices are, and where the kernel describes them, are parameters: `mooring cloud` gives each of its
+instances a directory with links of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from mooring.csi.errors import Code, CsiError
 BY_ID = "disk/by-id"
 LINK = "nvme-Amazon_Elastic_Block_Store_"
 _LINKS = ("", "-ns-1", "_1")
-"""How links for the only namespace of a disk end; it depends on the machine's udev rules (upstream #1082, #1141)."""
+"""How links for the only namespace of a disk end; it depends on the machine's udev rules (upstream #1082,
+#1141)."""
 
 _VOLUME_ID = re.compile(r"vol-[0-9a-z]{1,40}")
 _SERIAL = re.compile(r"(vol)-?([0-9a-z]+)")
@@ -36,16 +38,18 @@ _XEN = re.compile(r"xvd[a-z]{1,2}")
 
 @dataclass(frozen=True)
 class DeviceFinder:
-    """The devices of one instance: their nodes and links below `dev`, the kernel's words about them below `sys`."""
+    """The devices of one instance: their nodes and links below `dev`, the kernel's words about them below
+    `sys`."""
 
     dev: Path = Path("/dev")
     sys: Path = Path("/sys")
 
     def find(self, volume_id: str, attached_as: str = "", partition: int = 0) -> str:
-        """The path of the volume's device, or of its partition. `attached_as` is the name that EC2 knows, /dev/xvdba.
+        """The path of the volume's device, or of its partition. `attached_as` is the name that EC2 knows,
+        /dev/xvdba.
 
-        Raises CsiError: NOT_FOUND if the device is not there (yet), FAILED_PRECONDITION if what is in its place is, or
-        may be, another volume's; INVALID_ARGUMENT for a volume id or a name that cannot be one.
+        Raises CsiError: NOT_FOUND if the device is not there (yet), FAILED_PRECONDITION if what is in its
+        place is, or may be, another volume's; INVALID_ARGUMENT for a volume id or a name that cannot be one.
         """
         check_volume_id(volume_id)
         others: list[str] = []
@@ -70,8 +74,8 @@ class DeviceFinder:
         )
 
     def doubt(self, device: str, volume_id: str, named: bool = False) -> str:
-        """Why the device is not proved to be the volume's, in words; empty if it is. `named`: it has the name that the
-        volume was attached under."""
+        """Why the device is not proved to be the volume's, in words; empty if it is. `named`: it has the name
+        that the volume was attached under."""
         name = Path(device).name
         said = self._said_by(name)
         if said:
@@ -84,16 +88,17 @@ class DeviceFinder:
         return "which does not say what it is, and no link names it"
 
     def volume_at(self, number: tuple[int, int], volume_id: str) -> str | None:
-        """The device with this major and minor number if it is the volume's, or a partition of it; None if it has gone,
-        or is not proved to be. A Xen disk, which has no proof, is believed: it was proved by its name when it was
-        mounted, and keeps its number while it is."""
+        """The device with this major and minor number if it is the volume's, or a partition of it; None if it
+        has gone, or is not proved to be. A Xen disk, which has no proof, is believed: it was proved by its
+        name when it was mounted, and keeps its number while it is."""
         real, disk = self._described(number), self.disk_of(number)
         if real is None or disk is None or self.doubt(disk, volume_id, named=True):
             return None
         return self._node(real.name)
 
     def disk_of(self, number: tuple[int, int]) -> str | None:
-        """The whole disk on which the block device with this major and minor number is; None if it has gone."""
+        """The whole disk on which the block device with this major and minor number is; None if it has
+        gone."""
         real = self._described(number)
         if real is None:
             return None
@@ -128,15 +133,15 @@ class DeviceFinder:
             yield self.dev / name, False
 
     def _disks_saying(self, volume_id: str) -> Iterator[str]:
-        """NVMe disks with the volume's serial number: for machines on which nobody makes links."""
+        """NVMe disks with the volume's serial number: for machines without udev rules that make links."""
         for serial in sorted((self.sys / "block").glob("nvme*/device/serial")):
             name = serial.parent.parent.name
             if self._said_by(name) == volume_id:
                 yield name
 
     def _device_at(self, path: Path) -> str | None:
-        """The block device to which the path leads; None if there is none. Only one directly among the devices counts:
-        a link to anywhere else is not udev's."""
+        """The block device to which the path leads; None if there is none. Only one directly among the
+        devices counts: a link to anywhere else is not udev's."""
         real = Path(os.path.realpath(path))
         try:
             status = os.stat(real)

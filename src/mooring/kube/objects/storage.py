@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     OrNull = tuple[T, ...]
 else:
     OrNull = Optional[tuple[T, ...]]  # noqa: UP045 - takes an argument
-"""What a real API server may give as null: lists that its Go types write even if nobody has set them."""
+"""What a real API server may give as null: lists that its Go types write even where they are not set."""
 
 
 class VolumeNodeResources(Struct, frozen=True):

@@ -3,6 +3,12 @@
 An envelope is four magic bytes and a `runtime.Unknown`: apiVersion and kind, and the message of that kind.
 Messages are read and written by the facts of `mooring.apiserver.schema`; a kind that has none there (one of a
 CustomResourceDefinition) has no protobuf form, as upstream.
+
+Google's protobuf library could do this, with modules generated from Kubernetes' .proto files and a conversion
+from their messages to JSON, in which objects are stored. Hand-written instead, so that the facts of the
+fields, which validation needs anyway, are the only description of the API's types, and bytes become JSON in
+one step. Only the wire format is ours; it is small (`wire`) and has its fuzzer
+(`tests/fuzz/targets/protobuf.py`).
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,10 @@
 apply.
 
 What a patch may do is limited as upstream limits it: so many operations, and so many bytes that are copied.
+
+The jsonpatch library could apply patches (the tests compare with it). Hand-written for what it does not
+offer: upstream's error codes and words, and limits that are checked before an operation is made, so that no
+patch holds up the serving thread (`work_limit`).
 """
 
 from collections.abc import Callable, Mapping
