@@ -1,8 +1,8 @@
 """The embedded API server beside the real kube-apiserver on etcd: `make bench` (needs `make assets`).
 
-Both run on this machine over TLS and are measured in turns, every commit durable (etcd and SQLite both sync). The load
-comes from this process through one client, and watches are read by one more process, so their cost weighs on both
-alike. Prints a table: theirs, ours, ratio.
+Both run on this machine over TLS and are measured in turns, every commit durable (etcd and SQLite both sync).
+The load comes from this process through one client, and watches are read by one more process, so their cost
+weighs on both alike. Prints a table: theirs, ours, ratio.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ MEASURES = (creates, lists, memory, watches.latency, watches.resumed, watches.li
 
 
 async def measure(targets: Sequence[Target]) -> list[Figures]:
-    """All figures of each server. One measure is taken of all before the next, so that what else the machine does
-    weighs on all alike."""
+    """All figures of each server. One measure is taken of all before the next, so that what else the machine
+    does weighs on all alike."""
     async with AsyncExitStack() as stack:
         for target in targets:
             connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=str(target.authority)))

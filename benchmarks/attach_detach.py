@@ -1,10 +1,11 @@
 """Mooring's attach/detach controller beside upstream's: `python -m benchmarks.attach_detach [VOLUMES ...]`.
 
-Both do the same work on a real kube-apiserver (needs `make assets`), in turn, each in a cluster of its own, `RUNS`
-times over; kubelets and the external attacher are played without delay (`played_cluster`). etcd does not sync, in both
-columns, so that the controller is what is timed. In each cluster: `VOLUMES` pods come at once, each with a volume (the
-burst: CPU a volume); then, with those attached, pods come and go one after the other (the latencies); then nothing
-happens (idle CPU). Prints medians, each with its least and greatest, and the ratio of the medians.
+Both do the same work on a real kube-apiserver (needs `make assets`), in turn, each in a cluster of its own,
+`RUNS` times over; kubelets and the external attacher are played without delay (`played_cluster`). etcd does
+not sync, in both columns, so that the controller is what is timed. In each cluster: `VOLUMES` pods come at
+once, each with a volume (the burst: CPU a volume); then, with those attached, pods come and go one after the
+other (the latencies); then nothing happens (idle CPU). Prints medians, each with its least and greatest, and
+the ratio of the medians.
 
 Upstream runs with nothing but its attach/detach controller, with client limits that do not hold it back.
 """
@@ -157,7 +158,8 @@ def spread(values: Sequence[float]) -> str:
 
 
 def print_beside(found: dict[str, list[Figures]], first: int, wide: int) -> None:
-    """Each figure of two who did the same, and the second's over the first's, in columns of so many characters."""
+    """Each figure of two who did the same, and the second's over the first's, in columns of so many
+    characters."""
     (left_name, theirs), (right_name, mine) = found.items()
     print(f"{'':{first}}  {left_name:>{wide}}  {right_name:>{wide}}  {'ratio':>6}")
     for name in theirs[0]:

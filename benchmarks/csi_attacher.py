@@ -1,11 +1,13 @@
 """`mooring csi attacher` beside upstream's csi-attacher: `python -m benchmarks.csi_attacher [BURST]`.
 
 Both do the same work, each holding its Lease as where there are two of them, on a real kube-apiserver (needs
-`make assets`; etcd does not sync), in turn, each in a cluster of its own, `RUNS` times over. The CSI driver, on our base
-and in a process of its own, answers at once. In each cluster: VolumeAttachments come and go one after the other (the
-latencies), then `BURST` at once. Prints medians, each with its least and greatest, and the ratio of the medians.
+`make assets`; etcd does not sync), in turn, each in a cluster of its own, `RUNS` times over. The CSI driver,
+on our base and in a process of its own, answers at once. In each cluster: VolumeAttachments come and go one
+after the other (the latencies), then `BURST` at once. Prints medians, each with its least and greatest, and
+the ratio of the medians.
 
-A VolumeAttachment is attached, or gone, when a watch says so; the time begins when the request for it is answered.
+A VolumeAttachment is attached, or gone, when a watch says so; the time begins when the request for it is
+answered.
 """
 
 from __future__ import annotations

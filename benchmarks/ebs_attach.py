@@ -1,9 +1,9 @@
 """The EBS driver against EC2's quotas: `python -m benchmarks.ebs_attach [VOLUMES]`.
 
-`mooring cloud --devices=off` with EC2's own quotas and delays, `aws-ebs-csi-driver controller`, and a client that asks
-for `VOLUMES` attachments on 40 instances at once: each a process of its own. In turn: the driver as it is; without
-batches and pacing (`--batching=false --pacing=false`), as an SDK's own retries have it. The bound is what the quota of
-AttachVolume allows: 50 at once, then 5 a second. The cloud's time is real time.
+`mooring cloud --devices=off` with EC2's own quotas and delays, `aws-ebs-csi-driver controller`, and a client
+that asks for `VOLUMES` attachments on 40 instances at once: each a process of its own. In turn: the driver as
+it is; without batches and pacing (`--batching=false --pacing=false`), as an SDK's own retries have it. The
+bound is what the quota of AttachVolume allows: 50 at once, then 5 a second. The cloud's time is real time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rest of a cluster, played without any delay: kubelets and an external attacher that need no time.
 
-Knows no controller: what it notes is when the API server told that a VolumeAttachment came or went, and that a node's
-status named a volume. Volumes are PersistentVolumes of a CSI driver, bound to claims from the start.
+Knows no controller: what it notes is when the API server told that a VolumeAttachment came or went, and that
+a node's status named a volume. Volumes are PersistentVolumes of a CSI driver, bound to claims from the start.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class PlayedCluster:
     # --- what users do
 
     async def create_pod(self, number: int) -> float:
-        """A pod that is bound to its node at once, whose kubelet wants its volume from then on, and says so. When the
-        API server had it."""
+        """A pod that is bound to its node at once, whose kubelet wants its volume from then on, and says so.
+        When the API server had it."""
         name = _volume(number)
         container = {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
@@ -178,7 +178,8 @@ class PlayedCluster:
                 await self._told(Node, node, {"volumesInUse": sorted(held)})
 
     async def _told(self, kind: type[Object], name: str, status: dict[str, Any]) -> None:
-        """Says so until the API server has heard it, as real ones would: a machine may stand still for a while."""
+        """Says so until the API server has heard it, as real ones would: a machine may stand still for a
+        while."""
         while True:
             try:
                 await self._client.patch(kind, name, {"status": status}, subresource="status")

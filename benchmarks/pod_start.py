@@ -1,9 +1,9 @@
 """From "reported attached" to a pod's first process: `python -m benchmarks.pod_start` (as root).
 
-One node of `mooring up`. In each round a pod comes whose disk is formatted already, and one that has no volume. Prints
-what the volume adds: from the node's status naming the volume to the first process of its pod, beside the time from
-"bound to this node" to the first process of the pod without a volume. Both are wall-clock milliseconds; processes'
-times are the supervisor's, the others are when a watch of the API told.
+One node of `mooring up`. In each round a pod comes whose disk is formatted already, and one that has no
+volume. Prints what the volume adds: from the node's status naming the volume to the first process of its pod,
+beside the time from "bound to this node" to the first process of the pod without a volume. Both are
+wall-clock milliseconds; processes' times are the supervisor's, the others are when a watch of the API told.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.simulation [SEEDS]
 
-Three nodes, four volumes, thirty simulated minutes each, with about eight faults and eight actions of users. Prints
-seeds a second, simulated hours for an hour of a processor, and what a seed is made of.
+Three nodes, four volumes, thirty simulated minutes each, with about eight faults and eight actions of users.
+Prints seeds a second, simulated hours for an hour of a processor, and what a seed is made of.
 """
 
 from __future__ import annotations

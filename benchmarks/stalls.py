@@ -1,9 +1,10 @@
-"""How long the API server's thread is taken at a time, under attacks that each would block it: CPU milliseconds.
+"""How long the API server's thread is taken at a time, under attacks that each would block it: CPU
+milliseconds.
 
     python -m benchmarks.stalls
 
-One row for each attack: the answer's status, the longest turn of the loop, and how much the process has grown over what
-it was at rest. The last row is the longest of all; the exit status is 1 if it is over 50 ms.
+One row for each attack: the answer's status, the longest turn of the loop, and how much the process has grown
+over what it was at rest. The last row is the longest of all; the exit status is 1 if it is over 50 ms.
 """
 
 from __future__ import annotations

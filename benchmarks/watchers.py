@@ -1,11 +1,13 @@
-"""The reader of the benchmark, in a process of its own: many watches over TLS, of which it only counts the events.
+"""The reader of the benchmark, in a process of its own: many watches over TLS, of which it only counts the
+events.
 
-Each event's object carries one `@`, which nothing else in an answer has; so counting needs no parsing, and the reader
-costs as little as a reader can: epoll, a read, a decryption into one buffer, a count. The same for every server.
+Each event's object carries one `@`, which nothing else in an answer has; so counting needs no parsing, and
+the reader costs as little as a reader can: epoll, a read, a decryption into one buffer, a count. The same for
+every server.
 
-`python -m benchmarks.watchers` takes its orders as lines of JSON. First an `Order`: when all watches are open it says
-when it asked for them. Then a number of events to wait for: when they are there it says at which times
-(`time.perf_counter`, one clock for all processes of a machine) how many arrived.
+`python -m benchmarks.watchers` takes its orders as lines of JSON. First an `Order`: when all watches are open
+it says when it asked for them. Then a number of events to wait for: when they are there it says at which
+times (`time.perf_counter`, one clock for all processes of a machine) how many arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Order(TypedDict):
 
 
 class Connection:
-    """One watch over TLS. The TLS layer works in memory, which spares half of the system calls of an `SSLSocket`."""
+    """One watch over TLS. The TLS layer works in memory, which spares half of the system calls of an
+    `SSLSocket`."""
 
     def __init__(self, context: ssl.SSLContext, address: SplitResult) -> None:
         assert address.hostname
@@ -69,7 +72,8 @@ class Connection:
 
 
 class Watches:
-    """Open watches; `wait` counts what arrives. `began` is when the first was asked for, all being connected."""
+    """Open watches; `wait` counts what arrives. `began` is when the first was asked for, all being
+    connected."""
 
     def __init__(self, order: Order) -> None:
         self._poll = select.epoll()

@@ -34,7 +34,8 @@ class Ended(Exception):
 
 
 class Reader:
-    """The reading process. Times are `time.perf_counter`'s, which is one clock for all processes of a machine."""
+    """The reading process. Times are `time.perf_counter`'s, which is one clock for all processes of a
+    machine."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -77,7 +78,8 @@ async def reading(target: Target, paths: Sequence[str]) -> AsyncIterator[Reader]
 
 
 async def latency(target: Target) -> Figures:
-    """A write that a thousand watch, and a write that one of a thousand watches: what a thousand kubelets do."""
+    """A write that a thousand watch, and a write that one of a thousand watches: what a thousand kubelets
+    do."""
     await target.call("POST", CONFIG_MAPS, {"metadata": {"name": "latency"}})
     paths = [await _watch(target, CONFIG_MAPS)] * WATCHERS
     figures = await _delays(target, paths, WATCHERS, lambda number: _mark(target, f"{CONFIG_MAPS}/latency", number))
@@ -105,7 +107,8 @@ async def _mark(target: Target, path: str, number: int) -> None:
 
 
 async def _delays(target: Target, paths: Sequence[str], told: int, write: Callable[[int], Awaitable[None]]) -> Figures:
-    """How late each of `told` watchers learns of a write, counted from the writer's answer and from its request.
+    """How late each of `told` watchers learns of a write, counted from the writer's answer and from its
+    request.
 
     An event may come before the answer does, which counts as 0."""
     sent: list[float] = []
@@ -127,8 +130,8 @@ async def _delays(target: Target, paths: Sequence[str], told: int, write: Callab
 
 
 async def resumed(target: Target) -> Figures:
-    """How many events a second reach a hundred watchers that resume from before them; NaN if the server has not kept
-    the events."""
+    """How many events a second reach a hundred watchers that resume from before them; NaN if the server has
+    not kept the events."""
     for writer in range(IN_FLIGHT):
         await target.call("POST", CONFIG_MAPS, {"metadata": {"name": f"fan-{writer}"}})
     paths = [await _watch(target, CONFIG_MAPS)] * FAN_WATCHERS

@@ -27,7 +27,8 @@ class _Jump(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time jumps to the next timer as soon as nothing is ready. No threads, no sockets."""
+    """An event loop whose time jumps to the next timer as soon as nothing is ready. No threads, no
+    sockets."""
 
     def __init__(self) -> None:
         self._jump = _Jump()

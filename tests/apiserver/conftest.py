@@ -130,7 +130,10 @@ class Api:
     @staticmethod
     def new_claim(name: str = "data", size: str = "1Gi", **spec: Any) -> Obj:
         requests = {"requests": {"storage": size}}
-        return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests, **spec}}
+        return {
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests, **spec},
+        }
 
     @staticmethod
     def new_volume(name: str = "pv", **spec: Any) -> Obj:
@@ -147,7 +150,10 @@ class Api:
     def new_statefulset(name: str = "web", **spec: Any) -> Obj:
         labels = {"app": "web"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
-        return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
+        return {
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+        }
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Who asks, and that a node and an administrator may not do the same; all that a node may is in test_node_rights."""
+"""Who asks, and that a node and an administrator may not do the same; all that a node may is in
+test_node_rights."""
 
 from __future__ import annotations
 
@@ -115,8 +116,16 @@ def test_a_user_can_ask_what_it_may_do(serve):
         for asker, attributes, allowed in (
             (api, {"verb": "delete", "resource": "pods"}, True),
             (node, {"verb": "list", "resource": "pods"}, False),
-            (node, {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n1"}}, True),
-            (node, {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n2"}}, False),
+            (
+                node,
+                {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n1"}},
+                True,
+            ),
+            (
+                node,
+                {"verb": "list", "resource": "pods", "fieldSelector": {"rawSelector": "spec.nodeName=n2"}},
+                False,
+            ),
             (node, {"verb": "get", "resource": "nodes", "name": "n1"}, True),
             (node, {"verb": "get", "resource": "nodes", "name": "n2"}, False),
             (node, {"verb": "delete", "resource": "volumeattachments", "group": "storage.k8s.io"}, False),

@@ -1,4 +1,5 @@
-"""Whatever a client sends, the answer is a Status with the right code, never an exception, and the server goes on."""
+"""Whatever a client sends, the answer is a Status with the right code, never an exception, and the server
+goes on."""
 
 from __future__ import annotations
 
@@ -54,14 +55,22 @@ def test_a_body_that_is_no_object_is_refused(serve, body, content_type, code):
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "x", "1Gi"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "x", ""]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "x", ""]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
 FULL = {
     "spec": {
         "containers": [
-            {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/"}], "ports": [{}], "env": [{}]}
+            {
+                "name": "c",
+                "image": "i",
+                "volumeMounts": [{"name": "v", "mountPath": "/"}],
+                "ports": [{}],
+                "env": [{}],
+            }
         ],
         "volumes": [{"name": "v", "configMap": {"name": "x"}}],
         "tolerations": [{"key": "x"}],
@@ -73,7 +82,10 @@ FULL = {
         "nodeName": "n",
         "source": {"persistentVolumeName": "p"},
         "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
         "replicas": 1,
         "updateStrategy": {"type": "RollingUpdate"},
         "volumeClaimTemplates": [{"metadata": {"name": "x"}, "spec": {}}],
@@ -136,7 +148,9 @@ FULL = {
 def paths(value, path=()):
     """Every place in a JSON value."""
     yield path
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
     for key, child in children:
         yield from paths(child, (*path, key))
 
@@ -210,7 +224,9 @@ def test_any_patch_is_applied_or_refused(serve, kind, patch):
         for subresource in ("", "/status"):
             headers = {"content-type": JSON_TYPES[kind]}
             path = f"{CONFIGMAPS}/a{subresource}"
-            answer = await api.server.handle(Request("PATCH", path, (), headers, json.dumps(patch).encode(), ADMIN))
+            answer = await api.server.handle(
+                Request("PATCH", path, (), headers, json.dumps(patch).encode(), ADMIN)
+            )
             assert answer.status < 500, answer.body
 
     serve(story)
@@ -219,7 +235,9 @@ def test_any_patch_is_applied_or_refused(serve, kind, patch):
 @given(
     st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"]),
     st.lists(
-        st.sampled_from(["api", "apis", "v1", "apps", "namespaces", "default", "pods", "p", "", "status", "..", "log"]),
+        st.sampled_from(
+            ["api", "apis", "v1", "apps", "namespaces", "default", "pods", "p", "", "status", "..", "log"]
+        ),
         max_size=9,
     ),
     st.lists(

@@ -1,4 +1,5 @@
-"""Live watches: everyone gets each piece once and in order; one who cannot take it reads on from before it."""
+"""Live watches: everyone gets each piece once and in order; one who cannot take it reads on from before
+it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,11 @@ SCHEMA = {
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 "parts": {
                     "type": "array",
-                    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {"name": {"type": "string"}},
+                    },
                     "x-kubernetes-list-type": "map",
                     "x-kubernetes-list-map-keys": ["name"],
                 },
@@ -65,7 +69,12 @@ VERSION = {
 
 def definition(*versions, **spec):
     names = {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]}
-    whole = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": list(versions) or [VERSION]}
+    whole = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": names,
+        "versions": list(versions) or [VERSION],
+    }
     return {"metadata": {"name": "widgets.example.com"}, "spec": {**whole, **spec}}
 
 
@@ -109,8 +118,15 @@ def test_discovery_and_openapi_name_the_kind_as_soon_as_it_is_defined(serve):
 def test_unknown_fields_are_dropped_but_where_the_schema_keeps_them(serve):
     async def story(api):
         await api.create(DEFINITIONS, definition())
-        made = await api.create(WIDGETS, widget(odd=1, free={"any": {"thing": None}}, parts=[{"name": "a", "x": 1}]))
-        assert made["spec"] == {"size": 1, "color": "red", "free": {"any": {"thing": None}}, "parts": [{"name": "a"}]}
+        made = await api.create(
+            WIDGETS, widget(odd=1, free={"any": {"thing": None}}, parts=[{"name": "a", "x": 1}])
+        )
+        assert made["spec"] == {
+            "size": 1,
+            "color": "red",
+            "free": {"any": {"thing": None}},
+            "parts": [{"name": "a"}],
+        }
 
     serve(story)
 
@@ -123,7 +139,8 @@ def test_an_object_that_its_schema_forbids_is_refused_with_every_reason(serve):
         assert 'spec.color: Unsupported value: "green": supported values: "red", "blue"' in refusal.message
         refusal = await api.refused(422, api.create(WIDGETS, widget(size="big")))
         assert (
-            'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"' in refusal.message
+            'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"'
+            in refusal.message
         )
         refusal = await api.refused(422, api.create(WIDGETS, {**widget(), "spec": {}}))
         assert "spec.size: Required value" in refusal.message
@@ -163,7 +180,9 @@ def test_a_table_has_the_columns_of_the_definition(serve):
     async def story(api):
         await api.create(DEFINITIONS, definition())
         await api.create(WIDGETS, widget())
-        await api.patch(f"{WIDGETS}/w/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        await api.patch(
+            f"{WIDGETS}/w/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        )
         table = await api.get(WIDGETS, accept=TABLE)
         assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Size", "Ready", "Age"]
         assert table["rows"][0]["cells"][:3] == ["w", 1, "True"]
@@ -337,7 +356,9 @@ def test_an_apply_merges_lists_as_the_schema_says(serve):
         async def apply(manager, spec):
             sent = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
             query = [("fieldManager", manager)]
-            return await api.send("PATCH", f"{WIDGETS}/w", sent, query, content_type="application/apply-patch+yaml")
+            return await api.send(
+                "PATCH", f"{WIDGETS}/w", sent, query, content_type="application/apply-patch+yaml"
+            )
 
         await apply("one", {"size": 1, "parts": [{"name": "a"}]})
         made = await apply("two", {"size": 1, "parts": [{"name": "b"}]})

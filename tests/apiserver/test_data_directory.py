@@ -1,4 +1,5 @@
-"""A data directory that lost something, or holds something else, is refused by the file's name; nothing is changed."""
+"""A data directory that lost something, or holds something else, is refused by the file's name; nothing is
+changed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ async def used(tmp_path: Path) -> Path:
 
 def content(directory: Path) -> dict[str, bytes]:
     """Of all files but SQLite's own beside the store, which it may fill and empty."""
-    return {path.name: path.read_bytes() for path in directory.iterdir() if not path.name.startswith("store.db-")}
+    return {
+        path.name: path.read_bytes() for path in directory.iterdir() if not path.name.startswith("store.db-")
+    }
 
 
 def spoil(change: str) -> Callable[[Path], object]:
@@ -101,7 +104,14 @@ async def test_in_a_directory_that_is_open_to_others_every_secret_is_private(tmp
         await running.close()
     finally:
         os.umask(before)
-    assert {"store.db", "store.db-wal", "store.db-shm", "tokens.json", "server.key", "kubeconfig"} <= modes.keys()
+    assert {
+        "store.db",
+        "store.db-wal",
+        "store.db-shm",
+        "tokens.json",
+        "server.key",
+        "kubeconfig",
+    } <= modes.keys()
     assert not any(modes.values()), modes
 
 

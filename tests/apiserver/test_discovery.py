@@ -25,7 +25,11 @@ def test_both_forms_of_discovery_name_every_kind_and_subresource(serve):
                     aggregated.add((name, resource["resource"], resource["responseKind"]["kind"]))
                     for sub in resource.get("subresources", ()):
                         aggregated.add(
-                            (name, f"{resource['resource']}/{sub['subresource']}", sub["responseKind"]["kind"])
+                            (
+                                name,
+                                f"{resource['resource']}/{sub['subresource']}",
+                                sub["responseKind"]["kind"],
+                            )
                         )
         assert legacy == aggregated
         assert {(kind.group or "api", kind.plural, kind.name) for kind in KINDS} <= legacy
@@ -68,7 +72,9 @@ def test_openapi_has_the_fields_of_every_kind_and_every_reference_leads_somewher
         for path, place in (("/openapi/v3/api/v1", "components"), ("/openapi/v2", "")):
             document = await api.get(path, accept="application/json")
             schemas = document[place]["schemas"] if place else document["definitions"]
-            named = set(re.findall(r'"\$ref": "#/(?:components/schemas|definitions)/([^"]+)"', json.dumps(document)))
+            named = set(
+                re.findall(r'"\$ref": "#/(?:components/schemas|definitions)/([^"]+)"', json.dumps(document))
+            )
             assert named <= schemas.keys()
             containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
             assert containers["x-kubernetes-patch-merge-key"] == "name"

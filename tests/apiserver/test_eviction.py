@@ -69,7 +69,8 @@ def test_evictions_at_once_do_not_together_break_a_budget(serve):
 
 
 @pytest.mark.parametrize(
-    ("spec", "allowed"), [({"maxUnavailable": 1}, 1), ({"minAvailable": "50%"}, 2), ({"maxUnavailable": "50%"}, 2)]
+    ("spec", "allowed"),
+    [({"maxUnavailable": 1}, 1), ({"minAvailable": "50%"}, 2), ({"maxUnavailable": "50%"}, 2)],
 )
 def test_a_budget_counts_against_what_the_controller_wants(serve, spec, allowed):
     async def story(api):

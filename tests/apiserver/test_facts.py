@@ -43,10 +43,16 @@ def test_kinds_are_found_by_their_group_and_options_under_any():
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.sampled_from(["", "x", "1Gi"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "x", "1Gi"]),
     lambda inner: (
         st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["name", "spec", "containers", "metadata", "env", "x"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "spec", "containers", "metadata", "env", "x"]), inner, max_size=3
+        )
     ),
     max_leaves=8,
 )
@@ -65,7 +71,11 @@ def test_anything_gets_the_shape_of_a_pod_or_is_refused_and_a_shape_is_final(sen
 
 def test_a_zero_is_kept_where_go_writes_it_and_dropped_where_it_does_not():
     """Objects that mean the same are the same: a write of nothing is then seen to be one."""
-    sent = {"containers": [{"image": "", "ports": [], "command": None}], "nodeSelector": {}, "hostNetwork": False}
+    sent = {
+        "containers": [{"image": "", "ports": [], "command": None}],
+        "nodeSelector": {},
+        "hostNetwork": False,
+    }
     assert shaped("core.v1.PodSpec", sent, []) == {"containers": [{"name": "", "resources": {}}]}
     assert shaped("core.v1.PodSpec", {"activeDeadlineSeconds": 0, "securityContext": {}}, []) == {
         "activeDeadlineSeconds": 0, "securityContext": {},

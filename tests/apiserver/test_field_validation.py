@@ -79,9 +79,18 @@ def test_a_wish_that_is_none_is_refused(serve):
             {"containers": "x"},
             "cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container",
         ),
-        ({"containers": [{"name": 1}]}, "cannot unmarshal number into Go struct field Container.spec.containers.name"),
-        ({"hostNetwork": "yes"}, "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool"),
-        ({"priority": 1.5}, "cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
+        (
+            {"containers": [{"name": 1}]},
+            "cannot unmarshal number into Go struct field Container.spec.containers.name",
+        ),
+        (
+            {"hostNetwork": "yes"},
+            "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool",
+        ),
+        (
+            {"priority": 1.5},
+            "cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32",
+        ),
         ({"nodeSelector": {"a": {}}}, "of type string"),
         ({"overhead": {"cpu": "much"}}, "quantities must match the regular expression"),
     ],

@@ -42,19 +42,34 @@ STORY: list[tuple[str, str, Any, dict[str, str]]] = [
     ("POST", f"{MAPS}?dryRun=All", MAP | {"metadata": {"name": "dry"}}, {}),
     ("GET", f"{MAPS}/a", None, {}),
     ("PATCH", f"{MAPS}/a", {"data": {"l": "w"}}, {"content-type": MERGE}),
-    ("PATCH", f"{MAPS}/a", [{"op": "copy", "from": "/data/k", "path": "/data/m"}], {"content-type": JSON_PATCH}),
+    (
+        "PATCH",
+        f"{MAPS}/a",
+        [{"op": "copy", "from": "/data/k", "path": "/data/m"}],
+        {"content-type": JSON_PATCH},
+    ),
     ("PATCH", f"{MAPS}/a", {"metadata": {"finalizers": ["a.b/c"]}}, {"content-type": STRATEGIC}),
     ("PATCH", f"{MAPS}/a?fieldManager=me&force=1", MAP | {"data": {"z": "z"}}, {"content-type": APPLY}),
     ("PUT", f"{MAPS}/a", MAP | {"metadata": {"name": "a", "resourceVersion": "1"}}, {}),
     ("DELETE", f"{MAPS}/a", None, {}),
     ("PATCH", f"{MAPS}/a", {"metadata": {"finalizers": None}}, {"content-type": MERGE}),
     ("GET", f"{MAPS}/a", None, {}),
-    ("POST", PODS, {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}, {}),
+    (
+        "POST",
+        PODS,
+        {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
+        {},
+    ),
     ("GET", PODS, None, {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}),
     ("DELETE", PODS, None, {}),
     ("GET", "/apis", None, {}),
     ("POST", DEFINITIONS, DEFINITION, {}),
-    ("POST", "/apis/x.io/v1/things", {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}}, {}),
+    (
+        "POST",
+        "/apis/x.io/v1/things",
+        {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}},
+        {},
+    ),
     ("DELETE", f"{DEFINITIONS}/things.x.io", None, {}),
     ("GET", f"{DEFINITIONS}/things.x.io", None, {}),
     ("GET", "/api/v1/nosuch", None, {}),
@@ -88,9 +103,11 @@ async def test_a_copy_answers_and_writes_what_the_process_would() -> None:
     for step in STORY:
         here.random.seed()
         wanted, found = await here.handle(_request(*step)), await beside.answer(_request(*step))
-        assert (found.status, found.body, dict(found.headers)) == (wanted.status, wanted.body, dict(wanted.headers)), (
-            step
-        )
+        assert (found.status, found.body, dict(found.headers)) == (
+            wanted.status,
+            wanted.body,
+            dict(wanted.headers),
+        ), step
         assert there.store.version == here.store.version, step
 
 

@@ -17,7 +17,9 @@ from mooring.apiserver.objects.patches.json_patch import json_patch
 keys = st.sampled_from(["a", "b", "c/d", "e~f", ""])
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x"])
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
 )
 documents = st.dictionaries(keys, values, max_size=4)
 steps = st.sampled_from(["a", "b", "c~1d", "e~0f", "", "0", "1", "2", "-"])

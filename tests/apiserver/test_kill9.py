@@ -1,4 +1,5 @@
-"""kill -9 of the API server under writers and watchers: what it acknowledged is there, watches go on where they were.
+"""kill -9 of the API server under writers and watchers: what it acknowledged is there, watches go on where
+they were.
 
 Reduced in `make test`; whole in `make soak` (MOORING_SOAK). Prints the seed; MOORING_SEED repeats it.
 """
@@ -39,7 +40,8 @@ class Write(NamedTuple):
 
 
 class Writer:
-    """Creates, changes and deletes objects of its own, one request at a time, and notes what was acknowledged."""
+    """Creates, changes and deletes objects of its own, one request at a time, and notes what was
+    acknowledged."""
 
     def __init__(self, name: str, random: Random) -> None:
         self.name = name
@@ -53,7 +55,9 @@ class Writer:
         while True:
             self._count += 1
             name = f"{self.name}-{self._random.randrange(NAMES)}"
-            value = None if name in self._held and self._random.random() < 0.2 else f"{self.name} {self._count}"
+            value = (
+                None if name in self._held and self._random.random() < 0.2 else f"{self.name} {self._count}"
+            )
             self._asked = (name, value)
             version = await self._ask(server, name, value)
             self._asked = None
@@ -69,12 +73,15 @@ class Writer:
         if name not in self._held:
             return version_of(await answer(server.post(CONFIGMAPS, json=config_map(name, self.name, value))))
         if self._random.random() < 0.5:
-            return version_of(await answer(server.put(f"{CONFIGMAPS}/{name}", json=config_map(name, self.name, value))))
+            return version_of(
+                await answer(server.put(f"{CONFIGMAPS}/{name}", json=config_map(name, self.name, value)))
+            )
         patch = json.dumps({"data": {"value": value}})
         return version_of(await answer(server.patch(f"{CONFIGMAPS}/{name}", data=patch, headers=MERGE)))
 
     def compare(self, found: dict[str, str]) -> None:
-        """What is there after a restart is what was acknowledged; one request may be done although it had no answer."""
+        """What is there after a restart is what was acknowledged; one request may be done although it had no
+        answer."""
         mine = {name: value for name, value in found.items() if name.startswith(f"{self.name}-")}
         if mine != self._held and self._asked is not None:
             name, value = self._asked
@@ -141,7 +148,13 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.command = [sys.executable, "-m", "mooring.cli.main", "apiserver", f"--data-dir={folder / 'data'}"]
+        self.command = [
+            sys.executable,
+            "-m",
+            "mooring.cli.main",
+            "apiserver",
+            f"--data-dir={folder / 'data'}",
+        ]
 
     @asynccontextmanager
     async def server(self) -> AsyncIterator[asyncio.subprocess.Process]:
@@ -199,7 +212,8 @@ async def last_life(machine: Machine, writers: list[Writer], watchers: list[Watc
 
 
 def check(writers: list[Writer], watchers: list[Watcher], found: dict[str, str]) -> None:
-    """Nothing acknowledged is lost, no version is used twice, and all watchers saw one history, without gap."""
+    """Nothing acknowledged is lost, no version is used twice, and all watchers saw one history, without
+    gap."""
     whole = watchers[0]
     assert whole.state == found
     for watcher in watchers:
@@ -212,13 +226,19 @@ def check(writers: list[Writer], watchers: list[Watcher], found: dict[str, str])
     assert deleted <= sum(each.value is None for each in whole.seen) <= deleted + ROUNDS * WRITERS
 
 
-async def test_kill_9_loses_nothing_and_watches_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_kill_9_loses_nothing_and_watches_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     seed = int(os.environ.get("MOORING_SEED", "0")) or int.from_bytes(os.urandom(4))
     with capsys.disabled():
         print(f"\n  seed {seed}")
     random, machine = Random(seed), Machine(tmp_path)
     writers = [Writer(f"w{number}", Random(random.random())) for number in range(WRITERS)]
-    watchers = [Watcher(EVERYWHERE), Watcher(CONFIGMAPS), Watcher(CONFIGMAPS, "w0", labelSelector="writer=w0")]
+    watchers = [
+        Watcher(EVERYWHERE),
+        Watcher(CONFIGMAPS),
+        Watcher(CONFIGMAPS, "w0", labelSelector="writer=w0"),
+    ]
     for _ in range(ROUNDS):
         if random.random() < 0.3:
             async with machine.server():

@@ -13,7 +13,10 @@ def job_template(policy="Never"):
 
 def test_a_daemon_set_has_its_defaults_and_counts(serve):
     async def story(api):
-        body = {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}}
+        body = {
+            "metadata": {"name": "d"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE},
+        }
         made = await api.create("/apis/apps/v1/namespaces/default/daemonsets", body)
         assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
         assert made["status"]["desiredNumberScheduled"] == 0
@@ -42,7 +45,11 @@ def test_a_job_selects_its_pods_by_its_own_uid(serve):
         uid = made["metadata"]["uid"]
         assert made["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": uid}
         assert made["spec"]["template"]["metadata"]["labels"]["job-name"] == "j"
-        assert (made["spec"]["completions"], made["spec"]["parallelism"], made["spec"]["backoffLimit"]) == (1, 1, 6)
+        assert (made["spec"]["completions"], made["spec"]["parallelism"], made["spec"]["backoffLimit"]) == (
+            1,
+            1,
+            6,
+        )
         always = {"metadata": {"name": "k"}, "spec": {"template": job_template("Always")}}
         await api.refused(422, api.create(path, always))
 

@@ -22,7 +22,9 @@ from mooring.apiserver.process import Running, serve
 
 BUILT = shutil.which("kubectl", path=assets())
 KUBECTL = os.environ.get("MOORING_KUBECTL") or shutil.which("kubectl") or BUILT
-pytestmark = pytest.mark.skipif(not KUBECTL, reason="needs kubectl: put it on PATH, or name it in MOORING_KUBECTL")
+pytestmark = pytest.mark.skipif(
+    not KUBECTL, reason="needs kubectl: put it on PATH, or name it in MOORING_KUBECTL"
+)
 
 MANIFESTS = """
 apiVersion: v1
@@ -63,7 +65,14 @@ RUNNING = {
     "podIP": "10.0.0.1",
     "conditions": [{"type": "Ready", "status": "True"}],
     "containerStatuses": [
-        {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {}}, "image": "x", "imageID": "x"}
+        {
+            "name": "c",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {}},
+            "image": "x",
+            "imageID": "x",
+        }
     ],
 }
 PODS = "/api/v1/namespaces/default/pods"
@@ -85,14 +94,21 @@ class Kubectl:
         environment |= {"EDITOR": str(self.home / "editor"), "TMPDIR": str(self.home)}
         pipe, merged = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
         return asyncio.create_subprocess_exec(
-            str(KUBECTL), *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=merged
+            str(KUBECTL),
+            *arguments,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=merged,
         )
 
     async def run(self, *arguments: str, fails: bool = False, kubeconfig: Path | None = None) -> str:
         """What kubectl prints; it must succeed, or fail if that is expected."""
         process = await self.start(*arguments, kubeconfig=kubeconfig)
         output = (await process.communicate())[0].decode()
-        assert (process.returncode != 0) == fails, f"kubectl {' '.join(arguments)}: exit {process.returncode}\n{output}"
+        assert (process.returncode != 0) == fails, (
+            f"kubectl {' '.join(arguments)}: exit {process.returncode}\n{output}"
+        )
         return output
 
     async def __call__(self, line: str, fails: bool = False) -> str:
@@ -107,7 +123,9 @@ class Kubectl:
     async def call(self, method: str, path: str, body: Any, headers: dict[str, str] | None = None) -> None:
         """A request as a controller or a node would send it."""
         server = self.running.server
-        answer = await server.handle(Request(method, path, (), headers or {}, json.dumps(body).encode(), ADMIN))
+        answer = await server.handle(
+            Request(method, path, (), headers or {}, json.dumps(body).encode(), ADMIN)
+        )
         assert answer.status < 300, answer.body
 
     async def run_pod(self, name: str = "p1") -> None:
@@ -212,7 +230,9 @@ async def test_labels_annotations_and_patches_of_three_types(kube: Kubectl) -> N
     metadata = json.loads(await kube("get pod p1 -o json"))["metadata"]
     assert metadata["labels"] == {"app": "lone", "a": "b", "s": "1", "m": "1", "j": "1"}
     assert metadata["annotations"]["x"] == "y"
-    assert "patched (no change)" in await kube.run("patch", "pod", "p1", "-p", '{"metadata":{"labels":{"s":"1"}}}')
+    assert "patched (no change)" in await kube.run(
+        "patch", "pod", "p1", "-p", '{"metadata":{"labels":{"s":"1"}}}'
+    )
     refusal = await kube.run("patch", "pod", "p1", "-p", '{"spec":{"nodeName":"x"}}', fails=True)
     assert "pod updates may not change fields other than" in refusal
 
@@ -257,7 +277,10 @@ async def test_a_node_is_tainted_cordoned_and_drained(kube: Kubectl) -> None:
     await kube("cordon n1")
     assert words(await kube("get nodes"))[1][1] == "Unknown,SchedulingDisabled"
     await kube.run_pod()
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "lone"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "lone"}}},
+    }
     await kube.call("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
     refusal = await kube("drain n1 --force --timeout=1s", fails=True)
     assert "violate the pod's disruption budget" in refusal
@@ -344,9 +367,15 @@ async def test_what_the_server_offers_can_be_asked(kube: Kubectl) -> None:
 async def test_a_wrong_manifest_is_refused_in_words(kube: Kubectl) -> None:
     bad = kube.home / "bad.yaml"
     for text, told in (
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n", "spec.containers: Required value"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n",
+            "spec.containers: Required value",
+        ),
         ("apiVersion: v1\nkind: Nosuch\nmetadata: {name: x}\n", 'no matches for kind "Nosuch"'),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: UPPER}\nspec: {containers: [{name: c, image: x}]}\n", "RFC 1123"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: UPPER}\nspec: {containers: [{name: c, image: x}]}\n",
+            "RFC 1123",
+        ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {terminationGracePeriodSeconds: soon}\n",
             "cannot unmarshal string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",

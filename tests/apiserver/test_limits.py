@@ -1,4 +1,5 @@
-"""Limits before work: what a body, a patch, a selector or a pattern may cost, and what is answered past it."""
+"""Limits before work: what a body, a patch, a selector or a pattern may cost, and what is answered past
+it."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ def test_yaml_is_read_as_upstream_reads_it(text: str, value: Any) -> None:
     assert read(text.encode("utf-16"), YAML) == value
 
 
-@pytest.mark.parametrize("text", ["a: .nan", "a: -.inf", "~: a", "a: &a [*a]", "a: *b", "<<: 1", "a: !!int x", "\x00"])
+@pytest.mark.parametrize(
+    "text", ["a: .nan", "a: -.inf", "~: a", "a: &a [*a]", "a: *b", "<<: 1", "a: !!int x", "\x00"]
+)
 def test_yaml_that_json_cannot_express_is_refused(text: str) -> None:
     refused_yaml(text.encode())
 
@@ -136,7 +139,9 @@ def test_a_pattern_takes_time_by_the_length_of_the_text(pattern: str) -> None:
     assert time.process_time() - begun < 5  # backtracking would take the age of the universe
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "[", "a{1001}", "x**", "(?P<n", "\ud800", "(x{1000}){1000}"])
+@pytest.mark.parametrize(
+    "pattern", ["(?=a)", r"(a)\1", "[", "a{1001}", "x**", "(?P<n", "\ud800", "(x{1000}){1000}"]
+)
 def test_what_go_takes_for_no_pattern_is_none(pattern: str) -> None:
     with pytest.raises(patterns.BadPattern):
         patterns.check(pattern)
@@ -149,7 +154,9 @@ def test_a_definition_with_a_pattern_that_is_none_is_refused(serve: Any) -> None
         names = {"plural": "things", "kind": "Thing"}
         spec = {"group": "x.io", "scope": "Cluster", "names": names, "versions": [version]}
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        refusal = await api.refused(422, api.create(path, {"metadata": {"name": "things.x.io"}, "spec": spec}))
+        refusal = await api.refused(
+            422, api.create(path, {"metadata": {"name": "things.x.io"}, "spec": spec})
+        )
         (cause,) = refusal.status["details"]["causes"]
         assert cause["field"] == "spec.validation.openAPIV3Schema.properties[spec].pattern"
         assert "must be a valid regular expression, but isn't: error parsing regexp: " in cause["message"]
@@ -253,7 +260,9 @@ def test_json_that_is_too_much_is_refused(body: bytes, error: type[Exception] | 
 def test_no_quantity_fails_the_server(serve: Any, size: Any) -> None:
     async def story(api: Any) -> None:
         path = "/api/v1/namespaces/default/persistentvolumeclaims"
-        body = json.dumps(api.new_claim("c") | {"spec": {"resources": {"requests": {"storage": size}}}}).encode()
+        body = json.dumps(
+            api.new_claim("c") | {"spec": {"resources": {"requests": {"storage": size}}}}
+        ).encode()
         answer = await api.server.call("POST", path, body=body)
         assert answer.status in (201, 400, 422), answer.body
 

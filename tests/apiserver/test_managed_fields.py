@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.objects.field_sets import fields_of, from_fields_v1, printed, to_fields_v1, values_of, without
+from mooring.apiserver.objects.field_sets import (
+    fields_of,
+    from_fields_v1,
+    printed,
+    to_fields_v1,
+    values_of,
+    without,
+)
 from mooring.apiserver.schema.facts import one
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -95,7 +102,10 @@ def test_a_field_of_another_manager_is_a_conflict_unless_forced(serve):
 def test_an_update_takes_over_what_it_changes(serve):
     async def story(api):
         await apply(api, f"{CONFIGMAPS}/a", configmap({"k": "1", "l": "1"}))
-        body, headers = {"data": {"k": "2", "l": None, "m": "3"}}, {"content_type": "application/merge-patch+json"}
+        body, headers = (
+            {"data": {"k": "2", "l": None, "m": "3"}},
+            {"content_type": "application/merge-patch+json"},
+        )
         made = await api.send("PATCH", f"{CONFIGMAPS}/a", body, (), user_agent="tool/v1 (linux)", **headers)
         assert book(made) == {("tool", "Update"): [".data.k", ".data.m"]}
         refusal = await api.refused(409, apply(api, f"{CONFIGMAPS}/a", configmap({"k": "1"})))

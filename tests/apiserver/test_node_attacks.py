@@ -1,5 +1,6 @@
 """A stolen node's token, and every way that leads to an object: kinds, subresources, verbs, aliases of paths,
-selectors, pages, kinds of patches. Whatever is answered, nothing of others is shown and nothing of others changes."""
+selectors, pages, kinds of patches. Whatever is answered, nothing of others is shown and nothing of others
+changes."""
 
 from __future__ import annotations
 
@@ -167,7 +168,10 @@ def test_no_page_of_a_list_goes_on_where_it_may_not(attacked):
         path = world.COLLECTIONS["secrets"]
         answer = await send(server, ADMIN, "GET", path, None, [("limit", "1")])
         token = answer[1]["metadata"]["continue"]
-        for query in ([("continue", token)], [("continue", token), ("fieldSelector", f"metadata.name={OWN}-secret")]):
+        for query in (
+            [("continue", token)],
+            [("continue", token), ("fieldSelector", f"metadata.name={OWN}-secret")],
+        ):
             await node("GET", path, None, query)
             await node("GET", path, None, [*query, ("limit", "500")])
 
@@ -207,7 +211,9 @@ def test_what_is_drawn_by_chance_harms_no_one(attacked):
             name = name_of(kind.plural, chance.choice((OWN, OTHER)))
             path = chance.choice([*aliases(f"{collection(kind)}/{name}", name), collection(kind)])
             if chance.random() < 0.4:
-                path += "/" + chance.choice([*kind.subresources, "status", "log", "scale", "binding", "eviction"])
+                path += "/" + chance.choice(
+                    [*kind.subresources, "status", "log", "scale", "binding", "eviction"]
+                )
             method, query = chance.choice(METHODS[:6]), chance.choice(QUERIES)
             if method in ("DELETE", "PUT", "POST") and name.startswith(OWN):
                 continue  # what it may do to its own is not the question
@@ -224,7 +230,10 @@ def test_a_refusal_does_not_tell_what_is_in_anothers_pod(attacked):
         def test(value):
             return [{"op": "test", "path": "/spec/serviceAccountName", "value": value}]
 
-        told = [await node("PATCH", f"{path}/status", test(value), (), patch) for value in (f"{OTHER}-account", "x")]
+        told = [
+            await node("PATCH", f"{path}/status", test(value), (), patch)
+            for value in (f"{OTHER}-account", "x")
+        ]
         assert told[0] == told[1]
         assert told[0][0] == 403
         for version in ("1", ""):
@@ -249,7 +258,10 @@ def test_a_create_by_put_or_apply_needs_the_right_to_create(attacked):
                 body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
                 assert (await node("PUT", f"{path}/{name}", body))[0] == 403
                 assert (await node("PATCH", f"{path}/{name}", body, [("fieldManager", "m")], apply))[0] == 403
-                assert (await node("PATCH", f"{path}/{OWN}", body, [("fieldManager", "m")], apply))[0] in (400, 403)
+                assert (await node("PATCH", f"{path}/{OWN}", body, [("fieldManager", "m")], apply))[0] in (
+                    400,
+                    403,
+                )
 
     attacked(story)
 
@@ -265,7 +277,9 @@ def test_after_a_restart_and_after_forgotten_changes_the_same_is_granted(serve):
         old = Relations(api.server.store)
 
         def known(relations: Relations) -> list[bool]:
-            secrets = [f"{node}-{what}" for node in (OWN, OTHER) for what in ("secret", "stage", "controller", "env")]
+            secrets = [
+                f"{node}-{what}" for node in (OWN, OTHER) for what in ("secret", "stage", "controller", "env")
+            ]
             return [relations.has(OWN, "secrets", "default", each) for each in secrets]
 
         expected = known(old)

@@ -20,7 +20,10 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def pod(*containers: str, init: tuple[str, ...] = ()):
-    spec = {"containers": [{"name": name} for name in containers], "initContainers": [{"name": name} for name in init]}
+    spec = {
+        "containers": [{"name": name} for name in containers],
+        "initContainers": [{"name": name} for name in init],
+    }
     return {"metadata": {"name": "web"}, "spec": spec}
 
 
@@ -31,7 +34,8 @@ def test_the_only_container_needs_no_name():
 
 def test_among_several_one_must_be_named():
     told = (
-        r"a container name must be specified for pod web, choose one of: \[a b\] or one of the init containers: \[c\]"
+        r"a container name must be specified for pod web, choose one of: \[a b\] or one of the init containers: "
+        r"\[c\]"
     )
     with pytest.raises(BadRequest, match=told):
         container_of(pod("a", "b", init=("c",)), "")
@@ -62,7 +66,8 @@ def test_an_agent_on_loopback_is_asked(address: str, said: str):
     [
         "10.0.0.1", "169.254.169.254", "0.0.0.0", "::", "::ffff:10.0.0.1", "fe80::1%lo", "::1%lo", "localhost", "",
         "127.0.0.1@evil.example", "127.0.0.1:80", "127.0.0.1/x?", "127.1", "2130706433", "0x7f000001", " 127.0.0.1",
-        "127.0.0.1\r\nX: y", "[::1]", "evil.example#127.0.0.1", "0177.0.0.1", 2130706433, ["127.0.0.1"], {"a": 1}, True,
+        ("127.0.0.1\r\nX: "
+"y"), "[::1]", "evil.example#127.0.0.1", "0177.0.0.1", 2130706433, ["127.0.0.1"], {"a": 1}, True,
     ],
 )  # fmt: skip
 def test_the_server_connects_nowhere_else(address: Any):
@@ -70,7 +75,9 @@ def test_the_server_connects_nowhere_else(address: Any):
         endpoint_of(node_at(address, 10250), LOOPBACK)
 
 
-@pytest.mark.parametrize("port", [1, 22, 80, 443, 1023, 65536, -1, "10250", "80@evil.example", 10250.5, True, [10250]])
+@pytest.mark.parametrize(
+    "port", [1, 22, 80, 443, 1023, 65536, -1, "10250", "80@evil.example", 10250.5, True, [10250]]
+)
 def test_an_agent_listens_on_an_ordinary_port(port: Any):
     with pytest.raises(BadGateway, match="agents listen on ports from 1024"):
         endpoint_of(node_at("127.0.0.1", port), LOOPBACK)

@@ -1,5 +1,5 @@
-"""The table of a node's rights, played whole: every verb on every kind and subresource, on what is its own and what
-is not. What the table does not give is refused; what it gives is granted."""
+"""The table of a node's rights, played whole: every verb on every kind and subresource, on what is its own
+and what is not. What the table does not give is refused; what it gives is granted."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def test_what_a_pod_names_is_readable_from_its_binding_to_its_end(played):
         binding = {"target": {"name": OWN}}
         assert (await admin("POST", f"{world.COLLECTIONS['pods']}/late/binding", binding))[0] == 201
         assert (await node("GET", f"{path}/free-config"))[0] == 200
-        assert (await node("DELETE", f"{world.COLLECTIONS['pods']}/late", {"gracePeriodSeconds": 0}))[0] == 200
+        assert (await node("DELETE", f"{world.COLLECTIONS['pods']}/late", {"gracePeriodSeconds": 0}))[
+            0
+        ] == 200
         assert (await node("GET", f"{path}/free-config"))[0] == 403
         assert (await node("GET", f"{path}/{OWN}-config"))[0] == 200
 
@@ -112,7 +114,9 @@ def test_a_claim_that_is_not_there_yet_is_not_found_rather_than_refused(played):
     async def story(node, admin, uid):
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": "later"}}
         spec = {"nodeName": OWN, "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
-        assert (await admin("POST", world.COLLECTIONS["pods"], {"metadata": {"name": "p"}, "spec": spec}))[0] == 201
+        assert (await admin("POST", world.COLLECTIONS["pods"], {"metadata": {"name": "p"}, "spec": spec}))[
+            0
+        ] == 201
         assert (await node("GET", f"{world.COLLECTIONS['persistentvolumeclaims']}/later"))[0] == 404
         assert (await node("GET", f"{world.COLLECTIONS['persistentvolumes']}/later"))[0] == 403
 
@@ -123,11 +127,17 @@ def test_a_claim_that_is_not_there_yet_is_not_found_rather_than_refused(played):
     ("change", "told"),
     [
         ({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, "modify taints"),
-        ({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "y"}}}, "modify labels: node-restriction"),
+        (
+            {"metadata": {"labels": {"node-restriction.kubernetes.io/x": "y"}}},
+            "modify labels: node-restriction",
+        ),
         ({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, "modify labels"),
         ({"metadata": {"labels": {"x.k8s.io/y": "z"}}}, "modify labels"),
         ({"spec": {"configSource": {"configMap": {"name": "x"}}}}, "configSource"),
-        ({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}}, "owner"),
+        (
+            {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}},
+            "owner",
+        ),
     ],
 )
 @pytest.mark.parametrize("path", ["", "/status"])
@@ -147,7 +157,9 @@ def test_a_node_sets_the_labels_of_kubelets(played):
         labels = {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "z", "x.node.kubernetes.io/a": "b",
                   "kubelet.kubernetes.io/a": "b", "example.com/a": "b", "a": "b"}  # fmt: skip
         patch = {"metadata": {"labels": labels}}
-        assert (await node("PATCH", f"/api/v1/nodes/{OWN}", patch, (), "application/merge-patch+json"))[0] == 200
+        assert (await node("PATCH", f"/api/v1/nodes/{OWN}", patch, (), "application/merge-patch+json"))[
+            0
+        ] == 200
 
     played(story)
 
@@ -197,7 +209,9 @@ def test_a_new_node_has_its_name_and_taints_but_no_statement_of_an_operator(serv
 def test_a_mirror_refers_to_nothing_of_the_api(played, spec, told):
     async def story(node, admin, uid):
         status, answer = await node("POST", world.COLLECTIONS["pods"], world.mirror(OWN, uid, **spec))
-        assert (status, f"can not create pods that reference {told}" in answer["message"]) == (403, True), answer
+        assert (status, f"can not create pods that reference {told}" in answer["message"]) == (403, True), (
+            answer
+        )
 
     played(story)
 
@@ -215,7 +229,9 @@ def test_a_mirror_is_its_nodes_own(played):
             meta = {**good["metadata"], "ownerReferences": wrong}
             status, _ = await node("POST", path, {**good, "metadata": meta})
             assert status == 403, wrong
-        assert (await node("POST", path, {**good, "metadata": {**good["metadata"], "annotations": {}}}))[0] == 403
+        assert (await node("POST", path, {**good, "metadata": {**good["metadata"], "annotations": {}}}))[
+            0
+        ] == 403
         assert (await node("POST", path, world.mirror(OTHER, uid)))[0] == 403
         assert (await node("POST", path, good))[0] == 201
 
@@ -249,7 +265,10 @@ def test_of_a_pod_a_node_writes_the_status_alone(played):
         ({"status": {"accessModes": ["ReadWriteMany"]}}, 403),
         ({"metadata": {"finalizers": ["x/y"]}}, 403),
         ({"metadata": {"annotations": {"a": "b"}}}, 403),
-        ({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}}, 403),
+        (
+            {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}},
+            403,
+        ),
         ({"spec": {"volumeName": "n2-volume"}}, 403),
     ],
 )

@@ -1,4 +1,5 @@
-"""A stolen node's token on the wire: request lines written by hand, as no client would. Nothing of others is shown."""
+"""A stolen node's token on the wire: request lines written by hand, as no client would. Nothing of others is
+shown."""
 
 from __future__ import annotations
 

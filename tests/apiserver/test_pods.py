@@ -104,9 +104,9 @@ def test_of_a_pods_spec_only_a_little_may_change(serve):
     async def story(api):
         await api.pod(node="n")
         path = f"{PODS}/p"
-        assert (await api.patch(path, {"spec": {"containers": [{"name": "c", "image": "new:2"}]}}, "strategic"))[
-            "spec"
-        ]["containers"][0]["image"] == "new:2"
+        assert (
+            await api.patch(path, {"spec": {"containers": [{"name": "c", "image": "new:2"}]}}, "strategic")
+        )["spec"]["containers"][0]["image"] == "new:2"
         await api.patch(path, {"spec": {"activeDeadlineSeconds": 5}})
         tolerations = (await api.get(path))["spec"]["tolerations"]
         await api.patch(path, {"spec": {"tolerations": [*tolerations, {"key": "x", "operator": "Exists"}]}})
@@ -158,7 +158,9 @@ def test_a_binding_means_one_pod_that_is_to_stay(serve):
         await api.refused(409, api.create(f"{PODS}/p/binding", wrong))
         await api.refused(500, api.create(f"{PODS}/p/binding", {"target": {}}))
         await api.refused(500, api.create(f"{PODS}/p/binding", {"target": {"kind": "Pod", "name": "n"}}))
-        await api.refused(400, api.create(f"{PODS}/p/binding", {"metadata": {"name": "q"}, "target": {"name": "n"}}))
+        await api.refused(
+            400, api.create(f"{PODS}/p/binding", {"metadata": {"name": "q"}, "target": {"name": "n"}})
+        )
         await api.delete(f"{PODS}/p")
         refusal = await api.refused(409, api.create(f"{PODS}/p/binding", {"target": {"name": "n"}}))
         assert "is being deleted, cannot be assigned to a host" in refusal.message

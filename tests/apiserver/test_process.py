@@ -59,7 +59,9 @@ async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None
     await running.close()
 
 
-async def test_a_watch_over_http_tells_as_it_happens_and_is_released_when_the_client_goes(tmp_path: Path) -> None:
+async def test_a_watch_over_http_tells_as_it_happens_and_is_released_when_the_client_goes(
+    tmp_path: Path,
+) -> None:
     running = await serve(data_dir=tmp_path)
     async with Client(running) as client:
         async with client.session.get(f"{running.url}{CONFIGMAPS}?watch=true") as watch:
@@ -73,7 +75,9 @@ async def test_a_watch_over_http_tells_as_it_happens_and_is_released_when_the_cl
     await running.close()
 
 
-async def test_a_connection_that_does_not_read_holds_up_nobody_and_gets_everything_when_it_does(tmp_path: Path) -> None:
+async def test_a_connection_that_does_not_read_holds_up_nobody_and_gets_everything_when_it_does(
+    tmp_path: Path,
+) -> None:
     running = await serve(data_dir=tmp_path)
     async with Client(running) as client, Client(running) as other:
         query = f"{running.url}{CONFIGMAPS}?watch=true"

@@ -39,7 +39,13 @@ def envelope(version: str, kind: str, message: bytes) -> bytes:
 
 
 def test_a_secret_is_read():
-    meta = field(1, "s") + field(3, "default") + field(8, b"") + field(11, entry("a", "b")) + field(11, entry("c", ""))
+    meta = (
+        field(1, "s")
+        + field(3, "default")
+        + field(8, b"")
+        + field(11, entry("a", "b"))
+        + field(11, entry("c", ""))
+    )
     message = field(1, meta) + field(2, entry("k", b"\x00\xff")) + field(3, "Opaque")
     assert decode(envelope("v1", "Secret", message)) == {
         "kind": "Secret",
@@ -66,7 +72,12 @@ def test_zero_and_negative_numbers_are_read():
 
 
 def test_fields_that_are_not_known_are_skipped():
-    message = field(1, field(1, "c") + field(99, "x")) + number(98 << 3 | 1) + b"12345678" + field(2, entry("k", "v"))
+    message = (
+        field(1, field(1, "c") + field(99, "x"))
+        + number(98 << 3 | 1)
+        + b"12345678"
+        + field(2, entry("k", "v"))
+    )
     assert decode(envelope("v1", "ConfigMap", message))["data"] == {"k": "v"}
 
 

@@ -30,13 +30,17 @@ VALUES = {
     "MicroTime": st.sampled_from(["2026-01-02T03:04:05.000001Z", "2026-01-02T03:04:05.900000Z"]),
     "ExtraValue": st.lists(TEXT, min_size=1, max_size=2),
 }
-ANY_JSON = st.dictionaries(TEXT, st.one_of(st.integers(-5, 5), TEXT, st.none(), st.just({})), min_size=1, max_size=2)
+ANY_JSON = st.dictionaries(
+    TEXT, st.one_of(st.integers(-5, 5), TEXT, st.none(), st.just({})), min_size=1, max_size=2
+)
 
 
 def value(kind, depth):
     if kind in VALUES:
         return VALUES[kind]
-    schema = st.deferred(lambda: message_value(SCHEMA, depth - 1)) if depth > 0 else st.just({"type": "string"})
+    schema = (
+        st.deferred(lambda: message_value(SCHEMA, depth - 1)) if depth > 0 else st.just({"type": "string"})
+    )
     match kind:
         case "RawExtension" | "FieldsV1" | "JSON":
             return ANY_JSON
@@ -52,7 +56,9 @@ def value(kind, depth):
 @st.composite
 def message_value(draw, name, depth=5):
     fields = [
-        each for each in message(name).fields.values() if depth > 0 or each.type in VALUES or "JSON" not in each.type
+        each
+        for each in message(name).fields.values()
+        if depth > 0 or each.type in VALUES or "JSON" not in each.type
     ]
     obj = {}
     few = (
@@ -99,9 +105,14 @@ def test_a_pod_is_created_read_and_listed_in_protobuf(serve):
         assert (made.status, made.headers["content-type"]) == (201, PROTOBUF)
         listed = await api.server.handle(Request("GET", path, (), headers, b"", ADMIN))
         told = protobuf.decode(listed.body)
-        assert (told["kind"], told["metadata"]["resourceVersion"]) == ("PodList", str(api.server.store.version))
+        assert (told["kind"], told["metadata"]["resourceVersion"]) == (
+            "PodList",
+            str(api.server.store.version),
+        )
         read = await api.get(f"{path}/p")
-        assert told["items"] == [{key: each for key, each in read.items() if key not in ("kind", "apiVersion")}]
+        assert told["items"] == [
+            {key: each for key, each in read.items() if key not in ("kind", "apiVersion")}
+        ]
         assert protobuf.decode(made.body) == read
 
     serve(story)

@@ -61,7 +61,9 @@ def test_field_selectors_select_by_the_fields_of_their_kind(serve):
 def test_events_are_selected_by_what_they_are_about(serve):
     async def story(api):
         about = {"kind": "Pod", "name": "p", "namespace": "default", "uid": "u"}
-        await api.create("/api/v1/namespaces/default/events", {"metadata": {"name": "e"}, "involvedObject": about})
+        await api.create(
+            "/api/v1/namespaces/default/events", {"metadata": {"name": "e"}, "involvedObject": about}
+        )
         selector = "involvedObject.name=p,involvedObject.namespace=default,involvedObject.kind=Pod,involvedObject.uid=u"
         for group in ("/api/v1", "/apis/events.k8s.io/v1"):
             path = f"{group}/namespaces/default/events"
@@ -139,7 +141,9 @@ def test_a_parameter_that_makes_no_sense_is_a_bad_request(serve, query):
 def test_metadata_alone_can_be_asked_for(serve):
     async def story(api):
         await configmaps(api, "a")
-        as_list = {"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}
+        as_list = {
+            "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+        }
         as_one = {"accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
         found = await api.get(CONFIGMAPS, **as_list)
         assert found["kind"] == "PartialObjectMetadataList"

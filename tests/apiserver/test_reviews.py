@@ -45,7 +45,10 @@ def test_who_one_is_and_whose_a_token_is(serve):
         assert told["status"]["userInfo"]["username"] == "system:node:a"
         token = api.server.tokens.node("b")
         told = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
-        assert (told["status"]["authenticated"], told["status"]["user"]["username"]) == (True, "system:node:b")
+        assert (told["status"]["authenticated"], told["status"]["user"]["username"]) == (
+            True,
+            "system:node:b",
+        )
         told = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": "x"}})
         assert "authenticated" not in told["status"]
 
@@ -71,7 +74,9 @@ def test_a_review_can_be_asked_in_protobuf(serve):
         )
         headers = {"content-type": protobuf.MEDIA_TYPE, "accept": protobuf.MEDIA_TYPE}
         headers["authorization"] = f"Bearer {api.server.tokens.admin()}"
-        answer = await api.server.call("POST", f"{ACCESS}/selfsubjectaccessreviews", headers=headers, body=body)
+        answer = await api.server.call(
+            "POST", f"{ACCESS}/selfsubjectaccessreviews", headers=headers, body=body
+        )
         assert protobuf.decode(answer.body)["status"] == {"allowed": True}
 
     serve(story)

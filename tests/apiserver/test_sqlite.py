@@ -1,4 +1,5 @@
-"""The SQLite log: durable, one owner at a time, clear when it cannot be read. (`test_kill9` kills its owner.)"""
+"""The SQLite log: durable, one owner at a time, clear when it cannot be read. (`test_kill9` kills its
+owner.)"""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ async def test_a_batch_whose_failure_was_not_true_is_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_a_file_that_is_taken_away_fails_every_commit_until_it_is_back(tmp_path: Path, replaced: bool) -> None:
+async def test_a_file_that_is_taken_away_fails_every_commit_until_it_is_back(
+    tmp_path: Path, replaced: bool
+) -> None:
     """SQLite itself would go on, in a file without a name."""
     path, away = tmp_path / "store.db", tmp_path / "away.db"
     log = SqliteLog(path)

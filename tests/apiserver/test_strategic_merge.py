@@ -35,9 +35,21 @@ def test_a_named_list_merges_entry_by_entry_and_what_is_new_comes_first() -> Non
 
 def test_an_unnamed_list_is_replaced() -> None:
     """`volumesAttached` and `volumesInUse` of a node have no merge key: a writer must send the whole list."""
-    target = {"status": {"volumesAttached": [{"name": "v"}], "volumesInUse": ["v", "w"], "conditions": [{"type": "A"}]}}
-    patch = {"status": {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "B"}]}}
-    expected = {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "B"}, {"type": "A"}]}
+    target = {
+        "status": {
+            "volumesAttached": [{"name": "v"}],
+            "volumesInUse": ["v", "w"],
+            "conditions": [{"type": "A"}],
+        }
+    }
+    patch = {
+        "status": {"volumesAttached": [{"name": "w"}], "volumesInUse": ["w"], "conditions": [{"type": "B"}]}
+    }
+    expected = {
+        "volumesAttached": [{"name": "w"}],
+        "volumesInUse": ["w"],
+        "conditions": [{"type": "B"}, {"type": "A"}],
+    }
     assert patched(target, patch, "core.v1.Node") == {"status": expected}
 
 

@@ -73,14 +73,24 @@ def test_defaults_fill_also_what_defaults_made():
 
 def test_unknown_fields_go_and_are_named_and_a_null_with_a_default_goes_silently():
     unknown = []
-    value = {"a": None, "z": 1, "m": {"k": {"n": 1, "o": 2}}, "one": {"l": {"deep": 1}}, "metadata": {"name": "x"}}
+    value = {
+        "a": None,
+        "z": 1,
+        "m": {"k": {"n": 1, "o": 2}},
+        "one": {"l": {"deep": 1}},
+        "metadata": {"name": "x"},
+    }
     kept = pruned(SCHEMA, value, unknown)
     assert kept == {"m": {"k": {"n": 1}}, "one": {"l": {"deep": 1}}, "metadata": {"name": "x"}}
     assert unknown == ["z", "m.k.o"]
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["", "x", "A"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "x", "A"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from([*SCHEMA["properties"], "c", "n", "l", "r"]), inner, max_size=4)

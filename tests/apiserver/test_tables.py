@@ -107,7 +107,9 @@ def test_a_pod_that_initializes(serve, statuses, word):
         sent = api.new_pod()
         sent["spec"]["initContainers"] = [{"name": name, "image": "x:1"} for name in "ab"]
         await api.create(PODS, sent)
-        await api.patch(f"{PODS}/p/status", {"status": {"phase": "Running", "initContainerStatuses": statuses}})
+        await api.patch(
+            f"{PODS}/p/status", {"status": {"phase": "Running", "initContainerStatuses": statuses}}
+        )
         assert (await shown(api, PODS))[0]["Status"] == word
 
     serve(story)
@@ -161,10 +163,19 @@ def test_claims_and_volumes(serve):
             }
         ]
         await api.patch(f"{CLAIMS}/data", {"spec": {"volumeName": "pv"}})
-        bound = {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany", "ReadWriteOnce"]}
+        bound = {
+            "phase": "Bound",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+        }
         await api.patch(f"{CLAIMS}/data/status", {"status": bound})
         [row] = await shown(api, CLAIMS)
-        assert (row["Status"], row["Volume"], row["Capacity"], row["Access Modes"]) == ("Bound", "pv", "1Gi", "RWO,RWX")
+        assert (row["Status"], row["Volume"], row["Capacity"], row["Access Modes"]) == (
+            "Bound",
+            "pv",
+            "1Gi",
+            "RWO,RWX",
+        )
         await api.delete(f"{CLAIMS}/data")
         assert (await shown(api, CLAIMS))[0]["Status"] == "Terminating"
 
@@ -221,7 +232,13 @@ def test_events(serve):
             "message": "no\n",
         }
         await api.create("/api/v1/namespaces/default/events", event)
-        expected = {"Last Seen": "60m", "Type": "Warning", "Reason": "FailedMount", "Object": "pod/p", "Message": "no"}
+        expected = {
+            "Last Seen": "60m",
+            "Type": "Warning",
+            "Reason": "FailedMount",
+            "Object": "pod/p",
+            "Message": "no",
+        }
         assert await shown(api, "/api/v1/namespaces/default/events") == [expected]
 
     serve(story)
@@ -235,7 +252,10 @@ def cpu(share, current=None):
 
 
 def external(**target):
-    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", **target}}}
+    return {
+        "type": "External",
+        "external": {"metric": {"name": "queue"}, "target": {"type": "Value", **target}},
+    }
 
 
 @pytest.mark.parametrize(
@@ -245,7 +265,11 @@ def external(**target):
         ([cpu(70)], [], "cpu: <unknown>/70%"),
         ([cpu(80)], [cpu(80, current=35)], "cpu: 35%/80%"),
         ([external(value="30")], [], "<unknown>/30"),
-        ([external(averageValue="5"), cpu(80), cpu(90)], [], "<unknown>/5 (avg), cpu: <unknown>/80% + 1 more..."),
+        (
+            [external(averageValue="5"), cpu(80), cpu(90)],
+            [],
+            "<unknown>/5 (avg), cpu: <unknown>/80% + 1 more...",
+        ),
     ],
 )
 def test_what_an_autoscaler_aims_at(serve, metrics, current, told):
@@ -265,17 +289,31 @@ def test_what_an_autoscaler_aims_at(serve, metrics, current, told):
 
 @pytest.mark.parametrize(
     ("conditions", "word"),
-    [([], "Pending"), (["Approved"], "Approved"), (["Denied"], "Denied"), (["Approved", "Failed"], "Approved,Failed")],
+    [
+        ([], "Pending"),
+        (["Approved"], "Approved"),
+        (["Denied"], "Denied"),
+        (["Approved", "Failed"], "Approved,Failed"),
+    ],
 )
 def test_what_was_decided_about_a_certificate_request(serve, conditions, word):
     async def story(api):
         path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-        spec = {"request": "eA==", "signerName": "example.com/s", "usages": ["client auth"], "expirationSeconds": 3600}
+        spec = {
+            "request": "eA==",
+            "signerName": "example.com/s",
+            "usages": ["client auth"],
+            "expirationSeconds": 3600,
+        }
         await api.create(path, {"metadata": {"name": "c"}, "spec": spec})
         told = [{"type": each, "status": "True"} for each in conditions]
         await api.patch(f"{path}/c/status", {"status": {"conditions": told}})
         [row] = await shown(api, path)
-        assert (row["Condition"], row["RequestedDuration"], row["SignerName"]) == (word, "60m", "example.com/s")
+        assert (row["Condition"], row["RequestedDuration"], row["SignerName"]) == (
+            word,
+            "60m",
+            "example.com/s",
+        )
 
     serve(story)
 
@@ -284,13 +322,20 @@ def test_addresses_and_policies(serve):
     async def story(api):
         networking, admission = "/apis/networking.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
         parent = {"resource": "services", "namespace": "default", "name": "kubernetes"}
-        await api.create(f"{networking}/ipaddresses", {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": parent}})
-        assert (await shown(api, f"{networking}/ipaddresses"))[0]["ParentRef"] == "services/default/kubernetes"
+        await api.create(
+            f"{networking}/ipaddresses", {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": parent}}
+        )
+        assert (await shown(api, f"{networking}/ipaddresses"))[0][
+            "ParentRef"
+        ] == "services/default/kubernetes"
         ranges = {"metadata": {"name": "r"}, "spec": {"cidrs": ["10.0.0.0/24", "fd00::/64"]}}
         await api.create(f"{networking}/servicecidrs", ranges)
         assert (await shown(api, f"{networking}/servicecidrs"))[0]["CIDRs"] == "10.0.0.0/24,fd00::/64"
         kind = {"apiVersion": "v1", "kind": "ConfigMap"}
-        policy = {"metadata": {"name": "p"}, "spec": {"paramKind": kind, "validations": [{"expression": "true"}]}}
+        policy = {
+            "metadata": {"name": "p"},
+            "spec": {"paramKind": kind, "validations": [{"expression": "true"}]},
+        }
         await api.create(f"{admission}/validatingadmissionpolicies", policy)
         [row] = await shown(api, f"{admission}/validatingadmissionpolicies")
         assert (row["Validations"], row["ParamKind"]) == (1, "v1/ConfigMap")

@@ -44,7 +44,10 @@ def test_a_strict_client_that_trusts_the_authority_trusts_the_server(tmp_path: P
 
 def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> None:
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = [client.wrap_bio(back, there, server_hostname=name), server.wrap_bio(there, back, server_side=True)]
+    sides = [
+        client.wrap_bio(back, there, server_hostname=name),
+        server.wrap_bio(there, back, server_side=True),
+    ]
     while sides:
         for side in [*sides]:
             try:

@@ -38,7 +38,8 @@ def closed(connection: socket.socket) -> bool:
 
 
 def is_our_fault(answer: Answer) -> bool:
-    """Upstream answers some bad requests with 500 and no reason, and versions of the future with 504: so do we."""
+    """Upstream answers some bad requests with 500 and no reason, and versions of the future with 504: so do
+    we."""
     if answer.status < 500 or answer.status == 504:
         return False
     return not answer.body or json.loads(answer.body).get("reason") is not None
@@ -48,7 +49,9 @@ def works(server: Served) -> bool:
     return server.send("GET", MAPS).status == 200
 
 
-def test_a_connection_that_never_shakes_hands_is_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_connection_that_never_shakes_hands_is_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(process, "HANDSHAKE_S", 0.2)
     with served(tmp_path) as hasty, hasty.connect(tls=False) as connection:
         assert closed(connection)
@@ -86,7 +89,9 @@ def test_a_token_that_is_no_text_is_no_token(server: Served, token: bytes) -> No
 
 
 def test_an_expectation_that_is_no_text_is_not_met(server: Served) -> None:
-    request = head(server, f"POST {MAPS} HTTP/1.1", "Expect: 100-\xff", "Content-Length: 2", "Connection: close")
+    request = head(
+        server, f"POST {MAPS} HTTP/1.1", "Expect: 100-\xff", "Content-Length: 2", "Connection: close"
+    )
     assert server.raw(request + b"{}").status == 417
 
 
@@ -103,7 +108,9 @@ def test_a_body_that_says_that_it_is_too_large_is_refused_unread(server: Served)
 
 def test_a_body_that_turns_out_to_be_too_large_is_refused(server: Served) -> None:
     piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-    answer = server.raw(head(server, f"POST {MAPS} HTTP/1.1", "Transfer-Encoding: chunked") + piece * 60 + b"0\r\n\r\n")
+    answer = server.raw(
+        head(server, f"POST {MAPS} HTTP/1.1", "Transfer-Encoding: chunked") + piece * 60 + b"0\r\n\r\n"
+    )
     assert answer.status == 413
 
 
@@ -143,7 +150,9 @@ def _smuggled(server: Served) -> dict[str, bytes]:
     get, post = f"GET {MAPS} HTTP/1.1", f"POST {MAPS} HTTP/1.1"
     inner = b"GET /api/v1/secrets HTTP/1.1\r\n\r\n"
     return {
-        "both lengths": head(server, post, "Content-Length: 4", "Transfer-Encoding: chunked") + b"0\r\n\r\n" + inner,
+        "both lengths": head(server, post, "Content-Length: 4", "Transfer-Encoding: chunked")
+        + b"0\r\n\r\n"
+        + inner,
         "two lengths": head(server, post, "Content-Length: 4", "Content-Length: 5") + b"{}   ",
         "a signed length": head(server, post, "Content-Length: +4") + b"{}  ",
         "a negative length": head(server, post, "Content-Length: -4") + b"{}  ",
@@ -158,7 +167,9 @@ def _smuggled(server: Served) -> dict[str, bytes]:
         + b"2;"
         + b"a" * 20000
         + b"\r\n{}\r\n0\r\n\r\n",
-        "many small chunks": head(server, post, "Transfer-Encoding: chunked") + b"1\r\n \r\n" * 50_000 + b"0\r\n\r\n",
+        "many small chunks": head(server, post, "Transfer-Encoding: chunked")
+        + b"1\r\n \r\n" * 50_000
+        + b"0\r\n\r\n",
         "HTTP/0.9": b"GET /api\r\n\r\n",
         "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00",
         "HTTP/9.9": head(server, f"GET {MAPS} HTTP/9.9"),

@@ -119,7 +119,10 @@ def test_a_claim_that_asks_for_the_impossible_is_refused(serve, spec, told):
             "spec.nodeAffinity: Required value: Local volume requires node affinity",
         ),
         ({"capacity": {}}, "spec.capacity: Required value"),
-        ({"persistentVolumeReclaimPolicy": "Burn"}, 'spec.persistentVolumeReclaimPolicy: Unsupported value: "Burn"'),
+        (
+            {"persistentVolumeReclaimPolicy": "Burn"},
+            'spec.persistentVolumeReclaimPolicy: Unsupported value: "Burn"',
+        ),
     ],
 )
 def test_a_volume_that_makes_no_sense_is_refused(serve, spec, told):
@@ -156,7 +159,9 @@ def test_a_bound_claim_grows_and_nothing_else(serve):
 def test_a_volumes_source_never_changes(serve):
     async def story(api):
         await api.create(VOLUMES, api.new_volume())
-        refusal = await api.refused(422, api.patch(f"{VOLUMES}/pv", {"spec": {"csi": {"volumeHandle": "other"}}}))
+        refusal = await api.refused(
+            422, api.patch(f"{VOLUMES}/pv", {"spec": {"csi": {"volumeHandle": "other"}}})
+        )
         assert "spec.persistentvolumesource is immutable after creation" in refusal.message
         made = await api.patch(f"{VOLUMES}/pv", {"spec": {"claimRef": {"name": "c", "namespace": "n"}}})
         assert made["spec"]["claimRef"] == {"name": "c", "namespace": "n"}
@@ -187,7 +192,9 @@ def test_a_class_has_defaults_and_keeps_what_volumes_were_made_by(serve):
         for change in ({"provisioner": "x"}, {"parameters": {"a": "b"}}, {"reclaimPolicy": "Retain"}):
             refusal = await api.refused(422, api.patch(f"{CLASSES}/fast", change))
             assert "field is immutable" in refusal.message
-        refusal = await api.refused(422, api.patch(f"{CLASSES}/fast", {"volumeBindingMode": "WaitForFirstConsumer"}))
+        refusal = await api.refused(
+            422, api.patch(f"{CLASSES}/fast", {"volumeBindingMode": "WaitForFirstConsumer"})
+        )
         assert "field is immutable" in refusal.message
         await api.refused(422, api.create(CLASSES, {"metadata": {"name": "x"}}))
 
@@ -210,9 +217,15 @@ def test_an_attachment_names_what_where_and_who_and_never_changes(serve):
 
 def test_a_drivers_entry_on_a_node_comes_and_goes_but_never_changes(serve):
     async def story(api):
-        await api.create(CSINODES, {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "nodeID": "1"}]}})
-        await api.refused(422, api.patch(f"{CSINODES}/n", {"spec": {"drivers": [{"name": "d", "nodeID": "2"}]}}))
-        made = await api.patch(f"{CSINODES}/n", {"spec": {"drivers": [{"name": "e", "nodeID": "2"}]}}, "strategic")
+        await api.create(
+            CSINODES, {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "nodeID": "1"}]}}
+        )
+        await api.refused(
+            422, api.patch(f"{CSINODES}/n", {"spec": {"drivers": [{"name": "d", "nodeID": "2"}]}})
+        )
+        made = await api.patch(
+            f"{CSINODES}/n", {"spec": {"drivers": [{"name": "e", "nodeID": "2"}]}}, "strategic"
+        )
         assert [driver["name"] for driver in made["spec"]["drivers"]] == ["e", "d"]
 
     serve(story)
@@ -227,7 +240,10 @@ def test_a_statefulset_is_completed_and_mostly_fixed(serve):
         assert spec["replicas"] == 1
         assert spec["podManagementPolicy"] == "OrderedReady"
         assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-        assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+        assert spec["persistentVolumeClaimRetentionPolicy"] == {
+            "whenDeleted": "Retain",
+            "whenScaled": "Retain",
+        }
         assert spec["volumeClaimTemplates"][0]["kind"] == "PersistentVolumeClaim"
         assert spec["template"]["spec"]["restartPolicy"] == "Always"
         await api.patch(f"{STATEFULSETS}/web", {"spec": {"replicas": 3, "minReadySeconds": 2}})

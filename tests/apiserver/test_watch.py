@@ -216,7 +216,9 @@ def test_a_watch_that_makes_no_sense_is_a_bad_request(serve, query):
     serve(story)
 
 
-@pytest.mark.parametrize("query", [[("sendInitialEvents", "true")], [("resourceVersionMatch", "NotOlderThan")]])
+@pytest.mark.parametrize(
+    "query", [[("sendInitialEvents", "true")], [("resourceVersionMatch", "NotOlderThan")]]
+)
 def test_parameters_of_a_watch_that_contradict_each_other_are_invalid(serve, query):
     async def story(api):
         await api.refused(422, api.watch(PODS, *query))
@@ -229,7 +231,9 @@ def test_a_watch_can_be_of_metadata_or_of_table_rows(serve):
         await configmap(api, "a")
         for form, kind in (("PartialObjectMetadata", "PartialObjectMetadata"), ("Table", "Table")):
             headers = {"accept": f"application/json;as={form};v=v1;g=meta.k8s.io"}
-            answer = await api.server.handle(Request("GET", CONFIGMAPS, [("watch", "1")], headers, user=api.user))
+            answer = await api.server.handle(
+                Request("GET", CONFIGMAPS, [("watch", "1")], headers, user=api.user)
+            )
             assert f'"kind":"{kind}"'.encode() in await anext(answer.stream)
             await answer.stream.aclose()
 

@@ -32,7 +32,8 @@ def test_the_server_sets_what_is_its_own(serve):
 def test_a_name_can_be_generated(serve):
     async def story(api):
         names = [
-            (await api.create(CONFIGMAPS, {"metadata": {"generateName": "x-"}}))["metadata"]["name"] for _ in range(20)
+            (await api.create(CONFIGMAPS, {"metadata": {"generateName": "x-"}}))["metadata"]["name"]
+            for _ in range(20)
         ]
         assert len(set(names)) == 20
         assert all(name.startswith("x-") and len(name) == 7 for name in names)
@@ -52,7 +53,9 @@ def test_a_name_can_be_taken_once(serve):
 def test_two_creates_at_once_make_one_object(serve):
     async def story(api):
         body = {"metadata": {"name": "a"}}
-        results = await asyncio.gather(*(api.create(CONFIGMAPS, body) for _ in range(3)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(api.create(CONFIGMAPS, body) for _ in range(3)), return_exceptions=True
+        )
         assert sum(isinstance(result, dict) for result in results) == 1
 
     serve(story)
@@ -60,11 +63,15 @@ def test_two_creates_at_once_make_one_object(serve):
 
 def test_a_namespace_must_exist_and_not_be_going(serve):
     async def story(api):
-        refusal = await api.refused(404, api.create("/api/v1/namespaces/no/configmaps", {"metadata": {"name": "a"}}))
+        refusal = await api.refused(
+            404, api.create("/api/v1/namespaces/no/configmaps", {"metadata": {"name": "a"}})
+        )
         assert refusal.message == 'namespaces "no" not found'
         await api.create("/api/v1/namespaces", {"metadata": {"name": "going"}})
         await api.delete("/api/v1/namespaces/going")
-        refusal = await api.refused(403, api.create("/api/v1/namespaces/going/configmaps", {"metadata": {"name": "a"}}))
+        refusal = await api.refused(
+            403, api.create("/api/v1/namespaces/going/configmaps", {"metadata": {"name": "a"}})
+        )
         assert "because it is being terminated" in refusal.message
         assert refusal.status["details"]["causes"][0]["reason"] == "NamespaceTerminating"
 
@@ -105,7 +112,9 @@ def test_a_refusal_names_every_wrong_field(serve):
         assert refusal.reason == "Invalid"
         causes = refusal.status["details"]["causes"]
         assert [cause["field"] for cause in causes] == ["spec.containers[0].name", "spec.containers[0].image"]
-        assert refusal.message.startswith('Pod "x" is invalid: [spec.containers[0].name: Invalid value: "A": ')
+        assert refusal.message.startswith(
+            'Pod "x" is invalid: [spec.containers[0].name: Invalid value: "A": '
+        )
 
     serve(story)
 
@@ -167,14 +176,17 @@ def test_a_patch_that_names_an_old_version_is_a_conflict(serve):
 
 
 def test_a_uid_guards_an_update_and_a_patch(serve):
-    """Upstream answers a PUT of another uid with a conflict, and a patch of it as a change of an immutable field."""
+    """Upstream answers a PUT of another uid with a conflict, and a patch of it as a change of an immutable
+    field."""
 
     async def story(api):
         old = await api.create(CONFIGMAPS, {"metadata": {"name": "a"}})
         uid = old["metadata"]["uid"]
         wrong = {"metadata": {"name": "a", "uid": "other"}}
         refusal = await api.refused(409, api.replace(f"{CONFIGMAPS}/a", wrong))
-        assert f"Precondition failed: UID in precondition: other, UID in object meta: {uid}" in refusal.message
+        assert (
+            f"Precondition failed: UID in precondition: other, UID in object meta: {uid}" in refusal.message
+        )
         refusal = await api.refused(422, api.patch(f"{CONFIGMAPS}/a", {"metadata": {"uid": "other"}}))
         assert 'metadata.uid: Invalid value: "other": field is immutable' in refusal.message
         both = {"metadata": {"uid": "other", "resourceVersion": "1"}}
@@ -211,7 +223,9 @@ def test_what_an_update_cannot_change_stays(serve):
     async def story(api):
         made = await api.create(CONFIGMAPS, {"metadata": {"name": "a"}})
         past = "2000-01-01T00:00:00Z"
-        answer = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"creationTimestamp": past, "generation": 9}})
+        answer = await api.patch(
+            f"{CONFIGMAPS}/a", {"metadata": {"creationTimestamp": past, "generation": 9}}
+        )
         assert answer["metadata"] == made["metadata"]
         await api.refused(422, api.patch(f"{CONFIGMAPS}/a", {"metadata": {"deletionTimestamp": past}}))
         await api.refused(400, api.patch(f"{CONFIGMAPS}/a", {"metadata": {"name": "b"}}))
@@ -268,7 +282,10 @@ def test_a_nodes_status_takes_annotations_with_it(serve):
 def test_a_volume_attachments_status_takes_nothing_with_it(serve):
     async def story(api):
         await api.create(ATTACHMENTS, api.new_attachment(annotations={"a": "1"}))
-        body = {"metadata": {"annotations": {"a": "2"}, "finalizers": ["x.y/z"]}, "status": {"attached": True}}
+        body = {
+            "metadata": {"annotations": {"a": "2"}, "finalizers": ["x.y/z"]},
+            "status": {"attached": True},
+        }
         answer = await api.patch(f"{ATTACHMENTS}/va/status", body)
         assert answer["status"]["attached"] is True
         assert answer["metadata"]["annotations"] == {"a": "1"}
@@ -285,7 +302,9 @@ def test_a_lease_is_created_by_the_update_that_finds_none(serve):
         made = await api.replace(f"{LEASES}/n", lease)
         assert made["spec"] == {"holderIdentity": "n"}
         refusal = await api.refused(422, api.replace(f"{LEASES}/n", lease))
-        assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in refusal.message
+        assert (
+            "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in refusal.message
+        )
         await api.refused(404, api.replace(f"{CONFIGMAPS}/no", {"metadata": {"name": "no"}}))
 
     serve(story)
@@ -295,7 +314,12 @@ def test_events_of_both_groups_are_the_same_objects(serve):
     async def story(api):
         new = "/apis/events.k8s.io/v1/namespaces/kube-system/events"
         about = {"regarding": {"namespace": "kube-system", "name": "p"}, "note": "hello"}
-        how = {"reason": "Made", "action": "Make", "reportingController": "example.com/c", "reportingInstance": "c-1"}
+        how = {
+            "reason": "Made",
+            "action": "Make",
+            "reportingController": "example.com/c",
+            "reportingInstance": "c-1",
+        }
         when = {"type": "Normal", "eventTime": "2030-01-01T00:00:00.000000Z"}
         sent = {"metadata": {"name": "e"}} | about | how | when
         made = await api.create(new, sent)
@@ -318,7 +342,9 @@ def test_events_of_both_groups_are_the_same_objects(serve):
 def test_a_patch_of_an_unknown_type_is_told_which_are_known(serve):
     async def story(api):
         await api.create(CONFIGMAPS, {"metadata": {"name": "a"}})
-        refusal = await api.refused(415, api.send("PATCH", f"{CONFIGMAPS}/a", {}, content_type="application/json"))
+        refusal = await api.refused(
+            415, api.send("PATCH", f"{CONFIGMAPS}/a", {}, content_type="application/json")
+        )
         assert "application/merge-patch+json" in refusal.message
 
     serve(story)
@@ -346,7 +372,11 @@ def test_the_answer_can_be_a_manifest_in_yaml(serve):
 
 def test_a_method_that_a_path_does_not_have_is_refused(serve):
     async def story(api):
-        for method, path in (("PUT", CONFIGMAPS), ("POST", f"{CONFIGMAPS}/a"), ("DELETE", f"{PODS}/a/status")):
+        for method, path in (
+            ("PUT", CONFIGMAPS),
+            ("POST", f"{CONFIGMAPS}/a"),
+            ("DELETE", f"{PODS}/a/status"),
+        ):
             refusal = await api.refused(405, api.send(method, path, {}))
             assert refusal.reason == "MethodNotAllowed"
 

@@ -55,7 +55,11 @@ def test_what_is_known_of_drivers():
     )
     assert found.revokes == {"a.example.com": True, "b.example.com": False}
     assert found.left_out == {"c.example.com"}
-    assert (attacher.concurrency, attacher.workers, attacher.verify_period_s) == ({"example.com/disk": 3}, 4, 0.0)
+    assert (attacher.concurrency, attacher.workers, attacher.verify_period_s) == (
+        {"example.com/disk": 3},
+        4,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(

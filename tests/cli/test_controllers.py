@@ -23,10 +23,14 @@ def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_take
         def start(seed: int) -> asyncio.Task[None]:
             settings = Settings(now=now, random=Random(seed))
             client, _ = faulty_client(server)
-            return asyncio.create_task(run_controllers(["podgc", "binding"], client, settings, leader_elect=True))
+            return asyncio.create_task(
+                run_controllers(["podgc", "binding"], client, settings, leader_elect=True)
+            )
 
         async def holders() -> set[str | None]:
-            leases = [await admin.get(Lease, f"mooring-{name}", "kube-system") for name in ("podgc", "binding")]
+            leases = [
+                await admin.get(Lease, f"mooring-{name}", "kube-system") for name in ("podgc", "binding")
+            ]
             return {lease.spec.holder_identity for lease in leases}
 
         admin, _ = faulty_client(server)

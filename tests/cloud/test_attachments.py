@@ -67,7 +67,10 @@ async def test_a_terminated_instance_takes_no_volume_and_a_stopped_one_does() ->
     await world("TerminateInstances", InstanceIds=[ended])
     await world("StopInstances", InstanceIds=[stopped])
     await world.wait(20)
-    assert await world.code("AttachVolume", VolumeId=volume, InstanceId=ended, Device="/dev/sdf") == "IncorrectState"
+    assert (
+        await world.code("AttachVolume", VolumeId=volume, InstanceId=ended, Device="/dev/sdf")
+        == "IncorrectState"
+    )
     await world.attach(volume, stopped)
     assert await world.attachments(volume) == [(stopped, "attached")]
 
@@ -106,13 +109,21 @@ def test_names_of_one_and_of_two_letters_differ() -> None:
 async def test_an_instance_takes_as_many_volumes_as_its_type_has_slots_beside_its_interfaces() -> None:
     world = VirtualCloud()
     launched = await world(
-        "RunInstances", InstanceType="m5.large", MinCount=1, MaxCount=1, ImageId="ami-1", NetworkInterfaces=[{}, {}, {}]
+        "RunInstances",
+        InstanceType="m5.large",
+        MinCount=1,
+        MaxCount=1,
+        ImageId="ami-1",
+        NetworkInterfaces=[{}, {}, {}],
     )
     instance = launched["Instances"][0]["InstanceId"]
     await world.wait(10)
     for number in range(27 - 2 - 1):
         await world(
-            "AttachVolume", VolumeId=await world.volume(), InstanceId=instance, Device=f"/dev/xvdb{chr(97 + number)}"
+            "AttachVolume",
+            VolumeId=await world.volume(),
+            InstanceId=instance,
+            Device=f"/dev/xvdb{chr(97 + number)}",
         )
     beyond = {"VolumeId": await world.volume(), "InstanceId": instance, "Device": "/dev/xvdcz"}
     assert await world.code("AttachVolume", **beyond) == "AttachmentLimitExceeded"
@@ -125,14 +136,21 @@ async def test_an_instance_takes_as_many_volumes_as_its_type_has_slots_beside_it
 async def test_interfaces_take_no_slots_of_a_dedicated_type() -> None:
     world = VirtualCloud()
     launched = await world(
-        "RunInstances", InstanceType="m7i.large", MinCount=1, MaxCount=1, ImageId="ami-1", NetworkInterfaces=[{}, {}]
+        "RunInstances",
+        InstanceType="m7i.large",
+        MinCount=1,
+        MaxCount=1,
+        ImageId="ami-1",
+        NetworkInterfaces=[{}, {}],
     )
     instance = launched["Instances"][0]["InstanceId"]
     await world.wait(10)
     for number in range(31):
         name = f"/dev/xvd{'bc'[number // 26]}{chr(97 + number % 26)}"
         await world("AttachVolume", VolumeId=await world.volume(), InstanceId=instance, Device=name)
-    code = await world.code("AttachVolume", VolumeId=await world.volume(), InstanceId=instance, Device="/dev/xvdcz")
+    code = await world.code(
+        "AttachVolume", VolumeId=await world.volume(), InstanceId=instance, Device="/dev/xvdcz"
+    )
     assert code == "AttachmentLimitExceeded"
 
 
@@ -175,7 +193,9 @@ async def test_what_is_not_attached_is_not_detached() -> None:
     assert await world.code("DetachVolume", VolumeId=volume) == "IncorrectState"
     await world.attach(volume, here)
     assert await world.code("DetachVolume", VolumeId=volume, InstanceId=there) == "InvalidAttachment.NotFound"
-    assert await world.code("DetachVolume", VolumeId=volume, Device="/dev/sdz") == "InvalidAttachment.NotFound"
+    assert (
+        await world.code("DetachVolume", VolumeId=volume, Device="/dev/sdz") == "InvalidAttachment.NotFound"
+    )
     await world("DetachVolume", VolumeId=volume)
     assert await world.code("DetachVolume", VolumeId=volume) == "IncorrectState"
 

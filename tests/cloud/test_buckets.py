@@ -14,7 +14,9 @@ from mooring.cloud.requests.quotas import Quota, TokenBucket, bucket_of, quota_o
     refill=st.integers(0, 50),
     gaps=st.lists(st.floats(0, 5), min_size=1, max_size=200),
 )
-def test_no_more_calls_pass_than_the_bucket_holds_and_gains(size: int, refill: int, gaps: list[float]) -> None:
+def test_no_more_calls_pass_than_the_bucket_holds_and_gains(
+    size: int, refill: int, gaps: list[float]
+) -> None:
     bucket, now, passed = TokenBucket(Quota(size, refill), 0.0), 0.0, 0
     for gap in gaps:
         now += gap
@@ -51,7 +53,9 @@ def test_a_clock_that_goes_back_gives_no_tokens() -> None:
         ("DescribeAvailabilityZones", {}, (100, 20)),
     ],
 )
-def test_quotas_are_those_of_ec2s_documents(action: str, request_: dict[str, object], quota: tuple[int, int]) -> None:
+def test_quotas_are_those_of_ec2s_documents(
+    action: str, request_: dict[str, object], quota: tuple[int, int]
+) -> None:
     assert quota_of(bucket_of(action, request_, ids_are_filters=False)) == quota
 
 

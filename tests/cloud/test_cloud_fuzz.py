@@ -36,14 +36,17 @@ NAMES = [
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(), max_size=8) | st.floats(),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*NAMES, "Name", "Values"]), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*NAMES, "Name", "Values"]), inner, max_size=3)
     ),
     max_leaves=6,
 )
 
 
 @given(
-    calls=st.lists(st.tuples(st.sampled_from(ACTIONS), st.dictionaries(st.sampled_from(NAMES), ANYTHING)), max_size=12)
+    calls=st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.dictionaries(st.sampled_from(NAMES), ANYTHING)), max_size=12
+    )
 )
 @settings(max_examples=150, deadline=None)
 def test_nonsense_is_refused_with_a_code_of_ec2(calls: list[tuple[str, dict[str, Any]]]) -> None:

@@ -40,12 +40,19 @@ def test_a_token_leads_behind_the_id_it_was_made_of(id: str) -> None:
 
 def test_every_name_of_the_list_is_another_name() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
-    names = [f"/dev/xvd{one}{two}" for one in "abcd" for two in letters] + [f"/dev/sd{one}" for one in letters]
+    names = [f"/dev/xvd{one}{two}" for one in "abcd" for two in letters] + [
+        f"/dev/sd{one}" for one in letters
+    ]
     assert len({same(name) for name in names}) == len(names)
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.floats(0.1, 3)), max_size=40), st.floats(0, 5))
-def test_a_table_knows_what_was_at_any_time_that_it_keeps(changes: list[tuple[str, int, float]], back: float) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.floats(0.1, 3)), max_size=40),
+    st.floats(0, 5),
+)
+def test_a_table_knows_what_was_at_any_time_that_it_keeps(
+    changes: list[tuple[str, int, float]], back: float
+) -> None:
     table: Table[Token] = Table(lambda: 5.0)
     now, history = 100.0, [(100.0, dict[str, int]())]
     for id, used, gap in changes:

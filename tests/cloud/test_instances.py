@@ -8,7 +8,11 @@ from virtual_cloud import VirtualCloud
 
 async def states(world: VirtualCloud, *instances: str) -> list[str]:
     answer = await world("DescribeInstances", InstanceIds=list(instances))
-    found = {one["InstanceId"]: one["State"]["Name"] for each in answer["Reservations"] for one in each["Instances"]}
+    found = {
+        one["InstanceId"]: one["State"]["Name"]
+        for each in answer["Reservations"]
+        for one in each["Instances"]
+    }
     return [found[instance] for instance in instances]
 
 
@@ -40,7 +44,10 @@ async def test_run_instances_gives_one_reservation_that_is_pending_at_first() ->
     described = await world("DescribeInstances", Filters=[{"Name": "tag:of", "Values": ["instance"]}])
     [reservation] = described["Reservations"]
     assert [instance["State"]["Name"] for instance in reservation["Instances"]] == ["running", "running"]
-    assert len((await world("DescribeVolumes", Filters=[{"Name": "tag:of", "Values": ["volume"]}]))["Volumes"]) == 2
+    assert (
+        len((await world("DescribeVolumes", Filters=[{"Name": "tag:of", "Values": ["volume"]}]))["Volumes"])
+        == 2
+    )
 
 
 async def test_addresses_of_instances_and_interfaces_differ() -> None:
@@ -164,7 +171,9 @@ async def test_only_running_instances_have_a_status_unless_all_are_asked_for() -
     world = VirtualCloud()
     one, two = world.cloud.launch(2)
     await world("StopInstances", InstanceIds=[two])
-    assert [each["InstanceId"] for each in (await world("DescribeInstanceStatus"))["InstanceStatuses"]] == [one]
+    assert [each["InstanceId"] for each in (await world("DescribeInstanceStatus"))["InstanceStatuses"]] == [
+        one
+    ]
     assert len((await world("DescribeInstanceStatus", IncludeAllInstances=True))["InstanceStatuses"]) == 2
 
 
@@ -201,4 +210,6 @@ async def test_instance_types_have_their_attachment_limits() -> None:
 
 
 async def test_an_unknown_instance_type_is_refused() -> None:
-    assert await VirtualCloud().code("DescribeInstanceTypes", InstanceTypes=["m5.tiny"]) == "InvalidInstanceType"
+    assert (
+        await VirtualCloud().code("DescribeInstanceTypes", InstanceTypes=["m5.tiny"]) == "InvalidInstanceType"
+    )

@@ -60,7 +60,10 @@ def get(service: MetadataService, path: str) -> str:
 
 def test_nothing_is_said_without_a_token(service: MetadataService) -> None:
     assert service.answer("GET", "/latest/meta-data/instance-id", {}, INSTANCE).status == 401
-    assert service.answer("GET", "/latest/meta-data/instance-id", {TOKEN_HEADER: "guess"}, INSTANCE).status == 401
+    assert (
+        service.answer("GET", "/latest/meta-data/instance-id", {TOKEN_HEADER: "guess"}, INSTANCE).status
+        == 401
+    )
 
 
 def test_a_token_ends_when_its_time_is_over(service: MetadataService, clock: Clock) -> None:
@@ -109,11 +112,17 @@ def test_what_there_is_not_is_not_found(service: MetadataService) -> None:
 
 
 def test_a_terminated_instance_is_told_nothing(service: MetadataService) -> None:
-    assert service.answer("GET", "/latest/meta-data/instance-id", {TOKEN_HEADER: token(service)}, None).status == 404
+    assert (
+        service.answer("GET", "/latest/meta-data/instance-id", {TOKEN_HEADER: token(service)}, None).status
+        == 404
+    )
 
 
 def test_nothing_can_be_changed(service: MetadataService) -> None:
     assert (
-        service.answer("POST", "/latest/meta-data/instance-id", {TOKEN_HEADER: token(service)}, INSTANCE).status == 405
+        service.answer(
+            "POST", "/latest/meta-data/instance-id", {TOKEN_HEADER: token(service)}, INSTANCE
+        ).status
+        == 405
     )
     assert service.answer("GET", "/latest/api/token", {}, INSTANCE).status == 405

@@ -145,7 +145,9 @@ def test_a_throttled_client_is_told_so_with_503() -> None:
 def signed(cloud: Served, body: bytes, **headers: str) -> tuple[int, str]:
     """A request to EC2 with a body of anyone's making."""
     key = f"AWS4-HMAC-SHA256 Credential={CREDENTIALS.access_key}/20260101/us-east-1/ec2/aws4_request"
-    request = urllib.request.Request(cloud.server.endpoint + "/", data=body, headers={"Authorization": key, **headers})
+    request = urllib.request.Request(
+        cloud.server.endpoint + "/", data=body, headers={"Authorization": key, **headers}
+    )
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
             return reply.status, reply.read().decode()

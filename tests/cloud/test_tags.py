@@ -19,7 +19,9 @@ async def test_tags_are_added_replaced_and_removed() -> None:
     volume = await world.volume()
     await world("CreateTags", Resources=[volume], Tags=tags(a="1", b="2", c=""))
     await world("CreateTags", Resources=[volume], Tags=tags(a="3"))
-    await world("DeleteTags", Resources=[volume], Tags=[{"Key": "b", "Value": "other"}, {"Key": "c", "Value": ""}])
+    await world(
+        "DeleteTags", Resources=[volume], Tags=[{"Key": "b", "Value": "other"}, {"Key": "c", "Value": ""}]
+    )
     assert await tags_of(world, volume) == {"a": "3", "b": "2"}
     await world("DeleteTags", Resources=[volume], Tags=[{"Key": "b"}])
     assert await tags_of(world, volume) == {"a": "3"}
@@ -65,6 +67,7 @@ async def test_tags_are_described_one_by_one() -> None:
     volume = await world.volume()
     await world("CreateTags", Resources=[volume], Tags=tags(a="1", b="2"))
     answer = await world(
-        "DescribeTags", Filters=[{"Name": "resource-id", "Values": [volume]}, {"Name": "key", "Values": ["b"]}]
+        "DescribeTags",
+        Filters=[{"Name": "resource-id", "Values": [volume]}, {"Name": "key", "Values": ["b"]}],
     )
     assert answer["Tags"] == [{"Key": "b", "Value": "2", "ResourceId": volume, "ResourceType": "volume"}]

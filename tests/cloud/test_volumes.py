@@ -59,14 +59,20 @@ async def test_a_volume_that_is_being_created_is_not_deleted() -> None:
         ({"Size": 4, "VolumeType": "gp2", "Iops": 100, **ZONE}, "InvalidParameterCombination"),
         ({"Size": 4, "VolumeType": "io1", "Iops": 201, **ZONE}, "InvalidParameterValue"),
         ({"Size": 4, "VolumeType": "gp3", "Throughput": 1000, **ZONE}, "InvalidParameterValue"),
-        ({"Size": 4, "VolumeType": "io2", "Iops": 100, "Throughput": 125, **ZONE}, "InvalidParameterCombination"),
+        (
+            {"Size": 4, "VolumeType": "io2", "Iops": 100, "Throughput": 125, **ZONE},
+            "InvalidParameterCombination",
+        ),
         ({"Size": 4, "VolumeType": "gp3", "MultiAttachEnabled": True, **ZONE}, "InvalidParameterCombination"),
         ({"Size": 4, "KmsKeyId": "key", **ZONE}, "InvalidParameterDependency"),
         ({"Size": 4, "SnapshotId": "snap-00000001", **ZONE}, "InvalidSnapshot.NotFound"),
         ({"Size": 4, "SnapshotId": "fake", **ZONE}, "InvalidSnapshotID.Malformed"),
         ({"Size": 4, "ClientToken": "x" * 65, **ZONE}, "InvalidParameterValue"),
         ({"Size": 4, "VolumeInitializationRate": 200, **ZONE}, "InvalidParameterCombination"),
-        ({"Size": 4, "TagSpecifications": [{"ResourceType": "instance", "Tags": []}], **ZONE}, "InvalidParameterValue"),
+        (
+            {"Size": 4, "TagSpecifications": [{"ResourceType": "instance", "Tags": []}], **ZONE},
+            "InvalidParameterValue",
+        ),
     ],
 )
 async def test_an_impossible_volume_is_refused(request_, code) -> None:
@@ -115,13 +121,18 @@ async def test_the_accounts_limits_hold() -> None:
 async def test_a_type_may_be_missing_in_a_zone() -> None:
     world = VirtualCloud(unavailable_types=["us-east-1b:io2"])
     io2 = {"Size": 4, "VolumeType": "io2", "Iops": 100}
-    assert await world.code("CreateVolume", AvailabilityZone="us-east-1b", **io2) == "VolumeTypeNotAvailableInZone"
+    assert (
+        await world.code("CreateVolume", AvailabilityZone="us-east-1b", **io2)
+        == "VolumeTypeNotAvailableInZone"
+    )
     assert await world("CreateVolume", AvailabilityZone="us-east-1a", **io2)
 
 
 async def test_a_volume_with_a_bad_key_is_created_and_vanishes() -> None:
     world = VirtualCloud(bad_kms_keys=["bad"])
-    made = await world("CreateVolume", Size=1, Encrypted=True, KmsKeyId="arn:aws:kms:us-east-1:1:key/bad", **ZONE)
+    made = await world(
+        "CreateVolume", Size=1, Encrypted=True, KmsKeyId="arn:aws:kms:us-east-1:1:key/bad", **ZONE
+    )
     assert made["State"] == "creating"
     await world.wait(10)
     assert await world.state(made["VolumeId"]) == ""
@@ -241,7 +252,9 @@ async def test_one_unknown_id_fails_the_call_and_alone_is_named() -> None:
 
 
 async def test_a_malformed_id_is_refused() -> None:
-    assert await VirtualCloud().code("DescribeVolumes", VolumeIds=["fake-vol-id"]) == "InvalidVolumeID.Malformed"
+    assert (
+        await VirtualCloud().code("DescribeVolumes", VolumeIds=["fake-vol-id"]) == "InvalidVolumeID.Malformed"
+    )
 
 
 async def test_volumes_are_found_by_tag_with_wildcards_and_by_other_filters() -> None:
@@ -265,7 +278,8 @@ async def test_volumes_are_found_by_tag_with_wildcards_and_by_other_filters() ->
 async def test_an_unknown_filter_and_too_many_values_are_refused() -> None:
     world = VirtualCloud()
     assert (
-        await world.code("DescribeVolumes", Filters=[{"Name": "colour", "Values": ["red"]}]) == "InvalidParameterValue"
+        await world.code("DescribeVolumes", Filters=[{"Name": "colour", "Values": ["red"]}])
+        == "InvalidParameterValue"
     )
     many = [{"Name": "tag:a", "Values": [str(value) for value in range(201)]}]
     assert await world.code("DescribeVolumes", Filters=many) == "FilterLimitExceeded"

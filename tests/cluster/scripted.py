@@ -1,6 +1,8 @@
-"""Scripts in prose, played on a running cluster: after `$` a command, below it what it prints, which is waited for.
+"""Scripts in prose, played on a running cluster: after `$` a command, below it what it prints, which is
+waited for.
 
-Ages, times and generated names are not compared. With MOORING_ACCEPT set, what is printed replaces what was written.
+Ages, times and generated names are not compared. With MOORING_ACCEPT set, what is printed replaces what was
+written.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Step(NamedTuple):
 
 
 def steps(lines: Iterable[str]) -> list[Step]:
-    """The commands of a script, each with what it prints ("" where that does not matter, but the exit status does)."""
+    """The commands of a script, each with what it prints ("" where that does not matter, but the exit status
+    does)."""
     found: list[Step] = []
     for line in lines:
         if line.startswith("$ "):
@@ -86,7 +89,9 @@ class Shell(NamedTuple):
         deadline = time.monotonic() + PATIENCE_S
         while (printed := comparable(self.run(command)[1])) != comparable(expected):
             if time.monotonic() > deadline:
-                pytest.fail(f"$ {command}\nprinted:\n{printed}\nexpected:\n{comparable(expected)}", pytrace=False)
+                pytest.fail(
+                    f"$ {command}\nprinted:\n{printed}\nexpected:\n{comparable(expected)}", pytrace=False
+                )
             time.sleep(0.2)
 
     def play(self, script: Iterable[Step]) -> None:

@@ -1,7 +1,8 @@
-"""Two `mooring controller` processes, one Lease: kill -9, or a pause, of the one that works among many attaches.
+"""Two `mooring controller` processes, one Lease: kill -9, or a pause, of the one that works among many
+attaches.
 
-Reduced in `make test`; with MOORING_SOAK whole, in rounds, and with a pause past the lease. Truth is what the played
-attacher has attached.
+Reduced in `make test`; with MOORING_SOAK whole, in rounds, and with a pause past the lease. Truth is what the
+played attacher has attached.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ class Instance:
 
     @classmethod
     async def start(cls, kubeconfig: Path, log: Path) -> Instance:
-        words = ["controller", "--controllers=attachdetach", f"--kubeconfig={kubeconfig}", "--leader-elect=true"]
+        words = [
+            "controller",
+            "--controllers=attachdetach",
+            f"--kubeconfig={kubeconfig}",
+            "--leader-elect=true",
+        ]
         with log.open("ab") as out:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mooring.cli.main", *words, stdout=out, stderr=out
@@ -125,4 +131,6 @@ async def everything_is_told(cluster: CsiCluster) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGSTOP] if SOAK else [])])
 async def test_the_other_goes_on_and_nothing_is_lost_or_doubled(tmp_path: Path, how: signal.Signals):
     waited = [await play(tmp_path / str(number), number, how) for number in range(ROUNDS)]
-    print(f"{how.name}: the longest pauses between attaches, in seconds: {sorted(round(each, 1) for each in waited)}")
+    print(
+        f"{how.name}: the longest pauses between attaches, in seconds: {sorted(round(each, 1) for each in waited)}"
+    )

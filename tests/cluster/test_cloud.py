@@ -66,7 +66,11 @@ class Cloud:
         )
 
     def devices(self) -> list[str]:
-        return [device for medium in (self.data / "volumes").glob("*.img") for device in loop.devices_of(str(medium))]
+        return [
+            device
+            for medium in (self.data / "volumes").glob("*.img")
+            for device in loop.devices_of(str(medium))
+        ]
 
 
 def until(holds: Callable[[], Any], log: Path) -> None:
@@ -176,7 +180,11 @@ def test_settings_counters_and_status_are_shown_and_changed(cloud: Cloud) -> Non
 
 def test_what_cannot_be_is_refused_by_name(cloud: Cloud) -> None:
     cloud.start("--port", "0", "--devices", "off")
-    for words in (["settings", "--set", "ataching_s=1"], ["settings", "--set", "attaching_s=-1"], ["env", "i-banana"]):
+    for words in (
+        ["settings", "--set", "ataching_s=1"],
+        ["settings", "--set", "attaching_s=-1"],
+        ["env", "i-banana"],
+    ):
         refused = cloud.ask(*words)
         assert refused.returncode != 0
         assert words[-1].partition("=")[0] in refused.stderr

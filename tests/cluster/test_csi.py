@@ -79,7 +79,9 @@ async def staged(data_dir: Path, *options: str) -> AsyncIterator[tuple[Stage, Dr
         for node in ("node-1", "node-2"):
             await drivers.start(node)
         socket = f"{NAME}=unix://{root}/{{node}}.sock"
-        await stage.up("--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8", "--csi", socket, *options)
+        await stage.up(
+            "--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8", "--csi", socket, *options
+        )
         await stage.until("both nodes know the driver", lambda: registered(stage))
         yield stage, drivers
     finally:
@@ -158,9 +160,13 @@ async def test_a_volume_moves_from_node_to_node_with_what_was_written(data_dir: 
         assert await gone(stage, VolumeAttachment)
         names = [call["method"] for call in calls(stage, data_dir) if "Get" not in call["method"]]
         assert names.count("ControllerPublishVolume") == 2, "one for each attach"
-        assert {"CreateVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume", "DeleteVolume"} <= set(
-            names
-        )
+        assert {
+            "CreateVolume",
+            "NodeStageVolume",
+            "NodePublishVolume",
+            "NodeUnstageVolume",
+            "DeleteVolume",
+        } <= set(names)
 
 
 async def test_a_node_that_loses_power_comes_back_and_its_driver_mounts_again(data_dir: Path) -> None:

@@ -35,7 +35,8 @@ def hidden_by_root_only_directories() -> Path | None:
 
 
 def without_root(command: list[str], home: Path) -> list[str]:
-    """The command as an ordinary user. Where root alone may reach the interpreter, a mount namespace shows it."""
+    """The command as an ordinary user. Where root alone may reach the interpreter, a mount namespace shows
+    it."""
     if os.geteuid() != 0:
         return command
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]

@@ -1,4 +1,5 @@
-"""Three etcd members survive the loss of any node: what was acknowledged is there, and writes go on meanwhile."""
+"""Three etcd members survive the loss of any node: what was acknowledged is there, and writes go on
+meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from mooring.cluster.demo import examples
 pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(900)]
 
 ETCDCTL = "etcdctl --endpoints=127.0.0.1:23790,127.0.0.1:23791,127.0.0.1:23792"
-READY = "kubectl get pods -l app=etcd -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'"
+READY = (
+    "kubectl get pods -l app=etcd -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'"
+)
 WHERE = "kubectl get pods -l app=etcd -o jsonpath='{range .items[*]}{.spec.nodeName}{\"\\n\"}{end}' | sort"
 
 
@@ -30,15 +33,21 @@ def move_home(shell: Shell, moved: str) -> None:
     shell.until(READY, "True True True")
 
 
-@pytest.mark.skipif(not os.environ.get("MOORING_SOAK"), reason="long: `make soak` plays it; the example loses one node")
-@pytest.mark.skipif(shutil.which("etcdctl") is None, reason="needs etcd: apt-get install etcd-server etcd-client")
+@pytest.mark.skipif(
+    not os.environ.get("MOORING_SOAK"), reason="long: `make soak` plays it; the example loses one node"
+)
+@pytest.mark.skipif(
+    shutil.which("etcdctl") is None, reason="needs etcd: apt-get install etcd-server etcd-client"
+)
 def test_any_node_may_be_lost_in_turn(shell: Shell):
     kept: list[str] = []
     try:
         shell.run(f"kubectl apply -f {examples() / 'etcd.yaml'}")
         shell.until(READY, "True True True")
         for node in NODES:
-            lost = shell.run(f"kubectl get pods --field-selector spec.nodeName={node} -o name | cut -d/ -f2")[1].strip()
+            lost = shell.run(f"kubectl get pods --field-selector spec.nodeName={node} -o name | cut -d/ -f2")[
+                1
+            ].strip()
             put(shell, f"before-{node}")
             assert shell.run(f"mooring node kill {node}")[0] == 0
             put(shell, f"without-{node}")
@@ -46,7 +55,9 @@ def test_any_node_may_be_lost_in_turn(shell: Shell):
             shell.until(READY, "True True True")
             shell.until(f"{ETCDCTL} endpoint health 2>&1 | grep -c 'is healthy'", "3")
             kept += [f"before-{node}", f"without-{node}"]
-            shell.until(f"{ETCDCTL} get '' --prefix --keys-only | sed '/^$/d' | sort", "\n".join(sorted(kept)))
+            shell.until(
+                f"{ETCDCTL} get '' --prefix --keys-only | sed '/^$/d' | sort", "\n".join(sorted(kept))
+            )
             assert shell.run(f"mooring node start {node}")[0] == 0
             shell.run(f"kubectl taint nodes {node} {OUT_OF_SERVICE}-")
             shell.until(NODES_READY, "True True True")

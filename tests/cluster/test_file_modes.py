@@ -37,9 +37,16 @@ async def test_nothing_secret_is_readable_by_others(stage: Stage) -> None:
     await stage.client.create(Secret, body, "default")
     kept = json.loads((stage.layout.apiserver / "tokens.json").read_text())
     tokens = Tokens(bytes.fromhex(kept["secret"]))
-    words = [kept["secret"], tokens.admin(), *(tokens.node(f"node-{n}") for n in range(4)), "PRIVATE KEY-----"]
+    words = [
+        kept["secret"],
+        tokens.admin(),
+        *(tokens.node(f"node-{n}") for n in range(4)),
+        "PRIVATE KEY-----",
+    ]
     secrets = [word.encode() for word in (*words, PRECIOUS, base64.b64encode(PRECIOUS.encode()).decode())]
-    holders = [path for path in files(stage.layout.root) if any(word in path.read_bytes() for word in secrets)]
+    holders = [
+        path for path in files(stage.layout.root) if any(word in path.read_bytes() for word in secrets)
+    ]
     names = {path.name for path in holders}
     assert {"tokens.json", "kubeconfig", "server.key"} <= names, names
     assert names & {"store.db", "store.db-wal"}, names

@@ -1,7 +1,7 @@
 """kill -9 of each part at random moments under load: nothing that was synced is lost, nothing is left behind.
 
-Reduced in `make test`; whole in `make soak` (MOORING_SOAK). Prints the seed, and for each part what it was doing when
-it was killed (the awaits of its tasks).
+Reduced in `make test`; whole in `make soak` (MOORING_SOAK). Prints the seed, and for each part what it was
+doing when it was killed (the awaits of its tasks).
 """
 
 from __future__ import annotations
@@ -31,20 +31,34 @@ ROUNDS = 60 if os.environ.get("MOORING_SOAK") else 10
 AWAITS = re.compile(r'event=task .*awaits="([^"]*)"')
 # Innermost coroutines that only wait for something to do.
 IDLE = frozenset(
-    {"__aexit__", "_send", "_wait", "_wait_for_data", "_watch", "_work", "acquire", "changed", "get", "next_event"}
+    {
+        "__aexit__",
+        "_send",
+        "_wait",
+        "_wait_for_data",
+        "_watch",
+        "_work",
+        "acquire",
+        "changed",
+        "get",
+        "next_event",
+    }
     | {"read", "receive", "run", "sleep", "start", "story", "wait"}
 )
 
 
 async def awaited(victim: Running, log: Path) -> list[str]:
-    """What the tasks of a part await at this moment, those that only wait for work left out. Asks it with SIGUSR2."""
+    """What the tasks of a part await at this moment, those that only wait for work left out. Asks it with
+    SIGUSR2."""
     start = log.stat().st_size
     victim.send(signal.SIGUSR2)
     await asyncio.sleep(0.02)
     with log.open("rb") as file:
         file.seek(start)
         chains = AWAITS.findall(file.read().decode(errors="replace"))
-    return sorted({" > ".join(word.split()[-1] for word in chain.split(" > ")) for chain in chains if busy(chain)})
+    return sorted(
+        {" > ".join(word.split()[-1] for word in chain.split(" > ")) for chain in chains if busy(chain)}
+    )
 
 
 def busy(chain: str) -> bool:
@@ -119,7 +133,9 @@ def records_are_whole(path: Path) -> bool:
     return numbers == list(range(1, len(numbers) + 1)) and len(numbers) > 0
 
 
-def test_kill_9_of_every_part_under_load_loses_nothing(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kill_9_of_every_part_under_load_loses_nothing(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     seed = int(os.environ.get("MOORING_SEED", "0")) or int.from_bytes(os.urandom(4))
     hits: Counter[tuple[str, str]] = Counter()
 
@@ -162,8 +178,11 @@ def test_kill_9_of_every_part_under_load_loses_nothing(data_dir: Path, capsys: p
 
     async def check(stage: Stage) -> None:
         assert all(len(nodes) <= 1 for nodes in stage.array.attachments().values())
-        # A machine that is back sooner than it is missed has pods that still count as ready, and are not there yet.
-        files = await stage.until("all records are mounted where their pods are", lambda: records(stage), patience=120)
+        # A machine that is back sooner than it is missed has pods that still count as ready, and are not
+        # there yet.
+        files = await stage.until(
+            "all records are mounted where their pods are", lambda: records(stage), patience=120
+        )
         assert sorted(files) == [f"recorder-{ordinal}" for ordinal in range(REPLICAS)]
         for pod, path in files.items():
             assert records_are_whole(path), f"{pod} lost records"
@@ -174,7 +193,9 @@ def test_kill_9_of_every_part_under_load_loses_nothing(data_dir: Path, capsys: p
         """Each pod's file, once all of them are there."""
         found: dict[str, Path] = {}
         for pod in (await stage.client.list(Pod, "default")).items:
-            name = next(v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim)
+            name = next(
+                v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
+            )
             claim = await stage.client.get(PersistentVolumeClaim, name, "default")
             mount = stage.inside(pod.spec.node_name, claim.spec.volume_name)
             if mount is None or not (mount / "records").exists():

@@ -1,5 +1,5 @@
-"""A disk of `mooring.dev/disk` without a lock of its own (`exclusive: "false"`), on real nodes: the PersistentVolume's
-lock keeps the second node away, and moves with the volume.
+"""A disk of `mooring.dev/disk` without a lock of its own (`exclusive: "false"`), on real nodes: the
+PersistentVolume's lock keeps the second node away, and moves with the volume.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ async def pod(stage: Stage, name: str, node: str, script: str) -> None:
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-    spec = {"nodeName": node, "terminationGracePeriodSeconds": 2, "containers": [container], "volumes": [volume]}
+    spec = {
+        "nodeName": node,
+        "terminationGracePeriodSeconds": 2,
+        "containers": [container],
+        "volumes": [volume],
+    }
     await stage.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
 
 

@@ -126,7 +126,9 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("how", "restarted"), [("hangs", True), ("lives", False)])
-async def test_a_part_that_lives_and_does_nothing_is_started_again(tmp_path: Path, how: str, restarted: bool) -> None:
+async def test_a_part_that_lives_and_does_nothing_is_started_again(
+    tmp_path: Path, how: str, restarted: bool
+) -> None:
     part = Part("p", [sys.executable, "-c", BEATS, how], run=tmp_path, logs=tmp_path, patience=3.0)
     await part.start()
     try:

@@ -39,7 +39,9 @@ changes = st.lists(st.tuples(st.floats(0, 100), states), max_size=20).map(sorted
 @given(changes, st.lists(st.builds(Mark, st.floats(0, 100), st.text(max_size=20)), max_size=8))
 def test_every_picture_is_well_formed(given_changes: list[tuple[float, str]], marks: list[Mark]) -> None:
     text = "".join(
-        c for c in render([lane(*given_changes)], marks, 100, "a <title> & more") if c.isprintable() or c == "\n"
+        c
+        for c in render([lane(*given_changes)], marks, 100, "a <title> & more")
+        if c.isprintable() or c == "\n"
     )
     root = ET.fromstring(text)
     assert root.tag.endswith("svg")

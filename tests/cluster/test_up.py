@@ -1,4 +1,5 @@
-"""`mooring up` as processes: one at a time, resumes, takes everything down, also after a kill -9 of everything."""
+"""`mooring up` as processes: one at a time, resumes, takes everything down, also after a kill -9 of
+everything."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ async def test_down_cleans_up_after_a_kill_9_of_everything_and_up_resumes(data_d
     await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
     pod = await start_recorder(stage)
     port = stage.layout.settings.read_text()
-    await stage.until("records are written", lambda: "wrote 3" in stage.log_of(pod.spec.node_name, pod.uid, "recorder"))
+    await stage.until(
+        "records are written", lambda: "wrote 3" in stage.log_of(pod.spec.node_name, pod.uid, "recorder")
+    )
     for record in stage.layout.run.glob("*.json"):
         process = load(record)
         assert process is not None
@@ -91,7 +94,9 @@ async def test_down_cleans_up_after_a_kill_9_of_everything_and_up_resumes(data_d
     assert stage.layout.settings.read_text() == port
     resumed = await stage.until("the pod runs again", lambda: running(stage))
     text = lambda: stage.log_of(resumed.spec.node_name, resumed.uid, "recorder")  # noqa: E731
-    await stage.until("records are verified", lambda: any(f"verified {n} records" in text() for n in range(3, 200)))
+    await stage.until(
+        "records are verified", lambda: any(f"verified {n} records" in text() for n in range(3, 200))
+    )
     assert "damaged" not in text()
     assert (await stage.down())[0] == 0
     assert stage.leftovers() == []
@@ -141,7 +146,7 @@ async def test_words_about_nodes_that_make_no_sense_are_refused(stage: Stage) ->
     assert await stage.ready_nodes(2)
 
 
-# --- bad input: an event or an error for each, nothing hangs, nothing is formatted ---------------------------------
+# --- bad input: an event or an error for each, nothing hangs, nothing is formatted
 
 
 def persistent_volume(name: str, disk: str) -> dict[str, object]:
@@ -174,7 +179,11 @@ def pod_with(name: str, command: list[str], claim_name: str = "") -> dict[str, o
 def event_about(stage: Stage, kind: type[Object], name: str, *words: str) -> Callable[[], Awaitable[bool]]:
     async def found() -> bool:
         events = (await stage.client.list(Event, "default")).items
-        about = [e for e in events if (e.involved_object.kind, e.involved_object.name) == (kind.RESOURCE.kind, name)]
+        about = [
+            e
+            for e in events
+            if (e.involved_object.kind, e.involved_object.name) == (kind.RESOURCE.kind, name)
+        ]
         return any(all(word in f"{e.reason} {e.message}" for word in words) for e in about)
 
     return found

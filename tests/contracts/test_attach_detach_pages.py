@@ -1,4 +1,5 @@
-"""docs/attach-detach.md and docs/upstream-tests.md name modules, options, metrics and tests: each of them exists."""
+"""docs/attach-detach.md and docs/upstream-tests.md name modules, options, metrics and tests: each of them
+exists."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def test_every_test_exists(file: str, test: str):
 
 
 @pytest.mark.parametrize(
-    ("module", "attribute"), sorted(each for each in set(MODULE.findall(TEXT)) if not each[0].startswith("tests/"))
+    ("module", "attribute"),
+    sorted(each for each in set(MODULE.findall(TEXT)) if not each[0].startswith("tests/")),
 )
 def test_every_module_and_attribute_exists(module: str, attribute: str):
     assert not attribute or attribute in names(module_path(module)), f"{module} has no {attribute}"
@@ -39,7 +41,13 @@ def test_every_option_of_the_page_exists_and_every_option_is_on_the_page():
     table = PAGES["attach-detach.md"].partition("## Options")[2].partition("## Metrics")[0]
     said = set(re.findall(r"`(--[a-z-]+)", table))
     there = {name for each in controller.params for name in each.opts}
-    others = {"--controllers", "--kubeconfig", "--node-monitor-grace-period", "--plugin-setting", "--log-level"}
+    others = {
+        "--controllers",
+        "--kubeconfig",
+        "--node-monitor-grace-period",
+        "--plugin-setting",
+        "--log-level",
+    }
     assert said == there - others
 
 
@@ -71,7 +79,8 @@ def allowed(sent: str) -> bool:
     named = len(rest) > 1
     verbs = VERBS[method] if method != "GET" else ({"get"} if named else {"list", "watch"})
     return any(
-        group in rule["apiGroups"] and resource in rule["resources"] and verbs <= set(rule["verbs"]) for rule in rules()
+        group in rule["apiGroups"] and resource in rule["resources"] and verbs <= set(rule["verbs"])
+        for rule in rules()
     )
 
 

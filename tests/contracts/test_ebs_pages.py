@@ -177,7 +177,13 @@ def test_every_volume_type_is_on_the_page():
 
 
 def test_every_tag_of_the_driver_is_on_the_page():
-    ours = (tags.NAME_TAG, tags.SNAPSHOT_NAME_TAG, tags.CLUSTER_TAG, tags.CLUSTER_NAME_TAG, tags.IOPS_PER_GB_TAG)
+    ours = (
+        tags.NAME_TAG,
+        tags.SNAPSHOT_NAME_TAG,
+        tags.CLUSTER_TAG,
+        tags.CLUSTER_NAME_TAG,
+        tags.IOPS_PER_GB_TAG,
+    )
     said = words(" ".join(row[0] for row in rows(section(EBS, "Tags"))))
     assert {*ours, tags.AUTO_IOPS_TAG} <= set(said)
 
@@ -243,7 +249,9 @@ def test_the_parameters_of_the_example_are_taken():
     parameters = cast("dict[str, str]", example("StorageClass")["parameters"])
     asked = volume_parameters(parameters, {})
     assert (asked.type, asked.iops, asked.encrypted, asked.tags) == ("gp3", 4000, True, {"team": "books"})
-    assert check_format(parameters, parameters["csi.storage.k8s.io/fstype"], block=False) == {"inodesize": "512"}
+    assert check_format(parameters, parameters["csi.storage.k8s.io/fstype"], block=False) == {
+        "inodesize": "512"
+    }
     assert snapshot_tags(example("VolumeSnapshotClass")["parameters"]) == {"team": "books"}
 
 

@@ -1,4 +1,5 @@
-"""The tests that `docs/origins.md` names show what it claims: each fails when the mechanism is switched off."""
+"""The tests that `docs/origins.md` names show what it claims: each fails when the mechanism is switched
+off."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from switched_off import MECHANISMS
+from switched_off import MECHANISMS, owner_and_attribute
 
 from .test_origins import PAGE, ROOT
 
@@ -29,12 +30,26 @@ def test_without_the_mechanism_its_test_fails(name: str) -> None:
     environment = {**os.environ, "MECHANISM": name, "PYTHONPATH": str(ROOT / "tests" / "doubles")}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "switched_off"]
     done = subprocess.run(
-        [*command, MECHANISMS[name].test], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [*command, MECHANISMS[name].test],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 1, f"{name}: exit status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
+    assert done.returncode == 1, (
+        f"{name}: exit status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_the_mechanism_is_where_the_list_says(name: str) -> None:
+    owner_and_attribute(name)
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_its_file_is_one_that_the_pages_name(name: str) -> None:
-    pages = "".join((ROOT / "docs" / page).read_text() for page in ("origins.md", "protocol.md", "upstream-tests.md"))
+    pages = "".join(
+        (ROOT / "docs" / page).read_text() for page in ("origins.md", "protocol.md", "upstream-tests.md")
+    )
     assert MECHANISMS[name].test.partition("::")[0] in pages

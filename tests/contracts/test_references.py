@@ -1,4 +1,5 @@
-"""Whatever the code, the tests and the pages refer to is in this repository: files, headings, rules, tests, names."""
+"""Whatever the code, the tests and the pages refer to is in this repository: files, headings, rules, tests,
+names."""
 
 from __future__ import annotations
 
@@ -16,10 +17,14 @@ TEXTS = sorted(
     path
     for folder in ("src", "tests", "docs", "deploy", "benchmarks", "scripts", "examples")
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".py", ".md", ".yaml", ".txt", ""} and path.is_file() and "__pycache__" not in path.parts
+    if path.suffix in {".py", ".md", ".yaml", ".txt", ""}
+    and path.is_file()
+    and "__pycache__" not in path.parts
 )
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([\w-]+))?\)")
-PAGE = re.compile(r"\bdocs/([\w-]+)\.md(?:[,:]? ((?:[CR]\d+b?|[SL]\d+'?|D1|P1)(?:, (?:[CR]\d+b?|[SL]\d+'?))*))?")
+PAGE = re.compile(
+    r"\bdocs/([\w-]+)\.md(?:[,:]? ((?:[CR]\d+b?|[SL]\d+'?|D1|P1)(?:, (?:[CR]\d+b?|[SL]\d+'?))*))?"
+)
 ELSEWHERE = re.compile(
     r"design section|reference section|\bdesign\.md\b|\breference/\w|(?<!docs/)(?<!\w/)(?<![(\[\x22])\bprotocol\.md\b"
 )
@@ -37,7 +42,8 @@ def anchors(path: Path) -> frozenset[str]:
 
 @cache
 def rules(page: str) -> frozenset[str]:
-    """The rules, schedules and invariants that a page explains: in headings, and first in the rows of tables."""
+    """The rules, schedules and invariants that a page explains: in headings, and first in the rows of
+    tables."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     return frozenset(re.findall(r"^(?:### |\| )([A-Z]\d+b?'?)\b", text, re.MULTILINE)) | frozenset(
         re.findall(r"^\| ([SLDP]\d+'?) \|", text, re.MULTILINE)
@@ -72,7 +78,9 @@ def missing_rules(path: Path) -> Iterator[str]:
         if not (ROOT / "docs" / f"{page}.md").is_file():
             yield f"docs/{page}.md"
         else:
-            yield from (f"docs/{page}.md {rule}" for rule in named.split(", ") if rule and rule not in rules(page))
+            yield from (
+                f"docs/{page}.md {rule}" for rule in named.split(", ") if rule and rule not in rules(page)
+            )
 
 
 def found(search: Callable[[Path], Iterator[str]], paths: Iterable[Path]) -> list[str]:

@@ -1,4 +1,5 @@
-"""What `deploy/` grants is what `authorization/roles.py` says, right for right; the embedded server judges by it."""
+"""What `deploy/` grants is what `authorization/roles.py` says, right for right; the embedded server judges by
+it."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_the_manifest_of_the_attach_detach_controller_grants_its_role():
 
 
 def test_the_manifest_of_the_ebs_driver_grants_the_roles_of_its_sidecars():
-    assert of_manifest("ebs-driver/base/rbac.yaml") == set().union(*(rights(ROLES[role]) for role in EBS_CONTROLLER))
+    assert of_manifest("ebs-driver/base/rbac.yaml") == set().union(
+        *(rights(ROLES[role]) for role in EBS_CONTROLLER)
+    )
 
 
 def test_the_component_for_snapshots_grants_the_rest_of_the_snapshotters_role():
@@ -88,8 +91,12 @@ def test_the_embedded_server_grants_a_role_what_the_table_says_and_nothing_else(
             resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
             method, path, body, query, content = world.request_of(kind, subresource, verb, world.OTHER, uid)
             for elsewhere in (path, path.replace("/namespaces/default/", "/namespaces/kube-system/")):
-                place = elsewhere.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in elsewhere else ""
-                status, answer = await world.send(server, role_user(role), method, elsewhere, body, query, content)
+                place = (
+                    elsewhere.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in elsewhere else ""
+                )
+                status, answer = await world.send(
+                    server, role_user(role), method, elsewhere, body, query, content
+                )
                 name = world.name_of(kind.plural, world.OTHER) if verb != "create" or subresource else ""
                 may = {(at, kind.group, resource, verb, of) for at in ("", place) for of in ("", name)} & mine
                 told = (role, method, elsewhere, status, answer)
@@ -104,7 +111,12 @@ def test_a_roles_token_is_its_own():
     tokens = Tokens(b"secret")
     assert tokens.user(tokens.role("attacher")) == role_user("attacher")
     stolen = tokens.role("csi-driver").replace("role.csi-driver.", "role.provisioner.")
-    for token in (stolen, tokens.role("no-such-role"), tokens.node("attacher").replace("node.", "role."), "role.."):
+    for token in (
+        stolen,
+        tokens.role("no-such-role"),
+        tokens.node("attacher").replace("node.", "role."),
+        "role..",
+    ):
         with pytest.raises(Unauthorized):
             tokens.user(token)
     assert not role_user("attacher").is_admin

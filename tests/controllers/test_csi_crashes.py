@@ -158,7 +158,11 @@ async def detached(stage: Stage) -> None:
 async def claim(stage: Stage) -> None:
     body = {"metadata": {"name": "k"}, "provisioner": NAME, "volumeBindingMode": "Immediate"}
     await stage.api.create(StorageClass, body)
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k", "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "k",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
     asked = {"volume.kubernetes.io/storage-provisioner": NAME}
     await stage.api.create(
         PersistentVolumeClaim, {"metadata": {"name": "c", "annotations": asked}, "spec": spec}, "default"

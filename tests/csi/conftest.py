@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver, NodeCapability, NodeService
+from mooring.csi.driver.services import (
+    ControllerCapability,
+    ControllerService,
+    Driver,
+    NodeCapability,
+    NodeService,
+)
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 
@@ -67,15 +73,21 @@ class PlayNode(NodeService):
         await self.gate.wait()
         return csi.NodeStageVolumeResponse()
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         return csi.NodeUnstageVolumeResponse()
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         await self.gate.wait()
         self.published.append(request.target_path)
         return csi.NodePublishVolumeResponse()
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         return csi.NodeUnpublishVolumeResponse()
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
@@ -113,7 +125,10 @@ def capability() -> csi.VolumeCapability:
 @pytest.fixture
 def create(capability: csi.VolumeCapability) -> csi.CreateVolumeRequest:
     return csi.CreateVolumeRequest(
-        name="v1", volume_capabilities=[capability], secrets={"password": "hunter2"}, parameters={"kind": "fast"}
+        name="v1",
+        volume_capabilities=[capability],
+        secrets={"password": "hunter2"},
+        parameters={"kind": "fast"},
     )
 
 

@@ -18,7 +18,8 @@ def test_tcp_with_an_ipv6_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "csi.sock", "unix://csi.sock", "tcp://host", "tcp://:1", "tcp://h:x", "tcp://h:70000", "http://a:1"]
+    "text",
+    ["", "csi.sock", "unix://csi.sock", "tcp://host", "tcp://:1", "tcp://h:x", "tcp://h:70000", "http://a:1"],
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(EndpointError, match="no address of a CSI driver"):

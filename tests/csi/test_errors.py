@@ -8,7 +8,14 @@ from mooring.csi.errors import Code, CsiError, NotConnected, Outcome
 
 
 @pytest.mark.parametrize(
-    "code", [Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.FAILED_PRECONDITION, Code.UNIMPLEMENTED]
+    "code",
+    [
+        Code.INVALID_ARGUMENT,
+        Code.NOT_FOUND,
+        Code.ALREADY_EXISTS,
+        Code.FAILED_PRECONDITION,
+        Code.UNIMPLEMENTED,
+    ],
 )
 def test_codes_by_which_a_driver_says_no_are_final(code: Code) -> None:
     assert CsiError(code, "", "NodeStageVolume").outcome is Outcome.FINAL

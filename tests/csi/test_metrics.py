@@ -13,7 +13,14 @@ from mooring.csi.proto import csi_pb2 as csi
 def exchange(code: Code) -> Exchange:
     request = csi.ControllerPublishVolumeRequest(secrets={"password": "hunter2"})
     return Exchange(
-        "ControllerPublishVolume", "/csi.v1.Controller/ControllerPublishVolume", 0, 0.2, code, "", request, None
+        "ControllerPublishVolume",
+        "/csi.v1.Controller/ControllerPublishVolume",
+        0,
+        0.2,
+        code,
+        "",
+        request,
+        None,
     )
 
 

@@ -26,7 +26,11 @@ def test_each_method_knows_its_messages_and_its_path() -> None:
 def test_numbers_on_the_wire() -> None:
     """A handful of those that upstream's drivers and sidecars use most, and the mark of secrets."""
     fields = csi.NodePublishVolumeRequest.DESCRIPTOR.fields_by_name
-    assert [fields[name].number for name in ("staging_target_path", "target_path", "volume_capability")] == [3, 4, 5]
+    assert [fields[name].number for name in ("staging_target_path", "target_path", "volume_capability")] == [
+        3,
+        4,
+        5,
+    ]
     assert csi.VolumeCapability.DESCRIPTOR.fields_by_name["access_mode"].number == 3
     assert csi.csi_secret.number == 1059
     assert csi.ControllerServiceCapability.RPC.Type.Value("GET_SNAPSHOT") == 15

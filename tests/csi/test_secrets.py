@@ -19,7 +19,9 @@ def test_nothing_of_a_secret_is_shown(secrets: dict[str, str]) -> None:
 def test_the_rest_is_shown_as_plain_values(create: csi.CreateVolumeRequest) -> None:
     assert stripped(create) == {
         "name": "v1",
-        "volume_capabilities": [{"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "mount": {"fs_type": "ext4"}}],
+        "volume_capabilities": [
+            {"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "mount": {"fs_type": "ext4"}}
+        ],
         "parameters": {"kind": "fast"},
         "secrets": STRIPPED,
     }

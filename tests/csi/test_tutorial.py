@@ -35,7 +35,9 @@ def client(tmp_path: Path) -> Client:
     return Client(LocalChannel(Dispatcher(driver, [tmp_path])))
 
 
-async def test_its_volumes_are_folders(client: Client, tmp_path: Path, capability: csi.VolumeCapability) -> None:
+async def test_its_volumes_are_folders(
+    client: Client, tmp_path: Path, capability: csi.VolumeCapability
+) -> None:
     request = csi.CreateVolumeRequest(name="data", volume_capabilities=[capability])
     volume = (await client.controller.create_volume(request, timeout_s=5)).volume
     assert (await client.controller.create_volume(request, timeout_s=5)).volume == volume
@@ -50,5 +52,10 @@ async def test_its_volumes_are_folders(client: Client, tmp_path: Path, capabilit
 
 def test_its_manifests_are_of_the_driver() -> None:
     manifests = list(yaml.safe_load_all(block("yaml")))
-    assert [manifest["kind"] for manifest in manifests] == ["CSIDriver", "StorageClass", "PersistentVolumeClaim", "Pod"]
+    assert [manifest["kind"] for manifest in manifests] == [
+        "CSIDriver",
+        "StorageClass",
+        "PersistentVolumeClaim",
+        "Pod",
+    ]
     assert manifests[0]["metadata"]["name"] == manifests[1]["provisioner"] == "folder.example.com"

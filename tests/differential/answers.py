@@ -42,7 +42,11 @@ def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Differen
         ours, theirs = cast(Obj, actual), cast(Obj, expected)
         for key in sorted(ours.keys() | theirs.keys()):
             yield from differences(theirs.get(key), ours.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(expected, list) and isinstance(actual, list) and len(cast(Any, expected)) == len(cast(Any, actual)):
+    elif (
+        isinstance(expected, list)
+        and isinstance(actual, list)
+        and len(cast(Any, expected)) == len(cast(Any, actual))
+    ):
         pairs = zip(_ordered(path, cast(Any, expected)), _ordered(path, cast(Any, actual)), strict=True)
         for index, (theirs, ours) in enumerate(pairs):
             yield from differences(theirs, ours, f"{path}[{index}]")
@@ -51,10 +55,13 @@ def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Differen
 
 
 def _ordered(path: str, entries: list[Any]) -> list[Any]:
-    """Both servers order managers by the second in which they wrote, then by name: by chance, in a fast run."""
+    """Both servers order managers by the second in which they wrote, then by name: by chance, in a fast
+    run."""
     if not path.endswith("managedFields"):
         return entries
-    return sorted(entries, key=lambda each: [each.get(key, "") for key in ("manager", "operation", "subresource")])
+    return sorted(
+        entries, key=lambda each: [each.get(key, "") for key in ("manager", "operation", "subresource")]
+    )
 
 
 def _shown(body: Any) -> str:

@@ -4,8 +4,8 @@ An entry begins with what it is about, in three parts of which the first is need
 
     N. `path`, `path` where the real server says `text`, `text` in `step`, `step`: the reason.
 
-Each is a glob: of the place in an answer, of what the real server has there, of the names of the script's steps. A
-`[*]` in a path is an index.
+Each is a glob: of the place in an answer, of what the real server has there, of the names of the script's
+steps. A `[*]` in a path is an index.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Plays steps to a server, whichever it is, and writes down the answers in a form that two servers can share.
 
-What differs from run to run (uids, versions, times, generated names, addresses) is replaced; what can be compared of it
-stays: an object's versions are numbered in the order in which the script sees them, so that a write that changes
-nothing must show the same number. managedFields count where server-side apply has touched the object: the embedded
-server keeps them from then on (a known difference).
+What differs from run to run (uids, versions, times, generated names, addresses) is replaced; what can be
+compared of it stays: an object's versions are numbered in the order in which the script sees them, so that a
+write that changes nothing must show the same number. managedFields count where server-side apply has touched
+the object: the embedded server keeps them from then on (a known difference).
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _filled(step: Step, kept: Mapping[str, Any]) -> Step:
             return [fill(each) for each in cast(list[Any], value)]
         return value
 
-    return Step(step.method, fill(step.path), fill(step.body), fill(dict(step.query)), step.headers, step.keep)
+    return Step(
+        step.method, fill(step.path), fill(step.body), fill(dict(step.query)), step.headers, step.keep
+    )
 
 
 def _at(kept: Mapping[str, Any], place: re.Match[str]) -> Any:

@@ -17,7 +17,8 @@ from mooring.apiserver import ADMIN, Request, Server
 
 
 def embedded() -> Server:
-    """The embedded server in memory; its clock moves a second with each look, so that times differ as they should."""
+    """The embedded server in memory; its clock moves a second with each look, so that times differ as they
+    should."""
     seconds = count()
     start = datetime(2030, 1, 1, tzinfo=UTC)
     return Server.in_memory(now=lambda: start + timedelta(seconds=next(seconds)), random=Random(1))

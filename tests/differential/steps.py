@@ -64,7 +64,9 @@ def apply(path: str, body: Any, manager: str = "one", **query: str) -> Step:
 
 
 def delete(path: str, body: Any = None, keep: str = "", **query: str) -> Step:
-    return Step("DELETE", path, body, query, {"content-type": "application/json"} if body is not None else {}, keep)
+    return Step(
+        "DELETE", path, body, query, {"content-type": "application/json"} if body is not None else {}, keep
+    )
 
 
 def named(kind: str, name: str, version: str = "v1", /, **fields: Any) -> dict[str, Any]:

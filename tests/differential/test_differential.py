@@ -1,7 +1,7 @@
 """The embedded server answers the whole script as the real kube-apiserver was recorded to answer it.
 
-Status codes and reasons agree without exception. What else may differ is listed in `docs/api-differences.md`: at most
-fifteen entries, each with its reason, none of which says anything of a status code or a reason.
+Status codes and reasons agree without exception. What else may differ is listed in `docs/api-differences.md`:
+at most fifteen entries, each with its reason, none of which says anything of a status code or a reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def test_every_status_code_and_reason_agrees(ours: dict[str, Any]) -> None:
 
 def _outcome(answer: dict[str, Any]) -> tuple[int, str | None]:
     body = answer["body"]
-    return answer["status"], body.get("reason") if isinstance(body, dict) and body.get("kind") == "Status" else None
+    return answer["status"], body.get("reason") if isinstance(body, dict) and body.get(
+        "kind"
+    ) == "Status" else None
 
 
 def test_everything_agrees_but_what_is_listed(ours: dict[str, Any]) -> None:
@@ -59,7 +61,9 @@ def test_everything_agrees_but_what_is_listed(ours: dict[str, Any]) -> None:
 
 def test_every_entry_of_the_list_is_needed(ours: dict[str, Any]) -> None:
     found = _found(ours)
-    idle = [entry for entry in known() if not any(entry.covers(step, difference) for step, difference in found)]
+    idle = [
+        entry for entry in known() if not any(entry.covers(step, difference) for step, difference in found)
+    ]
     assert not idle
 
 
@@ -71,12 +75,16 @@ def _found(ours: dict[str, Any]) -> list[tuple[str, Difference]]:
 def test_the_list_is_short_and_says_nothing_of_codes_or_reasons() -> None:
     entries = known()
     assert 0 < len(entries) <= MOST_KNOWN
-    assert len(entries) == len(re.findall(r"^\d+\.", LIST.read_text(), re.MULTILINE)), "an entry cannot be read"
+    assert len(entries) == len(re.findall(r"^\d+\.", LIST.read_text(), re.MULTILINE)), (
+        "an entry cannot be read"
+    )
     forbidden = ("status", "body.code", "body.reason", "body.status")
     assert not [entry for entry in entries if any(map(entry.is_about, forbidden))]
 
 
 def test_entries_about_messages_say_which() -> None:
     told = ("body.message", "body.details", "body.details.causes", "body.details.causes[0].message")
-    vague = [entry for entry in known() if any(map(entry.is_about, told)) and not (entry.texts or entry.steps)]
+    vague = [
+        entry for entry in known() if any(map(entry.is_about, told)) and not (entry.texts or entry.steps)
+    ]
     assert not vague

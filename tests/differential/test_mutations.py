@@ -1,4 +1,5 @@
-"""The embedded server answers mutations of valid objects as the real kube-apiserver was recorded to answer them.
+"""The embedded server answers mutations of valid objects as the real kube-apiserver was recorded to answer
+them.
 
 Compared are the status code and the field of the first cause. `tests/real` plays thousands to both.
 """

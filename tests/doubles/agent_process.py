@@ -53,7 +53,14 @@ class World:
         log = os.open(self.root / "agent.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
         self.agent = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", "from mooring.cli.main import main; main()", "agent", "--name", NODE),
-            *("--root-dir", str(self.node_root), "--kubeconfig", str(self.kubeconfig), "--hide", str(self.root)),
+            *(
+                "--root-dir",
+                str(self.node_root),
+                "--kubeconfig",
+                str(self.kubeconfig),
+                "--hide",
+                str(self.root),
+            ),
             *("--lease-duration", "4", "--plugin-setting", f"{PLUGIN_NAME}:array={self.root / 'array'}"),
             *("--endpoint-token-file", str(self.endpoint_token), *flags),
             env=os.environ | {"MOORING_BOOT_ID": boot_id, "MOORING_ENDED_BOOT_ID": self.boot_id},
@@ -84,7 +91,9 @@ class World:
             "image": "shell",
             "command": ["/bin/sh", "-c", script],
             "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-            "volumeMounts": [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in spec["volumes"]]
+            "volumeMounts": [
+                {"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in spec["volumes"]
+            ]
             if "volumes" in spec
             else [{"name": "data", "mountPath": "/data"}],
         }
@@ -137,13 +146,17 @@ class World:
 
     def supervisors(self) -> list[int]:
         agent = self.agent.pid if self.agent is not None else 0  # it opens files of pods, too, for moments
-        pids = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != agent]
+        pids = [
+            entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != agent
+        ]
         return [int(entry.name) for entry in pids if self._belongs(entry)]
 
     def _belongs(self, process: Path) -> bool:
         """A supervisor has the pod's lock open."""
         try:
-            return any(os.readlink(fd).startswith(f"{self.node_root}/pods") for fd in (process / "fd").iterdir())
+            return any(
+                os.readlink(fd).startswith(f"{self.node_root}/pods") for fd in (process / "fd").iterdir()
+            )
         except OSError:
             return False
 

@@ -22,7 +22,9 @@ def claim(
     given_spec: dict[str, Any] = {"access_modes": ("ReadWriteOnce",), "storage_class_name": "disk", **spec}
     return PersistentVolumeClaim(
         metadata=ObjectMeta(name="c", namespace="ns", uid=uid, annotations=annotations or {}),
-        spec=PersistentVolumeClaimSpec(resources=VolumeResourceRequirements(requests={"storage": size}), **given_spec),
+        spec=PersistentVolumeClaimSpec(
+            resources=VolumeResourceRequirements(requests={"storage": size}), **given_spec
+        ),
     )
 
 

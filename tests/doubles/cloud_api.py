@@ -64,8 +64,8 @@ class CloudApi(Ec2Api):
 
 
 class DyingApi(Ec2Api):
-    """From its `number`-th call on (from 1) nothing comes back to the process that calls. `after`: that call itself is
-    still carried out."""
+    """From its `number`-th call on (from 1) nothing comes back to the process that calls. `after`: that call
+    itself is still carried out."""
 
     def __init__(self, api: Ec2Api, number: int, after: bool) -> None:
         self._api = api
@@ -100,7 +100,9 @@ class World:
     def controller(self, api: Ec2Api | None = None, seed: int = 0, **options: Any) -> EbsController:
         """The controller as after a start of its process."""
         options.setdefault("modify_volume_request_handler_timeout", 0.5)
-        return make_controller(Options(**options), api or self.api, now=now, random=random.Random(seed).random)
+        return make_controller(
+            Options(**options), api or self.api, now=now, random=random.Random(seed).random
+        )
 
     def client(self, api: Ec2Api | None = None, seed: int = 0, **options: Any) -> Client:
         """Calls a new controller as an orchestrator does."""
@@ -118,7 +120,9 @@ class World:
     def volumes(self) -> dict[str, Any]:
         """What really is, whatever a describe shows; not root devices."""
         found = self.cloud.region.store.volumes.records
-        return {id: one for id, one in found.items() if "CSIVolumeName" in one.tags and one.state != "deleting"}
+        return {
+            id: one for id, one in found.items() if "CSIVolumeName" in one.tags and one.state != "deleting"
+        }
 
     def named(self, name: str) -> list[str]:
         return [id for id, one in self.volumes().items() if one.tags["CSIVolumeName"] == name]
@@ -167,7 +171,10 @@ def create_request(name: str = "pvc-1", gib: int = 10, *zones: str, **more: Any)
     if gib:
         request.capacity_range.required_bytes = gib * GIB
     for zone in zones:
-        for topologies in (request.accessibility_requirements.preferred, request.accessibility_requirements.requisite):
+        for topologies in (
+            request.accessibility_requirements.preferred,
+            request.accessibility_requirements.requisite,
+        ):
             topologies.add().segments["topology.kubernetes.io/zone"] = zone
     return request
 

@@ -1,4 +1,5 @@
-"""Work that ends in the middle: its connection to the API server crashes under it, or its process dies at an await."""
+"""Work that ends in the middle: its connection to the API server crashes under it, or its process dies at an
+await."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any
 
 
 async def crashed_under(wire: Any, work: Coroutine[Any, Any, object]) -> bool:
-    """Does the work until the wire crashes, or it is done; whether it crashed. Then the wire is well again."""
+    """Does the work until the wire crashes, or it is done; whether it crashed. Then the wire is well
+    again."""
     doing = asyncio.create_task(work)
     crash = asyncio.create_task(wire.crashed.wait())
     await asyncio.wait({doing, crash}, return_when=asyncio.FIRST_COMPLETED)
@@ -24,8 +26,8 @@ async def crashed_under(wire: Any, work: Coroutine[Any, Any, object]) -> bool:
 
 @types.coroutine
 def ended_at(method: Coroutine[Any, Any, Any], steps: int) -> Generator[Any, None, bool]:
-    """The method, ended at its await number `steps` as with its process; what is under way in a thread or a tool comes
-    to its end. False if the method had ended before."""
+    """The method, ended at its await number `steps` as with its process; what is under way in a thread or a
+    tool comes to its end. False if the method had ended before."""
     try:
         for _ in range(steps):
             yield method.send(None)

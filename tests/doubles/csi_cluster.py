@@ -1,5 +1,5 @@
-"""The attach/detach controller on an API server in this loop, with CSI volumes: kubelets and the driver's attacher are
-played. A kubelet here obeys upstream's rules only, and tells what it does in `volumesInUse`.
+"""The attach/detach controller on an API server in this loop, with CSI volumes: kubelets and the driver's
+attacher are played. A kubelet here obeys upstream's rules only, and tells what it does in `volumesInUse`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class CsiCluster:
         if self._own_server:
             await self.server.start()
         annotations = driver.pop("annotations", {})
-        await self.api.create(CSIDriver, {"metadata": {"name": DRIVER, "annotations": annotations}, "spec": driver})
+        await self.api.create(
+            CSIDriver, {"metadata": {"name": DRIVER, "annotations": annotations}, "spec": driver}
+        )
         for name in nodes:
             await self.node(name)
         self.spawn(self._play_attacher())
@@ -71,7 +73,9 @@ class CsiCluster:
         self._tasks.append(asyncio.create_task(work))
         return self._tasks[-1]
 
-    def controller(self, options: AttachDetachOptions | None = None) -> tuple[AttachDetachController, FaultyTransport]:
+    def controller(
+        self, options: AttachDetachOptions | None = None
+    ) -> tuple[AttachDetachController, FaultyTransport]:
         """One that runs, on a wire of its own."""
         self._seed += 1
         wire = FaultyTransport(role(self.server, "attach-detach"))
@@ -105,18 +109,24 @@ class CsiCluster:
 
     async def node(self, name: str, **annotations: str) -> Node:
         managed = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-        status = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"}]}
+        status = {
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"}]
+        }
         status["nodeInfo"] = {"bootID": "b1"}  # type: ignore[assignment]
         return await self.api.create(
             Node, {"metadata": {"name": name, "annotations": managed | annotations}, "status": status}
         )
 
-    async def volume(self, name: str, modes: Iterable[str] = ("ReadWriteOnce",), *, namespace: str = "default") -> None:
+    async def volume(
+        self, name: str, modes: Iterable[str] = ("ReadWriteOnce",), *, namespace: str = "default"
+    ) -> None:
         """A PersistentVolume bound to its claim."""
         modes = list(modes)
         resources = {"requests": {"storage": "1Gi"}}
         spec = {"accessModes": modes, "resources": resources, "volumeName": name, "storageClassName": ""}
-        claim = await self.api.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, namespace)
+        claim = await self.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, namespace
+        )
         status = {"status": {"phase": "Bound"}}
         await self.api.patch(PersistentVolumeClaim, name, status, namespace, subresource="status")
         reference = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": claim.uid}
@@ -162,7 +172,9 @@ class CsiCluster:
     async def on(self, disk: str) -> list[str]:
         """The nodes for which the disk has VolumeAttachments."""
         found = await self.records()
-        return sorted(each.spec.node_name for each in found if each.name == record_name(disk, each.spec.node_name))
+        return sorted(
+            each.spec.node_name for each in found if each.name == record_name(disk, each.spec.node_name)
+        )
 
     async def events(self, reason: str, about: str = "") -> list[str]:
         found = (await self.api.list(Event)).items
@@ -200,4 +212,6 @@ class CsiCluster:
             if any(disk == persistent_volume and node != place[1] for disk, node in self.attached):
                 self.both.append(place)
             self.attached.add(place)
-            await self.api.patch(VolumeAttachment, record.name, {"status": {"attached": True}}, subresource="status")
+            await self.api.patch(
+                VolumeAttachment, record.name, {"status": {"attached": True}}, subresource="status"
+            )

@@ -38,7 +38,9 @@ def messages(kind: type[Message], *known: str) -> st.SearchStrategy[Any]:
 @cache
 def _message(descriptor: Descriptor, known: tuple[str, ...]) -> st.SearchStrategy[Any]:
     kind = GetMessageClass(descriptor)
-    fields = {field.name: st.deferred(lambda field=field: _field(field, known)) for field in descriptor.fields}
+    fields = {
+        field.name: st.deferred(lambda field=field: _field(field, known)) for field in descriptor.fields
+    }
     return st.fixed_dictionaries({}, optional=fields).map(lambda values: kind(**values))
 
 
@@ -56,7 +58,9 @@ def _one(field: FieldDescriptor, known: tuple[str, ...]) -> st.SearchStrategy[An
     if field.message_type is not None:
         return _message(field.message_type, known)
     if field.enum_type is not None:
-        return st.sampled_from([value.number for value in field.enum_type.values]) | st.integers(-(2**31), 2**31 - 1)
+        return st.sampled_from([value.number for value in field.enum_type.values]) | st.integers(
+            -(2**31), 2**31 - 1
+        )
     if field.type == FieldDescriptor.TYPE_STRING:
         return _text(known)
     if field.type == FieldDescriptor.TYPE_BOOL:

@@ -1,4 +1,5 @@
-"""A node that answers, and a volume that is attached to it, as the attach/detach controller's rules see them."""
+"""A node that answers, and a volume that is attached to it, as the attach/detach controller's rules see
+them."""
 
 from __future__ import annotations
 

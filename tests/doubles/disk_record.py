@@ -1,4 +1,5 @@
-"""A VolumeAttachment of a played disk, and an attacher that looks at it, at a desk (tests/controllers/conftest.py)."""
+"""A VolumeAttachment of a played disk, and an attacher that looks at it, at a desk
+(tests/controllers/conftest.py)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def slow_requests(monkeypatch: pytest.MonkeyPatch, validity_s: float) -> None:
     """The array's requests may be carried out for so long after they were sent."""
     whole = ArrayPlugin.capabilities
     monkeypatch.setattr(
-        ArrayPlugin, "capabilities", lambda self, spec: replace(whole(self, spec), request_validity_s=validity_s)
+        ArrayPlugin,
+        "capabilities",
+        lambda self, spec: replace(whole(self, spec), request_validity_s=validity_s),
     )
 
 

@@ -1,4 +1,5 @@
-"""An instance with loop devices for EBS volumes, under the names that an instance has, and the driver's node service.
+"""An instance with loop devices for EBS volumes, under the names that an instance has, and the driver's node
+service.
 
 Real devices, file systems and mounts: needs root. Nobody plays EC2: a test attaches by itself.
 """
@@ -153,7 +154,9 @@ class EbsMachine:
         await self.node.node_unpublish_volume(request, timeout_s=TIMEOUT_S)
 
     async def unstage(self, volume: str = VOLUME) -> None:
-        request = csi.NodeUnstageVolumeRequest(volume_id=volume, staging_target_path=str(self.staging(volume)))
+        request = csi.NodeUnstageVolumeRequest(
+            volume_id=volume, staging_target_path=str(self.staging(volume))
+        )
         await self.node.node_unstage_volume(request, timeout_s=TIMEOUT_S)
 
     async def stats(self, path: str | Path, volume: str = VOLUME) -> list[csi.VolumeUsage]:

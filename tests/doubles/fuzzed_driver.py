@@ -1,4 +1,5 @@
-"""A CSI driver that is asked anything: the right code, nothing executed, nothing outside its folders touched."""
+"""A CSI driver that is asked anything: the right code, nothing executed, nothing outside its folders
+touched."""
 
 from __future__ import annotations
 
@@ -21,8 +22,11 @@ from mooring.mounts.table import read_mount_table
 
 
 def world_outside(root: Path) -> tuple[Any, ...]:
-    """What must not change: mounts that are not below the test's own folder, and marks that a command would leave."""
-    mounts = {mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))}
+    """What must not change: mounts that are not below the test's own folder, and marks that a command would
+    leave."""
+    mounts = {
+        mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))
+    }
     return mounts, os.path.exists("/tmp/pwned"), sorted(os.listdir(root))
 
 
@@ -36,7 +40,8 @@ def fuzz(
     fine: Container[Code],
     timeout_s: float,
 ) -> None:
-    """Asks 300 times: what is nearly one of the `good` requests, or made of `known` words and of evil ones."""
+    """Asks 300 times: what is nearly one of the `good` requests, or made of `known` words and of evil
+    ones."""
     words, by_type = tuple(known), {type(request): request for request in good}
     asked = st.sampled_from(list(rpcs)).flatmap(
         lambda rpc: st.tuples(

@@ -16,7 +16,8 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 def layer(files: Mapping[str, bytes | str], *, compressed: bool = True) -> bytes:
-    """A layer: contents by path; a text is where a symbolic link leads; a path that ends with / is a directory."""
+    """A layer: contents by path; a text is where a symbolic link leads; a path that ends with / is a
+    directory."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, content in files.items():
@@ -46,7 +47,9 @@ class Layout:
         (self.directory / "blobs" / "sha256" / digest).write_bytes(content)
         return {"digest": f"sha256:{digest}", "size": len(content)}
 
-    def image(self, *layers: bytes, ref: str = "", platform: dict[str, str] | None = None, **config: Any) -> str:
+    def image(
+        self, *layers: bytes, ref: str = "", platform: dict[str, str] | None = None, **config: Any
+    ) -> str:
         """Adds an image; the digest of its manifest."""
         manifest = {"config": self.blob({"config": config}), "layers": [self.blob(each) for each in layers]}
         entry = {**self.blob(manifest), "mediaType": MANIFEST}
@@ -64,5 +67,7 @@ class Layout:
         self.write()
 
     def write(self) -> None:
-        (self.directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": self.entries}))
+        (self.directory / "index.json").write_text(
+            json.dumps({"schemaVersion": 2, "manifests": self.entries})
+        )
         (self.directory / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')

@@ -9,7 +9,8 @@ from mooring.cloud.interface import Devices
 
 
 class PlayedDevices(Devices):
-    """`asked` has every call in order; calls in `failing` (method names) fail; `open` has the volumes in use."""
+    """`asked` has every call in order; calls in `failing` (method names) fail; `open` has the volumes in
+    use."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []

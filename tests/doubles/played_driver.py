@@ -1,4 +1,5 @@
-"""A CSI driver in this process, with a storage whose truth tests can look at; and the plugin of whoever calls it.
+"""A CSI driver in this process, with a storage whose truth tests can look at; and the plugin of whoever calls
+it.
 
 What it can do, how late it is and how it fails is the test's to say.
 """
@@ -15,7 +16,13 @@ from typing import Any
 
 from mooring.csi.client import Channel
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
-from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver, NodeService, PluginService
+from mooring.csi.driver.services import (
+    ControllerCapability,
+    ControllerService,
+    Driver,
+    NodeService,
+    PluginService,
+)
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
@@ -36,7 +43,8 @@ ALL = (
 
 @dataclass
 class Failing:
-    """How the next calls of a method fail: each error strikes one call. `after`: the call is carried out first."""
+    """How the next calls of a method fail: each error strikes one call. `after`: the call is carried out
+    first."""
 
     errors: list[Code] = field(default_factory=list[Code])
     after: bool = False
@@ -49,7 +57,9 @@ class Storage:
 
     volumes: dict[str, csi.CreateVolumeRequest] = field(default_factory=dict[str, csi.CreateVolumeRequest])
     published: dict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
-    snapshots: dict[str, csi.CreateSnapshotRequest] = field(default_factory=dict[str, csi.CreateSnapshotRequest])
+    snapshots: dict[str, csi.CreateSnapshotRequest] = field(
+        default_factory=dict[str, csi.CreateSnapshotRequest]
+    )
     grown: dict[str, int] = field(default_factory=dict[str, int])
     attributes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     calls: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
@@ -144,7 +154,10 @@ class PlayedController(ControllerService):
             ready = request.name in self.storage.snapshots  # not yet at the first call
             self.storage.snapshots.setdefault(request.name, request)
             made = csi.Snapshot(
-                snapshot_id=request.name, source_volume_id=request.source_volume_id, size_bytes=1, ready_to_use=ready
+                snapshot_id=request.name,
+                source_volume_id=request.source_volume_id,
+                size_bytes=1,
+                ready_to_use=ready,
             )
             made.creation_time.FromSeconds(1_900_000_000)
             return csi.CreateSnapshotResponse(snapshot=made)

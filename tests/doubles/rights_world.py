@@ -1,7 +1,8 @@
 """Two nodes, each with a pod and all that it needs, to ask what the one may do with what is the other's.
 
-Plain values and paths: the same world is made on the embedded server and on a real kube-apiserver. Whatever belongs to
-the other node, or to none, carries MARK, so that an answer that shows some of it is known at sight.
+Plain values and paths: the same world is made on the embedded server and on a real kube-apiserver. Whatever
+belongs to the other node, or to none, carries MARK, so that an answer that shows some of it is known at
+sight.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ NAMES = {
 
 
 def name_of(plural: str, node: str) -> str:
-    """The object of a kind that belongs to a node; of a kind that the world has none of, one that is not there."""
+    """The object of a kind that belongs to a node; of a kind that the world has none of, one that is not
+    there."""
     return NAMES.get(plural, "{}-thing").format(node)
 
 
@@ -75,7 +77,11 @@ def objects(node: str) -> Iterator[tuple[str, Obj]]:
     yield named("secrets", f"{node}-controller", data={"key": HIDDEN})  # what only a controller needs
     yield named("configmaps", data={"key": MARK if node == OTHER else ""})
     yield named("serviceaccounts")
-    claimed = {"storageClassName": "", "volumeName": f"{node}-volume", "resources": {"requests": {"storage": "1Gi"}}}
+    claimed = {
+        "storageClassName": "",
+        "volumeName": f"{node}-volume",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
     yield named("persistentvolumeclaims", spec={"accessModes": ["ReadWriteOnce"], **claimed})
     yield named("persistentvolumes", spec=_volume(node))
     yield named("pods", spec=_pod(node))
@@ -164,7 +170,10 @@ async def send(
     data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = await server.handle(Request(method, path, list(query), headers, data, user))
     if answer.stream is None:
-        return answer.status, json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body.decode()
+        return answer.status, json.loads(answer.body) if answer.body[:1] in (
+            b"{",
+            b"[",
+        ) else answer.body.decode()
     first = b""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.05):
@@ -190,7 +199,11 @@ def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any
     if subresource == "eviction":
         return {"metadata": {"name": name, "namespace": "default"}}
     if verb == "patch":
-        return {"status": {"conditions": []}} if subresource == "status" else {"metadata": {"annotations": {"a": "b"}}}
+        return (
+            {"status": {"conditions": []}}
+            if subresource == "status"
+            else {"metadata": {"annotations": {"a": "b"}}}
+        )
     return {"metadata": {"name": name}}
 
 

@@ -1,7 +1,7 @@
 """Mechanisms of the origin documents, each switched off: a pytest plugin (`-p switched_off`, MECHANISM=name).
 
-`MECHANISMS` maps a name to what is put in the mechanism's place, and to the test that `docs/origins.md` names for it.
-That test has to fail then (`tests/contracts/test_origin_mutants.py`).
+`MECHANISMS` maps a name to what is put in the mechanism's place, and to the test that `docs/origins.md` names
+for it. That test has to fail then (`tests/contracts/test_origin_mutants.py`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ MECHANISMS: dict[str, Mechanism] = {
         f"{_NODE}/test_pod_decide.py::test_between_sigterm_and_sigkill_lie_two_seconds_at_least",
     ),
     "a pre-stop hook comes first": Mechanism(
-        "node.pods.ending:pre_stop", always(False), f"{_NODE}/test_probes.py::test_a_pre_stop_hook_comes_before_sigterm"
+        "node.pods.ending:pre_stop",
+        always(False),
+        f"{_NODE}/test_probes.py::test_a_pre_stop_hook_comes_before_sigterm",
     ),
     "the pod garbage collector waits": Mechanism(
         "controllers.podgc.controller:QUARANTINE_S",
@@ -196,20 +198,30 @@ MECHANISMS: dict[str, Mechanism] = {
 }
 
 
+def owner_and_attribute(name: str) -> tuple[Any, str]:
+    """Where the mechanism is: a module or class, and the attribute. Raises if it is not there."""
+    module, _, attribute = MECHANISMS[name].target.partition(":")
+    *path, last = attribute.split(".")
+    owner: Any = importlib.import_module(f"mooring.{module}")
+    for each in path:
+        owner = getattr(owner, each)
+    if last not in vars(owner):
+        raise LookupError(f"{name}: {MECHANISMS[name].target} does not exist")
+    return owner, last
+
+
 def switch_off(name: str) -> None:
     """Puts the replacement in the mechanism's place, wherever a module has it by name."""
     mechanism = MECHANISMS[name]
-    module, _, attribute = mechanism.target.partition(":")
-    *path, last = attribute.split(".")
-    owner: Any = importlib.import_module(f"mooring.{module}")
-    for step in path:
-        owner = getattr(owner, step)
+    owner, last = owner_and_attribute(name)
     original = vars(owner)[last]
     replacement = mechanism.instead(original)
     setattr(owner, last, replacement)
     if not callable(original):
         return
-    for known in [each for each in sys.modules.values() if getattr(each, "__name__", "").startswith("mooring.")]:
+    for known in [
+        each for each in sys.modules.values() if getattr(each, "__name__", "").startswith("mooring.")
+    ]:
         for key in [key for key, held in vars(known).items() if held is original]:
             setattr(known, key, replacement)
 

@@ -24,8 +24,8 @@ async def until(
 ) -> Any:
     """Returns what `holds` (plain, or a coroutine function) gives, once that is true.
 
-    `check` is called between two looks, and raises if waiting is in vain. `state` (likewise) tells of the scene when
-    time is over. Raises AssertionError after so many seconds of the loop's time.
+    `check` is called between two looks, and raises if waiting is in vain. `state` (likewise) tells of the
+    scene when time is over. Raises AssertionError after so many seconds of the loop's time.
     """
     seen: Any = None
     try:

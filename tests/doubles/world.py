@@ -1,4 +1,5 @@
-"""All controllers, real node agents on played machines, a played array, and the embedded API server: in one loop."""
+"""All controllers, real node agents on played machines, a played array, and the embedded API server: in one
+loop."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from machines import Machine
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
-from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeAttachment
+from mooring.kube.objects import (
+    Event,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    StorageClass,
+    VolumeAttachment,
+)
 from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING, make_controller
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.parts.array_plugin import DISK, Array
@@ -106,7 +115,9 @@ class World:
         return await waiting.until(condition, seconds=seconds, every_s=0.1, check=check, state=self.summary)
 
     async def summary(self) -> str:
-        pods = [(p.name, p.spec.node_name, p.status.phase, p.deleting) for p in (await self.api.list(Pod)).items]
+        pods = [
+            (p.name, p.spec.node_name, p.status.phase, p.deleting) for p in (await self.api.list(Pod)).items
+        ]
         return f"pods {pods}, array {self.array.attached}, {self.array.history}, events {await self.events()}"
 
     # --- what is
@@ -160,7 +171,9 @@ class World:
 
     async def claim(self, name: str, storage_class: str = "disk", **spec: Any) -> None:
         await self.api.create(
-            PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim_spec(storage_class, **spec)}, "default"
+            PersistentVolumeClaim,
+            {"metadata": {"name": name}, "spec": claim_spec(storage_class, **spec)},
+            "default",
         )
 
     async def create_pod(self, name: str, claim: str, **spec: Any) -> None:
@@ -191,7 +204,9 @@ class World:
 
     async def out_of_service(self, node: str) -> None:
         found = await self.api.get(Node, node)
-        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
+        others = [
+            {"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT
+        ]
         taint = {"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
         await self.api.patch(Node, node, {"spec": {"taints": [*others, taint]}})
 
@@ -228,7 +243,12 @@ def pod_spec() -> dict[str, Any]:
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     unready = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+        {
+            "key": f"node.kubernetes.io/{key}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 5,
+        }
         for key in ("unreachable", "not-ready")
     ]
     return {"containers": [container], "terminationGracePeriodSeconds": 5, "tolerations": unready}

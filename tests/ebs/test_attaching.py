@@ -85,7 +85,12 @@ def test_a_volume_that_is_attached_elsewhere_is_refused_and_the_place_is_named(r
 
 @pytest.mark.parametrize(
     ("volume_id", "node"),
-    [("fake-vol-id", None), ("vol-0123456789abcdef0", None), (None, "fake-node-id"), (None, "i-0123456789abcdef0")],
+    [
+        ("fake-vol-id", None),
+        ("vol-0123456789abcdef0", None),
+        (None, "fake-node-id"),
+        (None, "i-0123456789abcdef0"),
+    ],
 )
 def test_what_is_not_there_is_not_found_to_attach_and_fine_to_detach(run, volume_id, node) -> None:
     async def story() -> None:
@@ -134,7 +139,9 @@ def test_a_busy_detach_is_waited_for_without_force_beyond_the_callers_deadline(r
             made = (await create(client)).volume_id
             await publish(client, made, w.nodes[0])
             w.cloud.configure({"stuck_detach": [made], "stuck_s": 300})
-            assert (await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))).code is Code.DEADLINE_EXCEEDED
+            assert (
+                await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))
+            ).code is Code.DEADLINE_EXCEEDED
             told = await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))
             assert told.code is Code.ABORTED
             assert f"as busy on {w.nodes[0]} as /dev/xvd" in told.message
@@ -264,7 +271,9 @@ def test_readonly_and_file_systems_of_several_writers_are_refused(run) -> None:
             made = (await create(client)).volume_id
             shared = capability(mode=AccessMode.MULTI_NODE_MULTI_WRITER)
             for wrong in ({"readonly": True}, {"volume_capability": shared}):
-                assert (await refusal(publish(client, made, w.nodes[0], **wrong))).code is Code.INVALID_ARGUMENT
+                assert (
+                    await refusal(publish(client, made, w.nodes[0], **wrong))
+                ).code is Code.INVALID_ARGUMENT
 
     run(story())
 

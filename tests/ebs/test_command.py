@@ -1,4 +1,5 @@
-"""`mooring ebs-driver` and `aws-ebs-csi-driver`: upstream's command line, and what is said when it cannot be."""
+"""`mooring ebs-driver` and `aws-ebs-csi-driver`: upstream's command line, and what is said when it cannot
+be."""
 
 from __future__ import annotations
 
@@ -35,7 +36,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Options]]:
     found: list[Options] = []
     monkeypatch.setattr(command, "_run", found.append)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2"):
+    for name in (
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_EC2_ENDPOINT",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_EC2",
+    ):
         monkeypatch.delenv(name, raising=False)
     yield found
     structlog.reset_defaults()  # the log went into a file that is closed now
@@ -95,7 +102,9 @@ def test_nothing_needs_to_settle_at_an_endpoint_that_always_shows_what_is(starte
 
 
 def test_what_has_no_use_is_said(started: list[Options]):
-    status, output = start("--logtostderr", "--kubeconfig=/x", "--deprecated-metrics", "--logging-format=json")
+    status, output = start(
+        "--logtostderr", "--kubeconfig=/x", "--deprecated-metrics", "--logging-format=json"
+    )
     assert status == 0
     lines = [json.loads(line) for line in output.splitlines()]
     assert {line["flag"] for line in lines} == {"--logtostderr", "--kubeconfig", "--deprecated-metrics"}
@@ -127,7 +136,9 @@ def test_what_has_no_use_is_said(started: list[Options]):
         (["--device-dir=dev"], "must be absolute"),
     ],
 )
-def test_what_cannot_be_ends_with_status_2_and_its_reason(started: list[Options], arguments: list[str], words: str):
+def test_what_cannot_be_ends_with_status_2_and_its_reason(
+    started: list[Options], arguments: list[str], words: str
+):
     status, output = start(*arguments)
     assert status == 2
     assert words in output
@@ -186,9 +197,13 @@ async def test_metrics_are_served_with_a_certificate(tmp_path: Path):
             assert await reply.text() == "ok"
 
 
-def test_a_certificate_that_is_not_there_ends_it_with_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_certificate_that_is_not_there_ends_it_with_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit):
-        ebs_serving.tls_of(Options(metrics_cert_file=str(tmp_path / "no"), metrics_key_file=str(tmp_path / "no")))
+        ebs_serving.tls_of(
+            Options(metrics_cert_file=str(tmp_path / "no"), metrics_key_file=str(tmp_path / "no"))
+        )
     assert "--metrics-cert-file" in capsys.readouterr().err
 
 
@@ -196,7 +211,9 @@ def test_a_certificate_that_is_not_there_ends_it_with_words(tmp_path: Path, caps
 def process(*arguments: str) -> Generator[subprocess.Popen[str]]:
     told = [sys.executable, "-c", "from mooring.cli.ebs_driver import main; main()", *arguments]
     environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true"}
-    with subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
+    with subprocess.Popen(
+        told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
         yield running
         running.kill()
 
@@ -204,7 +221,12 @@ def process(*arguments: str) -> Generator[subprocess.Popen[str]]:
 @pytest.mark.root
 async def test_a_node_is_served_without_credentials_and_ends_when_it_is_told(tmp_path: Path):
     socket = f"unix://{tmp_path}/csi.sock"
-    flags = ["--instance-id=i-1", "--instance-type=m7i.large", "--zone=us-east-1a", "--http-endpoint=127.0.0.1:0"]
+    flags = [
+        "--instance-id=i-1",
+        "--instance-type=m7i.large",
+        "--zone=us-east-1a",
+        "--http-endpoint=127.0.0.1:0",
+    ]
     with process("node", f"--endpoint={socket}", *flags) as running:
         assert running.stdout is not None
         line: str = await asyncio.to_thread(running.stdout.readline)

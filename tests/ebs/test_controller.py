@@ -44,7 +44,9 @@ def test_a_list_without_a_token_is_of_now(run) -> None:
             client = w.client()
 
             async def shown() -> list[str]:
-                reply = await client.controller.list_volumes(csi.ListVolumesRequest(max_entries=9), timeout_s=9)
+                reply = await client.controller.list_volumes(
+                    csi.ListVolumesRequest(max_entries=9), timeout_s=9
+                )
                 return [one.volume.volume_id for one in reply.entries]
 
             first = (await create(client, "pvc-1")).volume_id
@@ -61,7 +63,12 @@ def test_a_list_is_read_to_its_last_page_of_ec2s(run) -> None:
     async def story() -> None:
         async with world(throttling=False) as w:
             tags = [{"ResourceType": "volume", "Tags": [{"Key": "ebs.csi.aws.com/cluster", "Value": "true"}]}]
-            request = {"Size": 1, "VolumeType": "gp3", "AvailabilityZone": "us-east-1a", "TagSpecifications": tags}
+            request = {
+                "Size": 1,
+                "VolumeType": "gp3",
+                "AvailabilityZone": "us-east-1a",
+                "TagSpecifications": tags,
+            }
             for _ in range(1100):
                 await w.cloud.call("CreateVolume", request)
             reply = await w.client().controller.list_volumes(csi.ListVolumesRequest(), timeout_s=9)

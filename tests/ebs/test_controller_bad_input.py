@@ -12,12 +12,24 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller
 
 VOLUME, NODE = "vol-0123456789abcdef0", "i-0123456789abcdef0"
-KNOWN = (VOLUME, NODE, "tagSpecification_1", "a={{ .PVCName }}", "type", "iops", "kmsKeyId", "pvc-1", "us-east-1a")
+KNOWN = (
+    VOLUME,
+    NODE,
+    "tagSpecification_1",
+    "a={{ .PVCName }}",
+    "type",
+    "iops",
+    "kmsKeyId",
+    "pvc-1",
+    "us-east-1a",
+)
 REQUESTS = {
     Controller.create_volume: create_request("pvc-2", 10, "us-east-1a", parameters={"type": "gp3"}),
     Controller.delete_volume: csi.DeleteVolumeRequest(volume_id=VOLUME),
     Controller.controller_publish_volume: publish_request(VOLUME, NODE),
-    Controller.controller_unpublish_volume: csi.ControllerUnpublishVolumeRequest(volume_id=VOLUME, node_id=NODE),
+    Controller.controller_unpublish_volume: csi.ControllerUnpublishVolumeRequest(
+        volume_id=VOLUME, node_id=NODE
+    ),
     Controller.validate_volume_capabilities: csi.ValidateVolumeCapabilitiesRequest(volume_id=VOLUME),
     Controller.list_volumes: csi.ListVolumesRequest(max_entries=2),
     Controller.list_snapshots: csi.ListSnapshotsRequest(max_entries=2),
@@ -32,7 +44,11 @@ REQUESTS = {
 }
 
 
-@given(st.sampled_from(list(REQUESTS)).flatmap(lambda rpc: nearly(REQUESTS[rpc], *KNOWN).map(lambda made: (rpc, made))))
+@given(
+    st.sampled_from(list(REQUESTS)).flatmap(
+        lambda rpc: nearly(REQUESTS[rpc], *KNOWN).map(lambda made: (rpc, made))
+    )
+)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_bad_requests_are_refused_and_never_the_drivers_own_fault(run, call) -> None:
     rpc, request = call

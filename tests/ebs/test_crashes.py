@@ -30,7 +30,9 @@ def no_device_is_given_twice(w: World) -> None:
 @pytest.mark.parametrize("zone_of_the_retry", ["us-east-1a", "us-east-1b"])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("first_life_s", [0.0, 30.0])
-def test_a_create_that_dies_anywhere_leads_to_one_volume(run, lag, zone_of_the_retry, after, first_life_s) -> None:
+def test_a_create_that_dies_anywhere_leads_to_one_volume(
+    run, lag, zone_of_the_retry, after, first_life_s
+) -> None:
     async def story(number: int) -> bool:
         async with world(seed=number, **lagging(lag)) as w:
             api = DyingApi(w.api, number, after)
@@ -63,7 +65,9 @@ def test_a_create_from_a_snapshot_or_a_volume_that_dies_leads_to_one_volume(run,
             source.volume.volume_id = (await create(client, "source")).volume_id
             await asyncio.sleep(10)
             api = DyingApi(w.api, number, after)
-            died = await w.until_dead(api, lambda: create(w.client(api), "copy", 20, volume_content_source=source))
+            died = await w.until_dead(
+                api, lambda: create(w.client(api), "copy", 20, volume_content_source=source)
+            )
             made = await create(w.client(), "copy", 20, volume_content_source=source)
             assert w.named("copy") == [made.volume_id]
             assert (made.capacity_bytes, made.content_source) == (20 * GIB, source)
@@ -145,7 +149,9 @@ def test_an_unpublish_that_dies_anywhere_can_be_repeated_or_undone(run, lag, aft
     st.integers(0, 3),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_counts(run, wishes, lag, seed) -> None:
+def test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_counts(
+    run, wishes, lag, seed
+) -> None:
     async def story() -> None:
         async with world(seed=seed, **lagging(lag)) as w:
             client = w.client()
@@ -153,12 +159,16 @@ def test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_
             await asyncio.sleep(10)
             calls = []
             for wanted, pause_s in wishes:
-                call = publish(client, volume, w.nodes[0]) if wanted else unpublish(client, volume, w.nodes[0])
+                call = (
+                    publish(client, volume, w.nodes[0]) if wanted else unpublish(client, volume, w.nodes[0])
+                )
                 calls.append(asyncio.ensure_future(call))
                 await asyncio.sleep(pause_s)
             *earlier, last = await asyncio.gather(*calls, return_exceptions=True)
             assert all(
-                isinstance(one, CsiError) and one.code is Code.ABORTED for one in earlier if isinstance(one, Exception)
+                isinstance(one, CsiError) and one.code is Code.ABORTED
+                for one in earlier
+                if isinstance(one, Exception)
             )
             if isinstance(last, CsiError):  # the same wish was still at work; the opposite one gives way
                 assert last.code is Code.ABORTED
@@ -286,7 +296,9 @@ def test_after_any_story_with_restarts_what_is_wanted_last_comes_true(run, steps
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             last = w.client(batching=batching)
-            await asyncio.gather(*(settled(last, f"pvc-{number}", w.nodes[number % 2]) for number in range(3)))
+            await asyncio.gather(
+                *(settled(last, f"pvc-{number}", w.nodes[number % 2]) for number in range(3))
+            )
             for number in range(3):
                 (volume,) = w.named(f"pvc-{number}")
                 ((node, _, state),) = w.attached(volume)

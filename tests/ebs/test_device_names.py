@@ -8,7 +8,14 @@ import re
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mooring.ebs.controller_service.device_names import BAD_FOR_S, HELD_FOR_S, NAMES, OWN_NAMES, DeviceNames, canonical
+from mooring.ebs.controller_service.device_names import (
+    BAD_FOR_S,
+    HELD_FOR_S,
+    NAMES,
+    OWN_NAMES,
+    DeviceNames,
+    canonical,
+)
 from mooring.ebs.node_service.volume_limits import others
 
 EC2_TAKES = re.compile(r"/dev/xvd([b-z]|[a-d][a-z])")

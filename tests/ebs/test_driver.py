@@ -45,7 +45,9 @@ async def test_a_controller_that_ec2_does_not_let_in_says_why():
 
 
 async def test_a_region_that_is_given_is_not_asked_about():
-    assert await region_of(Options(region="eu-north-1", metadata_endpoint="http://127.0.0.1:1")) == "eu-north-1"
+    assert (
+        await region_of(Options(region="eu-north-1", metadata_endpoint="http://127.0.0.1:1")) == "eu-north-1"
+    )
 
 
 async def test_without_a_region_and_without_metadata_it_says_what_to_set():

@@ -83,7 +83,9 @@ def error_body(code: str, message: str) -> bytes:
 async def test_volumes_come_and_go_over_the_wire() -> None:
     with served() as cloud:
         api = aws_api("us-east-1", cloud.server.endpoint, user_agent_extra="tests")
-        made = await api.call("CreateVolume", {"Size": 1, "VolumeType": "gp3", "AvailabilityZone": "us-east-1a"})
+        made = await api.call(
+            "CreateVolume", {"Size": 1, "VolumeType": "gp3", "AvailabilityZone": "us-east-1a"}
+        )
         describe = Describe(api)
         found = await describe.volume(made["VolumeId"])
         assert found is not None

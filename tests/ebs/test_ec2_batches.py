@@ -61,7 +61,9 @@ def test_the_first_question_after_a_quiet_time_goes_out_at_once_and_later_ones_o
         await kind.get("a")
         times = [time for time, _ in asked.calls]
         assert times[0] == pytest.approx(0.02)
-        assert [later - earlier for earlier, later in itertools.pairwise(times)][:2] == pytest.approx([1.0, 1.0])
+        assert [later - earlier for earlier, later in itertools.pairwise(times)][:2] == pytest.approx(
+            [1.0, 1.0]
+        )
         assert times[3] == pytest.approx(times[2] + 10.12)
 
     run(story())

@@ -66,7 +66,9 @@ def test_one_that_is_cancelled_while_it_waits_is_never_sent_and_holds_nobody_up(
     async def story() -> None:
         script = Script()
         api = paced(script)
-        waiting = [asyncio.ensure_future(api.call("AttachVolume", {"Number": number})) for number in range(60)]
+        waiting = [
+            asyncio.ensure_future(api.call("AttachVolume", {"Number": number})) for number in range(60)
+        ]
         await asyncio.sleep(0.01)
         for task in waiting[48:59]:
             task.cancel()

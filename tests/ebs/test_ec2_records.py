@@ -38,11 +38,23 @@ RECORD: dict[str, Any] = {
     "Iops": 3000,
     "Tags": [{"Key": "CSIVolumeName", "Value": "pvc-1"}],
     "Attachments": [
-        {"VolumeId": VOLUME, "InstanceId": NODE, "Device": "/dev/xvdaa", "State": "attached", "AttachTime": TIME}
+        {
+            "VolumeId": VOLUME,
+            "InstanceId": NODE,
+            "Device": "/dev/xvdaa",
+            "State": "attached",
+            "AttachTime": TIME,
+        }
     ],
 }
 FREE = {**RECORD, "State": "available", "Attachments": []}
-TAKEN = {"SnapshotId": SNAPSHOT, "VolumeId": VOLUME, "State": "completed", "VolumeSize": 10, "StartTime": TIME}
+TAKEN = {
+    "SnapshotId": SNAPSHOT,
+    "VolumeId": VOLUME,
+    "State": "completed",
+    "VolumeSize": 10,
+    "StartTime": TIME,
+}
 CHANGED = {"VolumeId": VOLUME, "ModificationState": "completed", "TargetSize": 20}
 ANSWERS: dict[str, dict[str, Any]] = {
     "DescribeVolumes": {"Volumes": [RECORD]},
@@ -62,14 +74,18 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "DescribeSnapshots": {"Snapshots": [TAKEN]},
     "DescribeVolumesModifications": {"VolumesModifications": [CHANGED]},
-    "DescribeInstanceTypes": {"InstanceTypes": [{"InstanceType": "m5.large", "EbsInfo": {"MaximumEbsCards": 1}}]},
+    "DescribeInstanceTypes": {
+        "InstanceTypes": [{"InstanceType": "m5.large", "EbsInfo": {"MaximumEbsCards": 1}}]
+    },
     "DescribeAvailabilityZones": {"AvailabilityZones": [{"ZoneName": "us-east-1a"}]},
     "CreateVolume": FREE,
     "CopyVolumes": {"Volumes": [FREE]},
     "CreateSnapshot": TAKEN,
     "ModifyVolume": {"VolumeModification": CHANGED},
 }
-JUNK = st.sampled_from([None, "", "x", -1, 2**70, 0.5, True, [], {}, [None], [{}], datetime(2030, 1, 1), b"x"])
+JUNK = st.sampled_from(
+    [None, "", "x", -1, 2**70, 0.5, True, [], {}, [None], [{}], datetime(2030, 1, 1), b"x"]
+)
 
 
 def damaged(value: Any) -> st.SearchStrategy[Any]:
@@ -125,7 +141,9 @@ def test_one_volume_that_is_two_is_refused() -> None:
 @given(data=st.data())
 def test_reading_anything_gives_a_record_or_an_error_of_ours(read, data) -> None:
     sample = data.draw(
-        st.sampled_from([RECORD, TAKEN, CHANGED, ANSWERS["DescribeInstances"]["Reservations"][0]["Instances"][0]])
+        st.sampled_from(
+            [RECORD, TAKEN, CHANGED, ANSWERS["DescribeInstances"]["Reservations"][0]["Instances"][0]]
+        )
     )
     try:
         read(Fields(data.draw(damaged(sample)), "Describe"))
@@ -169,9 +187,17 @@ REQUESTS = {
 }
 
 
-@given(st.sampled_from(sorted(ANSWERS)), st.sampled_from(sorted(REQUESTS)), st.booleans(), st.booleans(), st.data())
+@given(
+    st.sampled_from(sorted(ANSWERS)),
+    st.sampled_from(sorted(REQUESTS)),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_ec2_answers_the_service_answers_with_csis_codes(run, action, method, is_free, batching, data) -> None:
+def test_whatever_ec2_answers_the_service_answers_with_csis_codes(
+    run, action, method, is_free, batching, data
+) -> None:
     answer = data.draw(damaged(ANSWERS[action]))
 
     async def story() -> None:

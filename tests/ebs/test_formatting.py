@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.csi.errors import Code, CsiError
-from mooring.ebs.formatting import FS_TYPES, KEYS, SWITCHES, check_format, fs_type_of, mkfs_options, partition_of
+from mooring.ebs.formatting import (
+    FS_TYPES,
+    KEYS,
+    SWITCHES,
+    check_format,
+    fs_type_of,
+    mkfs_options,
+    partition_of,
+)
 
 ANY = st.dictionaries(
     st.sampled_from([*sorted(KEYS), "blockSize", "type"]),
@@ -73,8 +81,18 @@ def test_mke2fs_is_told_in_its_own_words_and_features_at_once():
 
 
 def test_mkfs_xfs_is_told_in_its_own_words():
-    assert mkfs_options({"blocksize": "1024", "inodesize": "512"}, "xfs") == ("-b", "size=1024", "-i", "size=512")
-    assert mkfs_options({}, "xfs", legacy_xfs=True) == ("-m", "bigtime=0,inobtcount=0,reflink=0", "-i", "nrext64=0")
+    assert mkfs_options({"blocksize": "1024", "inodesize": "512"}, "xfs") == (
+        "-b",
+        "size=1024",
+        "-i",
+        "size=512",
+    )
+    assert mkfs_options({}, "xfs", legacy_xfs=True) == (
+        "-m",
+        "bigtime=0,inobtcount=0,reflink=0",
+        "-i",
+        "nrext64=0",
+    )
     assert mkfs_options({}, "ext4", legacy_xfs=True) == ()
 
 

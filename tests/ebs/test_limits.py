@@ -24,7 +24,9 @@ def test_others_attachments_are_not_to_be_had():
 
 
 @given(st.integers(0, 130), st.booleans(), st.integers(0, 40), st.integers(0, 200))
-def test_there_is_always_one_because_none_would_mean_any_number(count: int, shared: bool, interfaces: int, taken: int):
+def test_there_is_always_one_because_none_would_mean_any_number(
+    count: int, shared: bool, interfaces: int, taken: int
+):
     assert 1 <= max_volumes(TypeLimit(count, shared), interfaces, taken) <= max(1, count)
 
 

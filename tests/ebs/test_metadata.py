@@ -201,7 +201,9 @@ async def test_it_understands_the_clouds_own_service(monkeypatch: pytest.MonkeyP
     it = Described(shown, region="us-east-1", access_key="a", secret_key="s")
 
     async def ask(imds: Imds, path: str) -> tuple[int, str]:
-        token = service.answer("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, it).text
+        token = service.answer(
+            "PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, it
+        ).text
         reply = service.answer("GET", path, {"X-aws-ec2-metadata-token": token}, it)
         return reply.status, reply.text
 

@@ -80,13 +80,17 @@ def test_each_request_is_timed(run) -> None:
         (Ec2Error("RequestLimitExceeded", ""), ""),
     ],
 )
-def test_a_request_that_failed_is_counted_once_by_its_error_and_timed(run, error: Exception, name: str) -> None:
+def test_a_request_that_failed_is_counted_once_by_its_error_and_timed(
+    run, error: Exception, name: str
+) -> None:
     async def story() -> None:
         registry, api = metered(error)
         with pytest.raises(type(error)):
             await api.call("DetachVolume", {})
         assert failures(registry) == {("DetachVolume", name): 1}
-        assert registry.get_sample_value(f"{REQUEST}_duration_seconds_count", {"request": "DetachVolume"}) == 1
+        assert (
+            registry.get_sample_value(f"{REQUEST}_duration_seconds_count", {"request": "DetachVolume"}) == 1
+        )
 
     run(story())
 

@@ -15,7 +15,9 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service import modifying
 
 
-async def expand(client: Client, volume: str, gib: int, limit: int = 0, **more) -> csi.ControllerExpandVolumeResponse:
+async def expand(
+    client: Client, volume: str, gib: int, limit: int = 0, **more
+) -> csi.ControllerExpandVolumeResponse:
     wanted = csi.CapacityRange(required_bytes=gib * GIB, limit_bytes=limit)
     request = csi.ControllerExpandVolumeRequest(volume_id=volume, capacity_range=wanted, **more)
     return await client.controller.controller_expand_volume(request, timeout_s=9999)
@@ -207,7 +209,9 @@ def test_a_volume_that_was_modified_too_often_exhausts_it(run) -> None:
     run(story())
 
 
-def test_a_volume_has_one_change_at_a_time_also_when_several_wait(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_has_one_change_at_a_time_also_when_several_wait(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     under_way: list[str] = []
     at_once: list[int] = []
 

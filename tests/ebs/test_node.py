@@ -259,7 +259,9 @@ async def test_a_device_that_appears_a_little_later_is_waited_for(machine: EbsMa
     assert len(machine.mounts()) == 1
 
 
-@pytest.mark.parametrize("name", ["/dev/../etc/passwd", "/dev/a b", "xvdba", "/dev/", "/dev/xvdba\n", "$(id)", ""])
+@pytest.mark.parametrize(
+    "name", ["/dev/../etc/passwd", "/dev/a b", "xvdba", "/dev/", "/dev/xvdba\n", "$(id)", ""]
+)
 async def test_a_device_path_that_cannot_be_one_is_invalid(machine: EbsMachine, name: str):
     machine.attach()
     assert (await refused(machine.stage(attached_as=name))).code is Code.INVALID_ARGUMENT
@@ -298,7 +300,9 @@ async def test_a_damaged_file_system_is_refused_with_fscks_words(machine: EbsMac
     await run("mkfs.ext4", "-q", device)
     await run("debugfs", "-w", "-R", "clri <2>", device)
     await run("debugfs", "-w", "-R", "set_super_value state 2", device)
-    content = Path(device).read_bytes()[4096:]  # before that is the superblock, where fsck writes that it was here
+    content = Path(device).read_bytes()[
+        4096:
+    ]  # before that is the superblock, where fsck writes that it was here
     for _ in range(2):
         error = await refused(machine.stage())
         assert error.code is Code.FAILED_PRECONDITION
@@ -414,7 +418,9 @@ async def test_another_volume_at_the_path_is_not_found(machine: EbsMachine):
         mounted(flags=["noatime; touch /tmp/pwned"]),
     ],
 )
-async def test_what_an_ebs_volume_is_not_for_is_invalid(machine: EbsMachine, capability: csi.VolumeCapability):
+async def test_what_an_ebs_volume_is_not_for_is_invalid(
+    machine: EbsMachine, capability: csi.VolumeCapability
+):
     machine.attach()
     assert (await refused(machine.stage(capability))).code is Code.INVALID_ARGUMENT
     assert machine.mounts() == []

@@ -1,4 +1,5 @@
-"""Whatever is asked of the node service: the right code, nothing executed, nothing outside its folders touched."""
+"""Whatever is asked of the node service: the right code, nothing executed, nothing outside its folders
+touched."""
 
 from __future__ import annotations
 
@@ -61,7 +62,16 @@ def good_requests(machine: EbsMachine) -> list[Message]:
 def test_fuzzed_requests(machine: EbsMachine):
     """About a volume that is attached, perhaps staged and published, and about everything else."""
     machine.attach()
-    known = (VOLUME, "devicePath", "/dev/xvdba", "partition", "blocksize", "ext4", str(machine.target()), "noatime")
+    known = (
+        VOLUME,
+        "devicePath",
+        "/dev/xvdba",
+        "partition",
+        "blocksize",
+        "ext4",
+        str(machine.target()),
+        "noatime",
+    )
     fuzz(
         machine.client,
         Node.methods(),
@@ -100,7 +110,9 @@ async def test_a_planted_link_in_the_place_of_the_staging_directory_is_not_follo
         volume_capability=mounted(),
         publish_context={"devicePath": "/dev/xvdba"},
     )
-    assert await code_of(machine.node.node_stage_volume(request, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    assert (
+        await code_of(machine.node.node_stage_volume(request, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    )
     assert machine.mounts() == []
 
 
@@ -118,9 +130,14 @@ async def test_files_of_somebody_in_the_targets_place_are_kept(machine: EbsMachi
 @pytest.mark.parametrize("path", ["/etc", "/tmp", "/proc/self/root/tmp", "relative"])
 async def test_a_path_outside_is_invalid(machine: EbsMachine, path: str):
     unpublish = csi.NodeUnpublishVolumeRequest(volume_id=VOLUME, target_path=path)
-    assert await code_of(machine.node.node_unpublish_volume(unpublish, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    assert (
+        await code_of(machine.node.node_unpublish_volume(unpublish, timeout_s=TIMEOUT_S))
+        is Code.INVALID_ARGUMENT
+    )
     unstage = csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=path)
-    assert await code_of(machine.node.node_unstage_volume(unstage, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    assert (
+        await code_of(machine.node.node_unstage_volume(unstage, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT
+    )
 
 
 async def test_a_volume_is_not_published_without_the_path_at_which_it_is_staged(machine: EbsMachine):
@@ -128,7 +145,10 @@ async def test_a_volume_is_not_published_without_the_path_at_which_it_is_staged(
     request = csi.NodePublishVolumeRequest(
         volume_id=VOLUME, target_path=str(machine.target()), volume_capability=mounted()
     )
-    assert await code_of(machine.node.node_publish_volume(request, timeout_s=TIMEOUT_S)) is Code.FAILED_PRECONDITION
+    assert (
+        await code_of(machine.node.node_publish_volume(request, timeout_s=TIMEOUT_S))
+        is Code.FAILED_PRECONDITION
+    )
     assert not machine.target().exists()
 
 

@@ -1,4 +1,5 @@
-"""The driver's process ends at every await of every node operation, or its caller gives up: the next call goes on."""
+"""The driver's process ends at every await of every node operation, or its caller gives up: the next call
+goes on."""
 
 from __future__ import annotations
 
@@ -51,12 +52,17 @@ def requests(machine: EbsMachine, use: csi.VolumeCapability) -> list[tuple[Rpc[A
         ),
         (Node.node_expand_volume, csi.NodeExpandVolumeRequest(volume_id=VOLUME, volume_path=target)),
         (Node.node_unpublish_volume, csi.NodeUnpublishVolumeRequest(volume_id=VOLUME, target_path=target)),
-        (Node.node_unstage_volume, csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=staging)),
+        (
+            Node.node_unstage_volume,
+            csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=staging),
+        ),
     ]
 
 
 @pytest.mark.parametrize("use", [mounted(), raw()], ids=["mounted", "raw"])
-async def test_whenever_it_ends_the_next_call_completes_what_was_begun(machine: EbsMachine, use: csi.VolumeCapability):
+async def test_whenever_it_ends_the_next_call_completes_what_was_begun(
+    machine: EbsMachine, use: csi.VolumeCapability
+):
     after: list[list[str]] = []
     for rpc, request in requests(machine, use):
         await machine.client.call(rpc, request, TIMEOUT_S)

@@ -1,4 +1,5 @@
-"""Which device is which volume, on machines whose kernel says it in other ways: played below a directory for /sys."""
+"""Which device is which volume, on machines whose kernel says it in other ways: played below a directory for
+/sys."""
 
 from __future__ import annotations
 
@@ -146,7 +147,9 @@ def test_without_sysfs_no_device_counts_as_gone(tmp_path: Path):
         DeviceFinder(tmp_path, tmp_path / "none").disk_of((259, 1))
 
 
-@pytest.mark.parametrize("volume", ["", "vol-", "VOL-0123", "vol-01/../x", "vol-01\n", "snap-0123", "v1", "vol-*"])
+@pytest.mark.parametrize(
+    "volume", ["", "vol-", "VOL-0123", "vol-01/../x", "vol-01\n", "snap-0123", "v1", "vol-*"]
+)
 def test_what_cannot_be_an_id_has_no_device(machine: Described, volume: str):
     machine.disk("xvdba")
     assert refused(machine, volume).code is Code.NOT_FOUND

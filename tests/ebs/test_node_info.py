@@ -112,7 +112,9 @@ async def test_a_node_is_always_ready():
 
 
 async def test_a_node_says_that_there_is_a_controller_and_that_volumes_grow_while_in_use():
-    reply = await client_of(Played()).identity.get_plugin_capabilities(csi.GetPluginCapabilitiesRequest(), timeout_s=5)
+    reply = await client_of(Played()).identity.get_plugin_capabilities(
+        csi.GetPluginCapabilitiesRequest(), timeout_s=5
+    )
     services = {each.service.type for each in reply.capabilities if each.HasField("service")}
     kinds = csi.PluginCapability.Service.Type
     assert services == {kinds.CONTROLLER_SERVICE, kinds.VOLUME_ACCESSIBILITY_CONSTRAINTS}

@@ -21,7 +21,9 @@ def test_flags_of_the_other_mode_are_refused_and_all_is_in_mode_all():
     assert refusals(Options(mode=Mode.NODE), CONTROLLER_FLAGS & {"batching"}) == [
         "--batching has no meaning in mode node"
     ]
-    assert refusals(Options(mode=Mode.CONTROLLER), {"legacy_xfs"}) == ["--legacy-xfs has no meaning in mode controller"]
+    assert refusals(Options(mode=Mode.CONTROLLER), {"legacy_xfs"}) == [
+        "--legacy-xfs has no meaning in mode controller"
+    ]
     assert refusals(Options(), CONTROLLER_FLAGS | NODE_FLAGS) == []
 
 
@@ -54,7 +56,10 @@ def test_tags_are_read_as_upstream_writes_them():
 
 
 def test_tags_of_volumes_go_before_those_of_everything():
-    assert Options(extra_tags={"a": "1", "b": "1"}, extra_volume_tags={"b": "2"}).volume_tags == {"a": "1", "b": "2"}
+    assert Options(extra_tags={"a": "1", "b": "1"}, extra_volume_tags={"b": "2"}).volume_tags == {
+        "a": "1",
+        "b": "2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -81,7 +86,8 @@ def test_sources_of_metadata():
 
 
 @pytest.mark.parametrize(
-    ("text", "address"), [(":3301", ("0.0.0.0", 3301)), ("[::1]:80", ("::1", 80)), ("localhost:0", ("localhost", 0))]
+    ("text", "address"),
+    [(":3301", ("0.0.0.0", 3301)), ("[::1]:80", ("::1", 80)), ("localhost:0", ("localhost", 0))],
 )
 def test_an_http_endpoint_is_a_host_and_a_port(text: str, address: tuple[str, int]):
     assert options.parse_host_port(text) == address
@@ -94,7 +100,10 @@ def test_what_is_no_http_endpoint_is_refused(text: str):
 
 
 def test_upstreams_variable_for_another_ec2_goes_before_amazons():
-    assert options.ec2_endpoint({"AWS_ENDPOINT_URL": "c", "AWS_ENDPOINT_URL_EC2": "b", "AWS_EC2_ENDPOINT": "a"}) == "a"
+    assert (
+        options.ec2_endpoint({"AWS_ENDPOINT_URL": "c", "AWS_ENDPOINT_URL_EC2": "b", "AWS_EC2_ENDPOINT": "a"})
+        == "a"
+    )
     assert options.ec2_endpoint({"AWS_ENDPOINT_URL": "c", "AWS_ENDPOINT_URL_EC2": "b"}) == "b"
     assert options.ec2_endpoint({"AWS_EC2_ENDPOINT": ""}) == ""
 
@@ -102,7 +111,10 @@ def test_upstreams_variable_for_another_ec2_goes_before_amazons():
 def test_the_metadata_service_is_where_the_environment_says_or_not_asked():
     assert options.metadata_endpoint({}) == "http://169.254.169.254"
     assert options.metadata_endpoint({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://x:1/"}) == "http://x:1"
-    assert options.metadata_endpoint({"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE": "IPv6"}) == "http://[fd00:ec2::254]"
+    assert (
+        options.metadata_endpoint({"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE": "IPv6"})
+        == "http://[fd00:ec2::254]"
+    )
     assert options.metadata_endpoint({"AWS_EC2_METADATA_DISABLED": "TRUE"}) == ""
 
 

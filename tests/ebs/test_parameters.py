@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller_service.parameters import Change, VolumeParameters, change, snapshot_tags, volume_parameters
+from mooring.ebs.controller_service.parameters import (
+    Change,
+    VolumeParameters,
+    change,
+    snapshot_tags,
+    volume_parameters,
+)
 from mooring.ebs.controller_service.volume_types import TYPES, iops_for, size_for
 
 
@@ -37,7 +43,9 @@ def test_keys_count_in_any_case_of_letters() -> None:
 
 
 def test_an_attributes_class_wins() -> None:
-    found = volume_parameters({"type": "gp2", "iopsPerGB": "3"}, {"type": "io2", "volumeType": "io1", "iops": "500"})
+    found = volume_parameters(
+        {"type": "gp2", "iopsPerGB": "3"}, {"type": "io2", "volumeType": "io1", "iops": "500"}
+    )
     assert (found.type, found.iops, found.iops_per_gb) == ("io2", 500, 0)
     assert volume_parameters({}, {"volumeType": "io1"}).type == "io1"
 
@@ -74,15 +82,27 @@ def test_an_attributes_classs_keys_count_as_they_are_written() -> None:
 
 def test_a_change_is_read() -> None:
     found = change(
-        {"iops": "4000", "throughput": "200", "type": "gp3", "tagSpecification_1": "a=b", "tagDeletion_1": "c"}
+        {
+            "iops": "4000",
+            "throughput": "200",
+            "type": "gp3",
+            "tagSpecification_1": "a=b",
+            "tagDeletion_1": "c",
+        }
     )
     assert found == Change("gp3", 4000, 0, None, 200, {"a": "b"}, ("c",))
-    assert code_of(lambda: change({"tagSpecification_1": "a=b", "tagDeletion_1": "a"})) is Code.INVALID_ARGUMENT
+    assert (
+        code_of(lambda: change({"tagSpecification_1": "a=b", "tagDeletion_1": "a"})) is Code.INVALID_ARGUMENT
+    )
 
 
 def test_snapshot_parameters_that_this_driver_lacks_are_refused() -> None:
-    assert snapshot_tags({"tagSpecification_1": "a=b", "csi.storage.k8s.io/volumesnapshot/name": "s"}) == {"a": "b"}
-    assert code_of(lambda: snapshot_tags({"fastSnapshotRestoreAvailabilityZones": "a"})) is Code.INVALID_ARGUMENT
+    assert snapshot_tags({"tagSpecification_1": "a=b", "csi.storage.k8s.io/volumesnapshot/name": "s"}) == {
+        "a": "b"
+    }
+    assert (
+        code_of(lambda: snapshot_tags({"fastSnapshotRestoreAvailabilityZones": "a"})) is Code.INVALID_ARGUMENT
+    )
 
 
 def capacity(required: int, limit: int = 0) -> csi.CapacityRange:
@@ -120,7 +140,13 @@ def test_a_size_satisfies_the_request_or_is_out_of_range(required, limit, type) 
 
 @pytest.mark.parametrize(
     ("type", "size", "per_gb", "iops"),
-    [("io1", 10, 100, 500), ("io2", 1000, 500, 256000), ("io1", 1, 10, 100), ("gp2", 10, 10, 0), ("gp3", 10, 0, 0)],
+    [
+        ("io1", 10, 100, 500),
+        ("io2", 1000, 500, 256000),
+        ("io1", 1, 10, 100),
+        ("gp2", 10, 10, 0),
+        ("gp3", 10, 0, 0),
+    ],
 )
 def test_iops_go_with_the_size_within_the_types_limits(type, size, per_gb, iops) -> None:
     assert iops_for(type, size, per_gb, raise_to_least=True) == iops

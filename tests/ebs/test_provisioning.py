@@ -36,11 +36,22 @@ async def ask(client, request: csi.CreateVolumeRequest) -> csi.Volume:
 def test_a_volume_is_what_was_asked_for(run) -> None:
     async def story() -> None:
         async with world() as w:
-            parameters = {"type": "io2", "iopsPerGB": "50", "encrypted": "true", "csi.storage.k8s.io/fstype": "xfs"}
+            parameters = {
+                "type": "io2",
+                "iopsPerGB": "50",
+                "encrypted": "true",
+                "csi.storage.k8s.io/fstype": "xfs",
+            }
             request = create_request("pvc-1", 20, "us-east-1c", parameters=parameters)
             made = await ask(w.client(extra_tags={"team": "a"}), request)
             real = w.volumes()[made.volume_id]
-            assert (real.size, real.type, real.iops, real.encrypted, real.zone) == (20, "io2", 1000, True, "us-east-1c")
+            assert (real.size, real.type, real.iops, real.encrypted, real.zone) == (
+                20,
+                "io2",
+                1000,
+                True,
+                "us-east-1c",
+            )
             assert (real.state, real.tags["team"]) == ("available", "a")
             assert made.capacity_bytes == 20 * GIB
             assert [dict(one.segments) for one in made.accessible_topology] == [
@@ -179,7 +190,9 @@ def test_a_full_account_still_answers_for_volumes_that_are_there(run) -> None:
         (create_request(parameters={"tagSpecification_1": "a={{ .PVCName }}"}), Code.INVALID_ARGUMENT),
         (create_request(gib=100_000), Code.OUT_OF_RANGE),
         (
-            create_request(gib=0, capacity_range=csi.CapacityRange(required_bytes=GIB + 1, limit_bytes=2 * GIB - 1)),
+            create_request(
+                gib=0, capacity_range=csi.CapacityRange(required_bytes=GIB + 1, limit_bytes=2 * GIB - 1)
+            ),
             Code.OUT_OF_RANGE,
         ),
         (create_request("pvc-1", 10, "us-east-9z"), Code.INVALID_ARGUMENT),
@@ -233,7 +246,9 @@ def test_the_preferred_zone_is_taken_by_its_name_or_its_id(run) -> None:
         async with world() as w:
             client = w.client()
             request = create_request("pvc-1", 1)
-            request.accessibility_requirements.requisite.add().segments["topology.k8s.aws/zone-id"] = "use1-az2"
+            request.accessibility_requirements.requisite.add().segments["topology.k8s.aws/zone-id"] = (
+                "use1-az2"
+            )
             made = await ask(client, request)
             assert w.volumes()[made.volume_id].zone == "us-east-1b"
             assert made.accessible_topology[0].segments["topology.kubernetes.io/zone"] == "us-east-1b"
@@ -314,7 +329,9 @@ def test_several_volumes_of_one_name_are_never_joined_by_another_and_the_oldest_
             request = {"Size": 10, "VolumeType": "gp3", "TagSpecifications": tags}
             made = []
             for zone in ("us-east-1b", "us-east-1a"):
-                made.append((await w.api.call("CreateVolume", {**request, "AvailabilityZone": zone}))["VolumeId"])
+                made.append(
+                    (await w.api.call("CreateVolume", {**request, "AvailabilityZone": zone}))["VolumeId"]
+                )
                 await asyncio.sleep(10)
             assert [(await create(w.client())).volume_id for _ in range(2)] == [made[0], made[0]]
             assert len(w.named("pvc-1")) == 2

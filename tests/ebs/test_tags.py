@@ -16,8 +16,14 @@ def refused(call) -> CsiError:
 
 
 def test_a_volume_is_found_by_its_name_and_as_the_drivers() -> None:
-    assert TagPolicy().of_volume("pvc-1", {}, {}) == {"CSIVolumeName": "pvc-1", "ebs.csi.aws.com/cluster": "true"}
-    assert TagPolicy().of_snapshot("s", {}) == {"CSIVolumeSnapshotName": "s", "ebs.csi.aws.com/cluster": "true"}
+    assert TagPolicy().of_volume("pvc-1", {}, {}) == {
+        "CSIVolumeName": "pvc-1",
+        "ebs.csi.aws.com/cluster": "true",
+    }
+    assert TagPolicy().of_snapshot("s", {}) == {
+        "CSIVolumeSnapshotName": "s",
+        "ebs.csi.aws.com/cluster": "true",
+    }
 
 
 def test_a_cluster_id_marks_what_is_the_clusters() -> None:
@@ -58,7 +64,9 @@ def test_a_tag_that_cannot_be_is_refused_or_left_out(key) -> None:
     with pytest.raises(ValueError):
         TagPolicy({key: BAD[key]})
     lenient = TagPolicy({key: BAD[key]}, warn_on_invalid=True)
-    assert lenient.of_volume("v", {}, {key: BAD[key], "good": "1"}) == TagPolicy().of_volume("v", {}, {"good": "1"})
+    assert lenient.of_volume("v", {}, {key: BAD[key], "good": "1"}) == TagPolicy().of_volume(
+        "v", {}, {"good": "1"}
+    )
 
 
 def test_more_than_ec2_has_room_for_is_refused() -> None:

@@ -15,7 +15,9 @@ from mooring.ebs.topology import (
 )
 
 
-def wanted(requisite: list[dict[str, str]], preferred: list[dict[str, str]] | None = None) -> csi.TopologyRequirement:
+def wanted(
+    requisite: list[dict[str, str]], preferred: list[dict[str, str]] | None = None
+) -> csi.TopologyRequirement:
     return csi.TopologyRequirement(
         requisite=[csi.Topology(segments=segments) for segments in requisite],
         preferred=[csi.Topology(segments=segments) for segments in preferred or []],

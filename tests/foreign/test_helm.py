@@ -24,7 +24,12 @@ class Helm:
 
     def __call__(self, *words: str) -> str:
         done = subprocess.run(
-            [self.program, *words], env=self.environment, capture_output=True, text=True, check=False, timeout=60
+            [self.program, *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert done.returncode == 0, f"helm {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -11,7 +11,9 @@ import pytest
 kubernetes: Any = pytest.importorskip("kubernetes", reason="needs the client: pip install kubernetes")
 
 # This client leaves a connection open when a watch is given up.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 Until = Callable[[Callable[[], bool], str], None]
 
@@ -75,7 +77,9 @@ def test_a_watch_brings_each_change(core: Any):
 def watched(core: Any) -> Any:
     from kubernetes import informer
 
-    found = informer.SharedInformer(core.list_namespaced_config_map, namespace="default", label_selector="test=yes")
+    found = informer.SharedInformer(
+        core.list_namespaced_config_map, namespace="default", label_selector="test=yes"
+    )
     yield found
     found.stop()
 

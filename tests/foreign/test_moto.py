@@ -1,7 +1,7 @@
 """Where moto answers the same call, our cloud answers alike: the same names, and the same codes of errors.
 
-moto is another EC2 for tests, which many use; it attaches at once, and allows much that EC2 refuses. `KNOWN` names what
-differs, each with the reason why ours is as EC2 is.
+moto is another EC2 for tests, which many use; it attaches at once, and allows much that EC2 refuses. `KNOWN`
+names what differs, each with the reason why ours is as EC2 is.
 """
 
 from __future__ import annotations
@@ -72,7 +72,15 @@ def describe_attached(ec2: Any) -> Any:
 def describe_its_instance(ec2: Any) -> Any:
     instance, _ = an_attached(ec2)
     found = ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
-    names = ("InstanceId", "InstanceType", "State", "Placement", "BlockDeviceMappings", "RootDeviceName", "LaunchTime")
+    names = (
+        "InstanceId",
+        "InstanceType",
+        "State",
+        "Placement",
+        "BlockDeviceMappings",
+        "RootDeviceName",
+        "LaunchTime",
+    )
     return {name: found[name] for name in names}
 
 
@@ -131,7 +139,9 @@ ANSWERS: Mapping[str, Callable[[Any], Any]] = {
         VolumeId=a_volume(ec2), Description="of it", TagSpecifications=tagged("snapshot")
     ),
     "DescribeSnapshots": lambda ec2: ec2.describe_snapshots(SnapshotIds=[a_snapshot(ec2)]),
-    "CreateVolume of a snapshot": lambda ec2: ec2.create_volume(AvailabilityZone=ZONE, SnapshotId=a_snapshot(ec2)),
+    "CreateVolume of a snapshot": lambda ec2: ec2.create_volume(
+        AvailabilityZone=ZONE, SnapshotId=a_snapshot(ec2)
+    ),
     "ModifyVolume": modify,
     "DescribeVolumesModifications": describe_modified,
     "DescribeAvailabilityZones": lambda ec2: ec2.describe_availability_zones(),
@@ -159,7 +169,9 @@ REFUSALS: Mapping[str, Callable[[Any], Any]] = {
     "CreateTags, too many": lambda ec2: ec2.create_tags(
         Resources=[a_volume(ec2)], Tags=[{"Key": f"k{number}", "Value": "v"} for number in range(51)]
     ),
-    "CreateVolume, io1 without IOPS": lambda ec2: ec2.create_volume(AvailabilityZone=ZONE, Size=10, VolumeType="io1"),
+    "CreateVolume, io1 without IOPS": lambda ec2: ec2.create_volume(
+        AvailabilityZone=ZONE, Size=10, VolumeType="io1"
+    ),
 }
 
 KNOWN: Mapping[str, str] = {
@@ -197,7 +209,11 @@ def code_of(refused: Callable[[Any], Any], ec2: Any) -> str:
 def paths(answer: Any, where: str = "") -> set[str]:
     """The names of an answer, with those of what is in it: {"Volumes[].Size", ...}."""
     if isinstance(answer, dict):
-        below = ((f"{where}.{key}".lstrip("."), value) for key, value in answer.items() if key != "ResponseMetadata")
+        below = (
+            (f"{where}.{key}".lstrip("."), value)
+            for key, value in answer.items()
+            if key != "ResponseMetadata"
+        )
         return {path for name, value in below for path in {name} | paths(value, name)}
     if isinstance(answer, list):
         return {path for item in answer for path in paths(item, f"{where}[]")}

@@ -2,11 +2,11 @@
 
     python -m tests.fuzz TARGET --seconds N [--corpus DIR] [--seed S]
 
-It begins with the inputs of the corpus (tests/fuzz/corpus/TARGET unless another one is named) and the target's seeds,
-and puts what finds new code there, so that the next run goes on from it. With atheris coverage leads the way, else
-chance. An input that breaks a property is saved as crash-* beside the corpus; so is one that takes more than 50 ms of
-CPU (stall-*), measured anew without instruments. The exit status is 0 only if there was none of them and the process
-has not grown by more than 200 MB.
+It begins with the inputs of the corpus (tests/fuzz/corpus/TARGET unless another one is named) and the
+target's seeds, and puts what finds new code there, so that the next run goes on from it. With atheris
+coverage leads the way, else chance. An input that breaks a property is saved as crash-* beside the corpus; so
+is one that takes more than 50 ms of CPU (stall-*), measured anew without instruments. The exit status is 0
+only if there was none of them and the process has not grown by more than 200 MB.
 """
 
 from __future__ import annotations
@@ -113,14 +113,20 @@ def _led(target: str, seconds: float, corpus: Path, seed: int) -> int:
         "-timeout=20",
         "-print_final_stats=1",
     ]
-    options += [f"-rss_limit_mb={most_mib}", f"-artifact_prefix={corpus.parent}/crash-{target}-", "-verbosity=0"]
+    options += [
+        f"-rss_limit_mb={most_mib}",
+        f"-artifact_prefix={corpus.parent}/crash-{target}-",
+        "-verbosity=0",
+    ]
     ended = subprocess.run([sys.executable, "-c", script, *options, str(corpus)], check=False).returncode
     found = {*corpus.parent.glob(f"crash-{target}-*")} - before
     measured = Measured(module.check)
     inputs = corpus_of(corpus, module.SEEDS)
     measured.warm(inputs[:200])
     slow = sum(1 for data in inputs if measured(data) > MOST_CPU_S and _save(corpus, "stall", data, "slow"))
-    print(f"{target}: seed {seed}, {len(inputs)} inputs in the corpus, longest {measured.longest * 1e3:.1f} ms of CPU")
+    print(
+        f"{target}: seed {seed}, {len(inputs)} inputs in the corpus, longest {measured.longest * 1e3:.1f} ms of CPU"
+    )
     return int(bool(ended or found or slow))
 
 

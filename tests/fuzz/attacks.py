@@ -1,4 +1,5 @@
-"""Attacks on a running server that cost it as much as an attacker knows how. Each is one request, or a few."""
+"""Attacks on a running server that cost it as much as an attacker knows how. Each is one request, or a
+few."""
 
 from __future__ import annotations
 
@@ -14,13 +15,18 @@ PODS = "/api/v1/namespaces/default/pods"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/x.io/v1/namespaces/default/things"
 YAML, APPLY = "application/yaml", "application/apply-patch+yaml"
-JSON_PATCH, MERGE, STRATEGIC = (f"application/{each}-patch+json" for each in ("json", "merge", "strategic-merge"))
+JSON_PATCH, MERGE, STRATEGIC = (
+    f"application/{each}-patch+json" for each in ("json", "merge", "strategic-merge")
+)
 
 _DOUBLING = [{"op": "add", "path": "/data/a", "value": {"x": "y" * 60}}] + [
     {"op": "copy", "from": "/data", "path": f"/data/c{n}"} for n in range(26)
 ]
 _ALIASES = "\n".join(
-    ["a: &a [x,x,x,x,x,x,x,x,x]", *(f"{c}: &{c} [{','.join(['*' + chr(ord(c) - 1)] * 9)}]" for c in "bcdefghi")]
+    [
+        "a: &a [x,x,x,x,x,x,x,x,x]",
+        *(f"{c}: &{c} [{','.join(['*' + chr(ord(c) - 1)] * 9)}]" for c in "bcdefghi"),
+    ]
 )
 
 
@@ -29,7 +35,12 @@ def _pod(name: str = "p", **spec: Any) -> dict[str, Any]:
 
 
 def _definition(schema: dict[str, Any], plural: str = "things") -> dict[str, Any]:
-    names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].title(), "listKind": plural.title()}
+    names = {
+        "plural": plural,
+        "singular": plural[:-1],
+        "kind": plural[:-1].title(),
+        "listKind": plural.title(),
+    }
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     spec = {"group": "x.io", "names": names, "scope": "Namespaced", "versions": [version]}
     return {"metadata": {"name": f"{plural}.x.io"}, "spec": spec}
@@ -69,11 +80,23 @@ def prepare(server: Served) -> None:
     server.json("POST", MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}})
     server.json("POST", PODS, _pod())
     for n in range(400):
-        server.json("POST", MAPS, {"metadata": {"name": f"many-{n}", "labels": {"a": str(n)}}, "data": {"k": "v" * 50}})
+        server.json(
+            "POST",
+            MAPS,
+            {"metadata": {"name": f"many-{n}", "labels": {"a": str(n)}}, "data": {"k": "v" * 50}},
+        )
 
 
-def _body(method: str, path: str, body: Any, content_type: str = "application/json") -> Callable[[Served], Answer]:
-    sent = body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else json.dumps(body).encode()
+def _body(
+    method: str, path: str, body: Any, content_type: str = "application/json"
+) -> Callable[[Served], Answer]:
+    sent = (
+        body.encode()
+        if isinstance(body, str)
+        else body
+        if isinstance(body, bytes)
+        else json.dumps(body).encode()
+    )
     return lambda server: server.send(method, path, sent, {"Content-Type": content_type})
 
 
@@ -117,9 +140,15 @@ ATTACKS: dict[str, Callable[[Served], Answer]] = {
     "yaml: a long scalar": _body("POST", MAPS, b"a: " + b"x y " * 700_000, YAML),
     "json: brackets": _body("POST", MAPS, b"[" * 3_000_000),
     "json: a million lists": _body("POST", MAPS, b'{"a":[' + b"[]," * 990_000 + b"[]]}"),
-    "json: a million objects": _body("POST", MAPS, b'{"metadata":{"name":"x"},"a":[' + b"{}," * 990_000 + b"{}]}"),
-    "json: many fields": _body("POST", f"{MAPS}?fieldValidation=Strict", {"metadata": {"name": "x"}, **_WIDE}),
-    "json: a field many times": _body("POST", f"{MAPS}?fieldValidation=Strict", b"{" + b'"a":1,' * 400_000 + b'"a":1}'),
+    "json: a million objects": _body(
+        "POST", MAPS, b'{"metadata":{"name":"x"},"a":[' + b"{}," * 990_000 + b"{}]}"
+    ),
+    "json: many fields": _body(
+        "POST", f"{MAPS}?fieldValidation=Strict", {"metadata": {"name": "x"}, **_WIDE}
+    ),
+    "json: a field many times": _body(
+        "POST", f"{MAPS}?fieldValidation=Strict", b"{" + b'"a":1,' * 400_000 + b'"a":1}'
+    ),
     "json: a long number": _body("POST", MAPS, b'{"a":' + b"1" * 2_000_000 + b"}"),
     "json: wide data": _body("POST", MAPS, {"metadata": {"name": "w"}, "data": _WIDE}),
     "json: many annotations": _body("POST", MAPS, {"metadata": {"name": "x", "annotations": _WIDE}}),
@@ -130,19 +159,28 @@ ATTACKS: dict[str, Callable[[Served], Answer]] = {
         "POST", MAPS, {"metadata": {"name": "x", "finalizers": [f"a/b{n}" for n in range(90_000)]}}
     ),
     "json: many owners": _body(
-        "POST", MAPS, {"metadata": {"name": "x", "ownerReferences": [{"controller": True} for _ in range(90_000)]}}
+        "POST",
+        MAPS,
+        {"metadata": {"name": "x", "ownerReferences": [{"controller": True} for _ in range(90_000)]}},
     ),
     "json: many containers": _body(
-        "POST", PODS, {"metadata": {"name": "x"}, "spec": {"containers": [{"name": f"c{n}"} for n in range(60_000)]}}
+        "POST",
+        PODS,
+        {"metadata": {"name": "x"}, "spec": {"containers": [{"name": f"c{n}"} for n in range(60_000)]}},
     ),
-    "json: many variables": _body("POST", PODS, _pod("x", containers=[{"name": "c", "image": "x", "env": _ENV}])),
+    "json: many variables": _body(
+        "POST", PODS, _pod("x", containers=[{"name": "c", "image": "x", "env": _ENV}])
+    ),
     "json: many volumes": _body(
         "POST", PODS, _pod("x", volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(40_000)])
     ),
     "json: many tolerations": _body("POST", PODS, _pod("x", tolerations=[{"operator": "Exists"}] * 60_000)),
     "json patch: doubling copies": _body("PATCH", f"{MAPS}/m", _DOUBLING, JSON_PATCH),
     "json patch: ten thousand operations": _body(
-        "PATCH", f"{MAPS}/m", [{"op": "add", "path": f"/data/k{n}", "value": "v"} for n in range(10_000)], JSON_PATCH
+        "PATCH",
+        f"{MAPS}/m",
+        [{"op": "add", "path": f"/data/k{n}", "value": "v"} for n in range(10_000)],
+        JSON_PATCH,
     ),
     "json patch: too many operations": _body("PATCH", f"{MAPS}/m", [{"op": "test"}] * 200_000, JSON_PATCH),
     "json patch: insert in front": _body(
@@ -168,7 +206,9 @@ ATTACKS: dict[str, Callable[[Served], Answer]] = {
         f"{PODS}/p",
         {
             "spec": {
-                "containers": [{"name": "c", "$setElementOrder/env": [{"name": e["name"]} for e in _ENV], "env": _ENV}]
+                "containers": [
+                    {"name": "c", "$setElementOrder/env": [{"name": e["name"]} for e in _ENV], "env": _ENV}
+                ]
             }
         },
         STRATEGIC,
@@ -181,14 +221,18 @@ ATTACKS: dict[str, Callable[[Served], Answer]] = {
         f"{PODS}/p",
         {
             "spec": {
-                "containers": [{"name": "c", "env": [{"$patch": "delete", "name": f"N{n}"} for n in range(60_000)]}]
+                "containers": [
+                    {"name": "c", "env": [{"$patch": "delete", "name": f"N{n}"} for n in range(60_000)]}
+                ]
             }
         },
         STRATEGIC,
     ),
     "apply: wide, and gone": _apply_twice({**_MAP, "data": _WIDE}, {**_MAP, "data": {}}, f"{MAPS}/wide"),
     "apply: a named list, and gone": _apply_twice(_things(map=_ENTRIES), _things(map=[]), f"{THINGS}/t"),
-    "apply: a named list, and again": _apply_twice(_things(map=_ENTRIES), _things(map=_ENTRIES[::-1]), f"{THINGS}/t"),
+    "apply: a named list, and again": _apply_twice(
+        _things(map=_ENTRIES), _things(map=_ENTRIES[::-1]), f"{THINGS}/t"
+    ),
     "custom: a pattern": _body("POST", THINGS, _things(text="a" * 40_000 + "!")),
     "custom: a large set": _body("POST", THINGS, _things(set=[str(n) for n in range(200_000)])),
     "custom: many alternatives": _body("POST", THINGS, _things(any=list(range(30_000)))),
@@ -196,7 +240,10 @@ ATTACKS: dict[str, Callable[[Served], Answer]] = {
         "POST",
         DEFINITIONS,
         _definition(
-            {"type": "object", "properties": {f"p{n}": {"type": "string", "pattern": f"a{n}"} for n in range(20_000)}},
+            {
+                "type": "object",
+                "properties": {f"p{n}": {"type": "string", "pattern": f"a{n}"} for n in range(20_000)},
+            },
             "wides",
         ),
     ),

@@ -24,7 +24,10 @@ class Measured:
     def __call__(self, data: bytes) -> float:
         begun = time.thread_time()
         try:
-            with limited(AT_ONCE), suppress(TooMuch):  # what is too much for a server's thread is done elsewhere
+            with (
+                limited(AT_ONCE),
+                suppress(TooMuch),
+            ):  # what is too much for a server's thread is done elsewhere
                 self._check(data)
         finally:
             took = time.thread_time() - begun

@@ -50,7 +50,9 @@ class Served:
                 connection.sendall(sent)
             return _answer(connection, sent)
 
-    def send(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+    def send(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """A proper request around parts that may not be."""
         given = {
             "Host": "x",
@@ -82,7 +84,8 @@ def _answer(connection: socket.socket, sent: bytes) -> Answer:
             got += piece
         head, _, body = got.partition(b"\r\n\r\n")
         length = next(
-            (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), None
+            (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")),
+            None,
         )
         while (length is None or len(body) < length) and not _has_none(sent, head):
             piece = connection.recv(1 << 20)

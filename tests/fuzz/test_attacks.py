@@ -1,4 +1,5 @@
-"""Attacks on a running server: each is answered, by no error of the server's own, and others are served meanwhile."""
+"""Attacks on a running server: each is answered, by no error of the server's own, and others are served
+meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tests.fuzz.served import Served, served
 from tests.fuzz.stalls import watched
 
 PATIENT_CPU_S = 0.5
-"""Ten times what is promised, for a machine that does much else; each attack took seconds before there were limits."""
+"""Ten times what is promised, for a machine that does much else; each attack took seconds before there were
+limits."""
 QUICK = (
     "yaml: brackets", "yaml: aliases", "json: a million lists", "json: many owners", "json patch: doubling copies",
     "json patch: too many operations", "strategic: an order", "apply: wide, and gone", "custom: a pattern",

@@ -1,4 +1,5 @@
-"""Each target with what its corpus holds, and with some hundred inputs made of it; long rounds with MOORING_SOAK."""
+"""Each target with what its corpus holds, and with some hundred inputs made of it; long rounds with
+MOORING_SOAK."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ COUNTS = {"http_server": 40, "requests": 400, "kubeconfig": 60}
 """How many inputs are made, where it is not a thousand: these take longer for each."""
 SEED = int(os.environ.get("MOORING_SEED", Random().getrandbits(32)))
 PATIENT_CPU_S = 1.0
-"""Far above what any input takes, and far below what one takes whose cost grows with the square of its size."""
+"""Far above what any input takes, and far below what one takes whose cost grows with the square of its
+size."""
 
 
 @pytest.mark.soak

@@ -1,4 +1,5 @@
-"""C5 and C6: a real node agent and real controllers; what is told are writes and reads of Node and VolumeAttachment."""
+"""C5 and C6: a real node agent and real controllers; what is told are writes and reads of Node and
+VolumeAttachment."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ async def late_status(scene: AgentScene) -> None:
     world, machine = scene.world, scene.world.machines["n0"]
     await scene.step("A pod runs on n0, with d1")
     await scene.runs("p")
-    await scene.step("The pod ends. The agent writes that nothing is in use; the write is on its way for long")
+    await scene.step(
+        "The pod ends. The agent writes that nothing is in use; the write is on its way for long"
+    )
     late = machine.wire.late(request("PATCH", "/nodes/n0/status", '"volumesInUse":[]'))
     await world.api.delete(Pod, "p", "default")
     await late.arrived.wait()

@@ -103,7 +103,9 @@ async def late_detach(scene: AttacherScene) -> None:
     await wanted(scene)
     attacher = scene.attacher()
     await reconciles(scene, "attacher", attacher)
-    await scene.step("No pod wants d1 on n any more. The attacher asks the storage to detach it, and gets no answer")
+    await scene.step(
+        "No pod wants d1 on n any more. The attacher asks the storage to detach it, and gets no answer"
+    )
     await scene.api.delete(VolumeAttachment, "va")
     late = unanswered(scene, "detach")
     await reconciles(scene, "attacher", attacher)

@@ -1,4 +1,5 @@
-"""The schedules of docs/protocol.md that two instances of the attach/detach controller, or one and a node, come to."""
+"""The schedules of docs/protocol.md that two instances of the attach/detach controller, or one and a node,
+come to."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ async def boots(scene: Scene, boot: str) -> None:
     await scene.n0.api.patch(Node, "n0", {"status": {"nodeInfo": {"bootID": boot}}}, subresource="status")
 
 
-# --- two instances ----------------------------------------------------------------------------------------------------
+# --- two instances
 
 
 async def late_report(scene: Scene) -> None:
@@ -113,7 +114,9 @@ async def write_for_another_volume(scene: Scene) -> None:
     await scene.attached(scene.a, "d1")
     await scene.attached(scene.a, "d2")
     await scene.report(scene.a)
-    await scene.step("A reports d2. The list is written whole, so d1 is in it. The write is on its way for long")
+    await scene.step(
+        "A reports d2. The list is written whole, so d1 is in it. The write is on its way for long"
+    )
     late = scene.a.wire.late(STATUS)
     await gives_up(scene.report(scene.a, "d2"))
     await scene.step("B finds that no pod wants d1 any more, and detaches it")
@@ -124,7 +127,7 @@ async def write_for_another_volume(scene: Scene) -> None:
     await scene.mounts()
 
 
-# --- what releases a volume by force ----------------------------------------------------------------------------------
+# --- what releases a volume by force
 
 
 async def judged_too_early(scene: Scene) -> None:
@@ -146,7 +149,9 @@ async def fenced(scene: Scene, begun: str = "") -> None:
     await scene.step("n0 runs boot b1")
     await boots(scene, "b1")
     await mounted(scene)
-    await scene.step("A fence cuts the power of n0. Its evidence names the uid and the boot that the API showed")
+    await scene.step(
+        "A fence cuts the power of n0. Its evidence names the uid and the boot that the API showed"
+    )
     node = await scene.look.get(Node, "n0")
     evidence = {"nodeUID": node.uid, "bootID": "b1", "begun": begun, "by": "ipmi"}
     await written(scene, "fence", **{FENCE_EVIDENCE: msgspec.json.encode(evidence).decode()})
@@ -190,7 +195,9 @@ async def left_over_taint(scene: Scene) -> None:
     await scene.report(scene.a)
     await silent(scene, "n0 loses power")
     await tainted(scene, "An operator declares n0 out of service, rightly")
-    await scene.step("n0 is on again and mounts d1. Its report says that it has seen the taint; the taint stays")
+    await scene.step(
+        "n0 is on again and mounts d1. Its report says that it has seen the taint; the taint stays"
+    )
     await scene.n0.report()
     await scene.mounts()
     await silent(scene, "Later n0 is only cut off, and goes on writing")
@@ -229,7 +236,9 @@ async def stale_statement(scene: Scene) -> None:
 
 async def registered_anew(scene: Scene) -> None:
     await mounted(scene)
-    await scene.step("The Node object is deleted, and registered anew before the agent has looked at its mounts")
+    await scene.step(
+        "The Node object is deleted, and registered anew before the agent has looked at its mounts"
+    )
     scene.who("user")
     await scene.api.delete(Node, "n0")
     await scene.n0.register(reconstructed=False)

@@ -1,4 +1,5 @@
-"""The schedules of docs/protocol.md about the lock on the PersistentVolume: C14, and C16 after a force detach."""
+"""The schedules of docs/protocol.md about the lock on the PersistentVolume: C14, and C16 after a force
+detach."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ async def late_creation(scene: Scene) -> None:
     scene.who("user")
     await scene.persistent_volume()
     await scene.n1.register()
-    await scene.step("A grants the lock of d1 to n0; the creation of the VolumeAttachment is on its way for long")
+    await scene.step(
+        "A grants the lock of d1 to n0; the creation of the VolumeAttachment is on its way for long"
+    )
     late = scene.a.wire.late(CREATE)
     await gives_up(granted(scene, scene.a, "n0", "default/p"))
     await scene.step("The pod is on n1 by now: B swaps the lock, lists, and creates; d1 is mounted on n1")
@@ -51,7 +54,7 @@ async def late_creation(scene: Scene) -> None:
         scene.say("HARM: d1 is mounted on two nodes, and both write")
 
 
-# --- after a release by force -----------------------------------------------------------------------------------------
+# --- after a release by force
 
 
 async def taken_by_force(scene: Scene) -> None:
@@ -69,7 +72,9 @@ async def taken_by_force(scene: Scene) -> None:
 
 async def attached_again(scene: Scene) -> None:
     scene.revokes = True
-    await scene.step("The storage revokes the access of a node from which it detaches, but would attach anywhere")
+    await scene.step(
+        "The storage revokes the access of a node from which it detaches, but would attach anywhere"
+    )
     scene.who("user")
     await scene.persistent_volume()
     await scene.step("A grants d1 to n0, boot b1; n0 mounts it")

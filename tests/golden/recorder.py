@@ -1,7 +1,7 @@
 """Writes down what each side asks the API server, in words that a person reads.
 
-Versions are counted for each object from v1 on, uids for each name from #1 on; times are left out. So a line changes
-only when what is asked, on which condition, or what comes of it changes.
+Versions are counted for each object from v1 on, uids for each name from #1 on; times are left out. So a line
+changes only when what is asked, on which condition, or what comes of it changes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ DOMAIN = "mooring.dev/"
 
 
 class Recorder:
-    """Collects lines. `aliases` are short names of what has a long one. `heartbeats`: whether writes of a Node are told
-    that change nothing of what is told."""
+    """Collects lines. `aliases` are short names of what has a long one. `heartbeats`: whether writes of a
+    Node are told that change nothing of what is told."""
 
     def __init__(self, *, heartbeats: bool = True) -> None:
         self.lines: list[str] = []
@@ -145,7 +145,9 @@ class Recorder:
         if answer.status >= 400:
             return f"refused ({answer.status})"
         if "items" in body:
-            return ", ".join(self._names.get(each["metadata"]["name"], "?") for each in body["items"]) or "none"
+            return (
+                ", ".join(self._names.get(each["metadata"]["name"], "?") for each in body["items"]) or "none"
+            )
         metadata = body.get("metadata", {})
         name = metadata.get("name")
         if not name:
@@ -187,7 +189,9 @@ class Recorder:
             text = text.replace(long, short)
         text = _UID.sub(lambda uid: self._uids.get(uid[0], "another uid"), text)
         text = re.sub(r'"(\w+)":', r"\1:", text).replace('"', "").replace("example.com/disk/", "")
-        return "=" + re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z(\.\w+)?", "<time>", text).replace(", ", ",").replace(",", ", ")
+        return "=" + re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z(\.\w+)?", "<time>", text).replace(", ", ",").replace(
+            ",", ", "
+        )
 
 
 class Sender(Transport):
@@ -213,9 +217,14 @@ def _flat(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(each, dict):
             yield from _flat(each)
         elif name == "conditions":
-            yield from ((name, f"{each['type']} is {each['status']}") for each in each if each["type"] == "Ready")
+            yield from (
+                (name, f"{each['type']} is {each['status']}") for each in each if each["type"] == "Ready"
+            )
         elif name == "taints":
-            yield name, "[" + ", ".join(f"{each['key'].rpartition('/')[2]}:{each['effect']}" for each in each) + "]"
+            yield (
+                name,
+                "[" + ", ".join(f"{each['key'].rpartition('/')[2]}:{each['effect']}" for each in each) + "]",
+            )
         elif isinstance(each, list):
             yield name, [part["name"] if isinstance(part, dict) and "name" in part else part for part in each]
         else:

@@ -50,7 +50,9 @@ def keeps_the_epoch(patch: Patch) -> None:
 
     patch.setattr(Lock, "granted", same)
     whole = Lock.released
-    patch.setattr(Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False))
+    patch.setattr(
+        Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False)
+    )
 
 
 def writes_the_list_without_its_version(patch: Patch) -> None:

@@ -1,4 +1,5 @@
-"""Where golden traces are played: steps in words, what each side asks of the API server, and what is true then."""
+"""Where golden traces are played: steps in words, what each side asks of the API server, and what is true
+then."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ class Scene(ABC):
 
 
 class InstancesScene(Stage, Scene):
-    """Two instances A and B of the attach/detach controller, and two nodes that obey upstream's kubelet's rules only:
-    they look at their Node, never at the VolumeAttachment. So what protects the volume is the controller's side alone.
+    """Two instances A and B of the attach/detach controller, and two nodes that obey upstream's kubelet's
+    rules only: they look at their Node, never at the VolumeAttachment. So what protects the volume is the
+    controller's side alone.
 
     `revokes`: a node that the storage has detached cannot write, whatever it has mounted.
     """

@@ -1,4 +1,5 @@
-"""Stories and hazards in the simulator: the whole production code in virtual time, told from the trace of one run.
+"""Stories and hazards in the simulator: the whole production code in virtual time, told from the trace of one
+run.
 
 What is told of a write is what it changed; `*` is what the real world did, whatever the API says of it.
 """
@@ -37,7 +38,11 @@ class _Line:
     def text(self) -> str:
         if not self.what:
             return ""
-        return f"  {self.time:6.1f} s  {self.who:<13} {self.what}" if self.who else f"{self.time:.1f} s: {self.what}"
+        return (
+            f"  {self.time:6.1f} s  {self.who:<13} {self.what}"
+            if self.who
+            else f"{self.time:.1f} s: {self.what}"
+        )
 
 
 class Teller:
@@ -86,7 +91,9 @@ class Teller:
 
     def _answered(self, event: Event) -> None:
         """Only now it is known whose write it was."""
-        line = self._written_at.pop((event.fields["resource"], event.fields["name"], event.fields["version"]), None)
+        line = self._written_at.pop(
+            (event.fields["resource"], event.fields["name"], event.fields["version"]), None
+        )
         if line is not None:
             line.who = _writer(event)
 
@@ -101,10 +108,14 @@ class Teller:
         if what == "died":
             self._line(event, "*", f"{event.actor} ends: {event.fields['error']}")
         elif what in ("started", "ended"):
-            self._line(event, "*", f"a process of {self._pod(event.fields['pod'], event.fields['uid'])} {what}")
+            self._line(
+                event, "*", f"a process of {self._pod(event.fields['pod'], event.fields['uid'])} {what}"
+            )
         else:
             where = "from" if what in ("detached", "unmounted") else "on" if what == "mounted" else "to"
-            self._line(event, "*", f"{self._disk(event.fields['volume'])} is {what} {where} {event.fields['node']}")
+            self._line(
+                event, "*", f"{self._disk(event.fields['volume'])} is {what} {where} {event.fields['node']}"
+            )
 
     # --- writes
 
@@ -235,7 +246,10 @@ class Story:
         harm = f"HARM: {spoilt.violations[0]}" if spoilt.violations else "no harm"
         for volume, short in self._disks.items():
             harm = harm.replace(volume, short)
-        same = next((at for at, pair in enumerate(zip(lines, harmful, strict=False)) if pair[0] != pair[1]), len(lines))
+        same = next(
+            (at for at, pair in enumerate(zip(lines, harmful, strict=False)) if pair[0] != pair[1]),
+            len(lines),
+        )
         off = ["", "", f"WITHOUT THE RULE: {MUTANTS[self.mutant].fault}. As above, up to:", ""]
         return "\n".join([*head, *lines, *off, *harmful[same : same + SHOWN], "", harm]) + "\n"
 

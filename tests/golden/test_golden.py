@@ -1,4 +1,5 @@
-"""The golden traces are what the code does. `python -m tests.golden` makes them anew: look at what changed."""
+"""The golden traces are what the code does. `python -m tests.golden` makes them anew: look at what
+changed."""
 
 from __future__ import annotations
 

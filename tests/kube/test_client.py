@@ -61,7 +61,11 @@ def test_a_patch_computed_from_an_older_version_is_refused(play: Play):
         await api.client.patch(ConfigMap, "m", {"data": {"a": "1"}}, "default")
         with pytest.raises(errors.Conflict):
             await api.client.patch(
-                ConfigMap, "m", {"data": {"a": "2"}}, "default", resource_version=first.metadata.resource_version
+                ConfigMap,
+                "m",
+                {"data": {"a": "2"}},
+                "default",
+                resource_version=first.metadata.resource_version,
             )
 
     play(story)
@@ -97,7 +101,10 @@ def test_a_deletion_carries_uid_and_version(play: Play):
 def test_a_json_patch_says_its_preconditions_itself(play: Play):
     async def story(api: Any):
         await api.client.create(ConfigMap, config_map("m", a="1"), "default")
-        patch = [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "replace", "path": "/data/a", "value": "2"}]
+        patch = [
+            {"op": "test", "path": "/data/a", "value": "1"},
+            {"op": "replace", "path": "/data/a", "value": "2"},
+        ]
         done = await api.client.patch(ConfigMap, "m", patch, "default", strategy="json")
         assert done.data == {"a": "2"}
         with pytest.raises(errors.Invalid):
@@ -230,7 +237,10 @@ class Answers:
 
 def test_an_error_event_ends_a_watch_with_the_error_of_its_code(run: Callable[[Any], Any]):
     async def story():
-        event = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+        event = {
+            "type": "ERROR",
+            "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+        }
         answers = Answers(200, b"", [msgspec.json.encode(event) + b"\n"])
         with pytest.raises(errors.Gone, match="watch /api/v1/nodes: too old"):
             async for _ in Client(answers).watch(Node, resource_version="1"):
@@ -243,7 +253,9 @@ def test_an_error_event_ends_a_watch_with_the_error_of_its_code(run: Callable[[A
 def test_lines_of_a_watch_may_come_in_any_pieces(run: Callable[[Any], Any]):
     async def story():
         lines = b"".join(
-            msgspec.json.encode({"type": "ADDED", "object": {"metadata": {"name": name, "resourceVersion": "7"}}})
+            msgspec.json.encode(
+                {"type": "ADDED", "object": {"metadata": {"name": name, "resourceVersion": "7"}}}
+            )
             + b"\n"
             for name in ("a", "b")
         )
@@ -363,7 +375,9 @@ def test_apply_creates_changes_and_removes_what_its_manager_owns(play: Play):
             applied = await api.client.apply(ConfigMap, "m", {"data": data}, "default", field_manager="one")
             assert applied.data == data
         await api.client.patch(ConfigMap, "m", {"data": {"other": "1"}}, "default")
-        assert (await api.client.apply(ConfigMap, "m", {}, "default", field_manager="one")).data == {"other": "1"}
+        assert (await api.client.apply(ConfigMap, "m", {}, "default", field_manager="one")).data == {
+            "other": "1"
+        }
 
     play(story)
 
@@ -374,7 +388,9 @@ def test_apply_on_anothers_field_is_a_conflict_that_names_it_unless_forced(play:
         with pytest.raises(errors.Conflict, match="one") as caught:
             await api.client.apply(ConfigMap, "m", {"data": {"a": "2"}}, "default", field_manager="two")
         assert [cause["field"] for cause in caught.value.details["causes"]] == [".data.a"]
-        taken = await api.client.apply(ConfigMap, "m", {"data": {"a": "2"}}, "default", field_manager="two", force=True)
+        taken = await api.client.apply(
+            ConfigMap, "m", {"data": {"a": "2"}}, "default", field_manager="two", force=True
+        )
         assert taken.data == {"a": "2"}
 
     play(story)
@@ -394,9 +410,16 @@ def test_delete_collection_deletes_what_matches(play: Play):
 def test_a_subresource_of_another_kind_is_read_as_it_is(play: Play):
     async def story(api: Any):
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        spec = {"serviceName": "s", "replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        spec = {
+            "serviceName": "s",
+            "replicas": 3,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": template,
+        }
         await api.client.create(StatefulSet, {"metadata": {"name": "s"}, "spec": spec}, "default")
-        scale = msgspec.json.decode(await api.client.get_raw(StatefulSet, name="s", namespace="default", sub="scale"))
+        scale = msgspec.json.decode(
+            await api.client.get_raw(StatefulSet, name="s", namespace="default", sub="scale")
+        )
         assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
 
     play(story)

@@ -21,7 +21,9 @@ from mooring.kube.execplugin import EXEC_VERSIONS
 from mooring.kube.times import wall_clock
 
 
-def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> Path:
+def kubeconfig(
+    folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None
+) -> Path:
     document = {
         "current-context": "here",
         "contexts": [
@@ -66,14 +68,18 @@ async def test_a_token_file_is_found_beside_the_kubeconfig_and_goes_before_a_tok
 
 def test_https_is_verified_unless_the_file_says_otherwise(tmp_path: Path):
     strict = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1"})).trust.context()
-    lax = read(kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True})).trust
+    lax = read(
+        kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True})
+    ).trust
     assert strict.verify_mode is ssl.CERT_REQUIRED
     assert strict.check_hostname
     assert lax.context().verify_mode is ssl.CERT_NONE
 
 
 def test_server_name_proxy_and_namespace_are_understood(tmp_path: Path):
-    access = read(kubeconfig(tmp_path, cluster={"tls-server-name": "kubernetes", "proxy-url": "http://127.0.0.1:9"}))
+    access = read(
+        kubeconfig(tmp_path, cluster={"tls-server-name": "kubernetes", "proxy-url": "http://127.0.0.1:9"})
+    )
     assert (access.trust.server_name, access.proxy) == ("kubernetes", "http://127.0.0.1:9")
 
 
@@ -129,7 +135,9 @@ class TestSeveralFiles:
             {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c"}}]},
             {"clusters": [{"name": "c", "cluster": {"server": "ftp://x"}}]},
         )
-        with pytest.raises(ConfigError, match=rf"^kubeconfig {files[1]}: cluster 'c' has no usable server URL"):
+        with pytest.raises(
+            ConfigError, match=rf"^kubeconfig {files[1]}: cluster 'c' has no usable server URL"
+        ):
             read(files)
 
 
@@ -214,7 +222,9 @@ class TestTokenFile:
 
 
 def test_when_there_is_no_file_the_places_are_named():
-    with pytest.raises(ConfigError, match="no kubeconfig at /nowhere/a, /nowhere/b: give one with --kubeconfig"):
+    with pytest.raises(
+        ConfigError, match="no kubeconfig at /nowhere/a, /nowhere/b: give one with --kubeconfig"
+    ):
         find({"KUBECONFIG": "/nowhere/a:/nowhere/b"})
 
 

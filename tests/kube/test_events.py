@@ -39,7 +39,12 @@ def test_an_event_names_its_object_source_and_reason(play: Play):
         (event,) = await events(api)
         about = event.involved_object
         assert (about.kind, about.namespace, about.name, about.uid) == ("Pod", "default", "p", "u1")
-        assert (event.type, event.reason, event.message, event.count) == ("Warning", "FailedMount", "no such disk", 1)
+        assert (event.type, event.reason, event.message, event.count) == (
+            "Warning",
+            "FailedMount",
+            "no such disk",
+            1,
+        )
         assert (event.source.component, event.source.host) == ("tester", "h")
         assert event.first_timestamp == event.last_timestamp == "2030-01-01T00:00:00Z"
 
@@ -253,7 +258,9 @@ def test_after_ten_quiet_minutes_messages_are_their_own_events_again(play: Play)
 def test_the_name_of_an_event_of_a_long_name_is_still_one(play: Play):
     async def story(api: Any):
         recorder = started(api)
-        recorder.event(Pod(metadata=ObjectMeta(name="p" * 253, namespace="default", uid="u")), "Normal", "R", "m")
+        recorder.event(
+            Pod(metadata=ObjectMeta(name="p" * 253, namespace="default", uid="u")), "Normal", "R", "m"
+        )
         await recorder.flush()
         assert [len(event.name) for event in await events(api)] == [253]
 

@@ -22,7 +22,8 @@ BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Bench:
-    """A kubeconfig with a plugin: a script that notes what it was told and prints what the test has put down."""
+    """A kubeconfig with a plugin: a script that notes what it was told and prints what the test has put
+    down."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -149,7 +150,9 @@ def printed(version: str = V1, kind: str = "ExecCredential", **status: str) -> s
         (printed(token="s3cret", expirationTimestamp="x"), "printed no ExecCredential"),
     ],
 )
-async def test_an_answer_that_cannot_be_used_is_named_without_its_secrets(bench: Bench, answer: str, said: str):
+async def test_an_answer_that_cannot_be_used_is_named_without_its_secrets(
+    bench: Bench, answer: str, said: str
+):
     bench.prints(answer)
     with pytest.raises(CredentialError) as caught:
         await bench.access().credentials.current()

@@ -50,12 +50,19 @@ async def server(handler: Any, tls: ssl.SSLContext | None = None) -> AsyncGenera
 
 async def test_method_path_query_body_and_token_arrive_as_they_are():
     async def handler(request: web.Request) -> web.Response:
-        said = [request.method, request.raw_path, request.headers["Authorization"], (await request.read()).decode()]
+        said = [
+            request.method,
+            request.raw_path,
+            request.headers["Authorization"],
+            (await request.read()).decode(),
+        ]
         return web.json_response(said, status=201)
 
     async with server(handler) as url:
         transport = HttpTransport(url, token="t")
-        answer = await transport.send(Request("POST", "/a/b%2Fc", (("labelSelector", "a in (b,c)"),), {}, b"body"))
+        answer = await transport.send(
+            Request("POST", "/a/b%2Fc", (("labelSelector", "a in (b,c)"),), {}, b"body")
+        )
         await transport.close()
     assert answer.status == 201
     assert answer.body == b'["POST", "/a/b%2Fc?labelSelector=a+in+(b,c)", "Bearer t", "body"]'
@@ -164,7 +171,9 @@ def certificates(tmp_path: Path) -> Certificates:
     return ensure(tmp_path, wall_clock, put)
 
 
-async def over_tls(certificates: Certificates, trust: Trust, server_side: ssl.SSLContext, **options: Any) -> int:
+async def over_tls(
+    certificates: Certificates, trust: Trust, server_side: ssl.SSLContext, **options: Any
+) -> int:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(status=204)
 
@@ -222,7 +231,9 @@ async def test_the_client_certificate_of_the_moment_is_shown(certificates: Certi
     server_side.verify_mode = ssl.CERT_REQUIRED
     server_side.load_verify_locations(cadata=(credentials.shown.certificate + second.certificate).decode())
     async with server(handler, tls=server_side) as url:
-        transport = HttpTransport(url, trust=Trust(certificates.authority.read_bytes()), credentials=credentials)
+        transport = HttpTransport(
+            url, trust=Trust(certificates.authority.read_bytes()), credentials=credentials
+        )
         assert (await transport.send(Request("GET", "/x"))).body == b"first"
         credentials.shown = second
         assert (await transport.send(Request("GET", "/x"))).body == b"second"
@@ -267,7 +278,9 @@ async def test_no_socket_is_left_after_close_though_the_server_never_says_goodby
 
 
 @asynccontextmanager
-async def raw_server(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]) -> AsyncGenerator[str, None]:
+async def raw_server(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+) -> AsyncGenerator[str, None]:
     """Its address; what it has begun is over when the block ends."""
     serving: list[asyncio.Task[Any] | None] = []
 
@@ -286,7 +299,8 @@ async def raw_server(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter
 
 
 class Counting:
-    """A server of raw answers: each connection gets the next list of answers, one for each request, and is closed."""
+    """A server of raw answers: each connection gets the next list of answers, one for each request, and is
+    closed."""
 
     def __init__(self, *connections: list[bytes]) -> None:
         self._connections = list(connections)

@@ -33,7 +33,9 @@ def read(answer: Answer, data: bytes, cuts: list[int]) -> bytes:
 def test_the_body_is_the_same_however_the_bytes_are_cut(
     body: bytes, size: int, in_chunks: bool, hint: bool, cuts: list[int]
 ):
-    sent = (b"HTTP/1.1 103 Early Hints\r\n\r\n" if hint else b"") + (chunked(body, size) if in_chunks else sized(body))
+    sent = (b"HTTP/1.1 103 Early Hints\r\n\r\n" if hint else b"") + (
+        chunked(body, size) if in_chunks else sized(body)
+    )
     answer = Answer()
     assert read(answer, sent, cuts) == body
     assert (answer.status, answer.complete, answer.lasting) == (200, True, True)
@@ -58,7 +60,9 @@ def test_an_end_in_the_middle_is_noticed(body: bytes, in_chunks: bool, data: st.
         answer.end()
 
 
-@pytest.mark.parametrize("head", [b"HTTP/1.1 204 No Content", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5"])
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 204 No Content", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5"]
+)
 def test_some_answers_have_no_body_whatever_they_say(head: bytes):
     answer = Answer()
     assert answer.feed(head + b"\r\n\r\n") == []
@@ -138,7 +142,10 @@ PARTS = st.sampled_from([
 ])  # fmt: skip
 
 
-@given(st.lists(st.one_of(PARTS, st.binary(max_size=3)), max_size=12).map(b"".join), st.lists(st.integers(0, 200)))
+@given(
+    st.lists(st.one_of(PARTS, st.binary(max_size=3)), max_size=12).map(b"".join),
+    st.lists(st.integers(0, 200)),
+)
 def test_whatever_comes_is_the_same_answer_however_it_is_cut_or_malformed(sent: bytes, cuts: list[int]):
     assert outcome(sent, cuts) == outcome(sent, [])
 

@@ -22,7 +22,10 @@ MAPS = "/configmaps"
 
 
 def config_map(name: str, value: str = "1") -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "default", "labels": {"value": value}}, "data": {"value": value}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "labels": {"value": value}},
+        "data": {"value": value},
+    }
 
 
 async def create(api: Any, name: str, value: str = "1") -> ConfigMap:
@@ -54,7 +57,9 @@ class Watched:
         return {item.name: item.data["value"] for item in self.informer.items()}
 
     async def until(self, values: dict[str, str]) -> None:
-        await waiting.until(lambda: self.values() == values, f"{values}", seconds=100, every_s=0.01, state=self.values)
+        await waiting.until(
+            lambda: self.values() == values, f"{values}", seconds=100, every_s=0.01, state=self.values
+        )
 
 
 def value_of(item: ConfigMap | None) -> str | None:
@@ -114,7 +119,8 @@ def test_selectors_narrow_what_is_cached(play: Play):
 
 
 class Breaking:
-    """Breaks watches: the first `whole` of their pieces arrive, then the stream fails. Streams lists if told to."""
+    """Breaks watches: the first `whole` of their pieces arrive, then the stream fails. Streams lists if told
+    to."""
 
     def __init__(self, inner: Any, *, streams: bool = False) -> None:
         self.inner = inner
@@ -126,7 +132,9 @@ class Breaking:
     async def send(self, request: Request) -> Response:
         query = dict(request.query)
         if "sendInitialEvents" in query and not self.streams:
-            return Response(422, {}, b'{"reason": "Invalid", "message": "sendInitialEvents is forbidden for watch"}')
+            return Response(
+                422, {}, b'{"reason": "Invalid", "message": "sendInitialEvents is forbidden for watch"}'
+            )
         answer = await self.inner.send(request)
         if answer.stream is None:
             return answer
@@ -158,7 +166,9 @@ class Single:
 
     async def send(self, request: Request) -> Response:
         answer = await self.inner.send(request)
-        return answer if answer.stream is None else Response(answer.status, {}, b"", self.lines(answer.stream))
+        return (
+            answer if answer.stream is None else Response(answer.status, {}, b"", self.lines(answer.stream))
+        )
 
     async def lines(self, stream: Any) -> AsyncIterator[bytes]:
         try:
@@ -181,7 +191,9 @@ def test_a_dropped_watch_goes_on_where_it_was_and_tells_nothing_twice(play: Play
         await change(api, "m", "3")
         await watched.until({"m": "3"})
         assert watched.told == [(None, "1"), ("1", "2"), ("2", "3")]
-        assert sum(line.startswith("GET") for line in api.wire.sent) == 1 + len(breaking.watches), "one list only"
+        assert sum(line.startswith("GET") for line in api.wire.sent) == 1 + len(breaking.watches), (
+            "one list only"
+        )
         assert breaking.watches == sorted(breaking.watches, key=int)
 
     play(story)
@@ -420,7 +432,7 @@ def test_an_index_holds_one_key_and_many_under_a_value(play: Play):
     play(story)
 
 
-# --- accept and the watch in every order: no server, only what could arrive ------------------------------------------
+# --- accept and the watch in every order: no server, only what could arrive
 
 
 def version(number: int, value: str = "") -> ConfigMap:
@@ -478,7 +490,8 @@ HISTORY = st.lists(st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), min_size=1
 
 
 def consistent(kinds: list[str]) -> list[WatchEvent[ConfigMap]]:
-    """The kinds as a history that can happen: what is not there is added, what is there is changed or deleted."""
+    """The kinds as a history that can happen: what is not there is added, what is there is changed or
+    deleted."""
     there, events = False, list[WatchEvent[ConfigMap]]()
     for number, kind in enumerate(kinds, start=1):
         now = ("MODIFIED" if kind == "ADDED" else kind) if there else "ADDED"
@@ -488,7 +501,9 @@ def consistent(kinds: list[str]) -> list[WatchEvent[ConfigMap]]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
-@given(kinds=HISTORY, own=st.sets(st.integers(0, 7)), late=st.lists(st.integers(0, 8), min_size=8, max_size=8))
+@given(
+    kinds=HISTORY, own=st.sets(st.integers(0, 7)), late=st.lists(st.integers(0, 8), min_size=8, max_size=8)
+)
 def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_ends_right(
     play: Play, kinds: list[str], own: set[int], late: list[int]
 ):
@@ -509,7 +524,9 @@ def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_end
             seen = now
         last = history[-1]
         assert informer.get("default/m") == (None if last.type == "DELETED" else last.object)
-        assert all(old == previous for (old, _), (_, previous) in zip(told[1:], told, strict=False)), "a chain"
+        assert all(old == previous for (old, _), (_, previous) in zip(told[1:], told, strict=False)), (
+            "a chain"
+        )
 
     play(story)
 

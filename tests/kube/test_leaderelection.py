@@ -86,7 +86,9 @@ def test_who_lost_the_race_for_a_lease_counts_its_time_from_then(play: Play):
         while not loser.leads:
             await asyncio.sleep(0.05)
             assert not (winner.leads and loser.leads)
-        assert clock() - began < 14, "a quarter more than the ten seconds after which the winner stops, and a try"
+        assert clock() - began < 14, (
+            "a quarter more than the ten seconds after which the winner stops, and a try"
+        )
 
     play(story)
 
@@ -110,8 +112,8 @@ def test_a_leader_that_ends_releases_the_lease_and_the_next_one_need_not_wait_fo
 def test_a_dead_leaders_lease_is_taken_at_once_when_it_has_stopped_for_sure_and_not_before(
     play: Play, said: bool, not_before: float, by: float
 ):
-    """A leader of ours says after how long it stops (10 s, and a quarter for the clocks); of another one, only the
-    lease's duration (15 s) is known."""
+    """A leader of ours says after how long it stops (10 s, and a quarter for the clocks); of another one,
+    only the lease's duration (15 s) is known."""
 
     async def story(api: Any):
         first = Candidate(api, "a")

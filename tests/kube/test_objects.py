@@ -17,7 +17,11 @@ def test_a_priority_class(play: Play):
     async def story(api: Any):
         await api.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 7})
         found = await api.client.get(PriorityClass, "high")
-        assert (found.value, found.global_default, found.preemption_policy) == (7, False, "PreemptLowerPriority")
+        assert (found.value, found.global_default, found.preemption_policy) == (
+            7,
+            False,
+            "PreemptLowerPriority",
+        )
 
     play(story)
 
@@ -32,7 +36,9 @@ def test_a_volume_attributes_class(play: Play):
     play(story)
 
 
-@pytest.mark.parametrize("spec", [b'{"drivers":null}', b'{"drivers":[{"name":"d","nodeID":"i","topologyKeys":null}]}'])
+@pytest.mark.parametrize(
+    "spec", [b'{"drivers":null}', b'{"drivers":[{"name":"d","nodeID":"i","topologyKeys":null}]}']
+)
 def test_a_csinode_as_kubelets_write_it_without_drivers_or_topology(spec: bytes):
     found = msgspec.json.decode(b'{"metadata":{"name":"n"},"spec":' + spec + b"}", type=CSINode)
     assert [each.topology_keys for each in found.spec.drivers] in ([], [()])
@@ -53,7 +59,13 @@ def test_a_replica_set(play: Play):
 def test_an_event_is_one_object_in_both_groups(play: Play):
     async def story(api: Any):
         about = {"kind": "Pod", "namespace": "default", "name": "p"}
-        body = {"metadata": {"name": "e"}, "involvedObject": about, "reason": "R", "message": "m", "type": "Normal"}
+        body = {
+            "metadata": {"name": "e"},
+            "involvedObject": about,
+            "reason": "R",
+            "message": "m",
+            "type": "Normal",
+        }
         await api.client.create(Event, body, "default")
         found = await api.client.get(EventV1, "e", "default")
         assert (found.regarding.name, found.reason, found.note, found.type) == ("p", "R", "m", "Normal")

@@ -53,7 +53,8 @@ def test_a_label_selector_matches_as_its_grammar_says(text: str, matches: bool) 
 
 
 @pytest.mark.parametrize(
-    "text", ["=", "a=b=c", "a in b", "a in (b", "a,", ",a", "a b", "a>x", "-a", "a=-b", "a!", "x" * 65537, "a=(b)"]
+    "text",
+    ["=", "a=b=c", "a in b", "a in (b", "a,", ",a", "a b", "a>x", "-a", "a=-b", "a!", "x" * 65537, "a=(b)"],
 )
 def test_what_is_no_label_selector_is_refused(text: str) -> None:
     with pytest.raises(InvalidSelector):
@@ -65,7 +66,9 @@ names = st.from_regex(r"[a-z]([a-z0-9.-]{0,8}[a-z0-9])?", fullmatch=True).filter
 )
 requirements = st.one_of(
     st.builds(Requirement, names, st.sampled_from(["Exists", "DoesNotExist"])),
-    st.builds(Requirement, names, st.sampled_from(["Gt", "Lt"]), st.integers(-99, 99).map(lambda n: (str(n),))),
+    st.builds(
+        Requirement, names, st.sampled_from(["Gt", "Lt"]), st.integers(-99, 99).map(lambda n: (str(n),))
+    ),
     st.builds(
         Requirement,
         names,
@@ -94,13 +97,18 @@ def test_no_selector_object_matches_nothing_and_an_empty_one_everything() -> Non
 
 
 def test_a_selector_object_is_the_same_as_its_text() -> None:
-    expressions = [{"key": "tier", "operator": "NotIn", "values": ["back"]}, {"key": "app", "operator": "Exists"}]
+    expressions = [
+        {"key": "tier", "operator": "NotIn", "values": ["back"]},
+        {"key": "app", "operator": "Exists"},
+    ]
     selector = label_selector_from_object({"matchLabels": {"app": "web"}, "matchExpressions": expressions})
     assert str(selector) == "app=web,tier!=back,app"
     assert selector.matches(LABELS)
 
 
-@pytest.mark.parametrize("expression", [{"key": "a", "operator": "Like"}, {"key": "a", "operator": "In"}, {"key": "a"}])
+@pytest.mark.parametrize(
+    "expression", [{"key": "a", "operator": "Like"}, {"key": "a", "operator": "In"}, {"key": "a"}]
+)
 def test_a_malformed_expression_is_refused(expression: dict[str, str]) -> None:
     with pytest.raises(InvalidSelector):
         label_selector_from_object({"matchExpressions": [expression]})

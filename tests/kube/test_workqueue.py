@@ -35,7 +35,8 @@ def test_a_key_added_often_is_handed_out_once(run: Run):
 
 
 def test_who_takes_over_begins_with_what_was_added_last(run: Run):
-    """Thousands of keys wait for a candidate that leads at last; on those that changed in between nobody has acted."""
+    """Thousands of keys wait for a candidate that leads at last; on those that changed in between nobody has
+    acted."""
 
     async def story():
         queue = WorkQueue[str]()
@@ -297,4 +298,6 @@ def test_whatever_is_done_to_a_queue_one_worker_a_key_and_nothing_lost(run: Run)
         return type(asyncio.get_running_loop())
 
     Queue.loop_class = run(loop_class())
-    run_state_machine_as_test(Queue, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        Queue, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+    )

@@ -14,11 +14,15 @@ from mooring.mounts.interface import Content, Probe
 
 
 def test_a_file_system_is_recognised_by_its_type():
-    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nTYPE=ext4\n", True) == Probe(Content.FILESYSTEM, "ext4")
+    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nTYPE=ext4\n", True) == Probe(
+        Content.FILESYSTEM, "ext4"
+    )
 
 
 def test_a_partition_table_is_not_a_file_system():
-    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nPTTYPE=dos\n", True) == Probe(Content.PARTITION_TABLE, "dos")
+    assert interpret_blkid("/dev/x", 0, "DEVNAME=/dev/x\nPTTYPE=dos\n", True) == Probe(
+        Content.PARTITION_TABLE, "dos"
+    )
 
 
 def test_no_signature_and_zeros_is_blank():
@@ -67,7 +71,9 @@ def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("moments", range(6))
-async def test_a_tool_whose_caller_is_cancelled_comes_to_its_end_even_while_it_starts(tmp_path: Path, moments: int):
+async def test_a_tool_whose_caller_is_cancelled_comes_to_its_end_even_while_it_starts(
+    tmp_path: Path, moments: int
+):
     call = asyncio.create_task(run("sh", "-c", f"sleep 0.1; touch {tmp_path}/done"))
     for _ in range(moments):
         await asyncio.sleep(0)

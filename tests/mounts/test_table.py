@@ -22,7 +22,9 @@ from mooring.mounts.table import (
 LINE = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 propagate_from:2 - ext3 /dev/root rw,errors=continue"
 
 
-def a_mount(mount_point: str, device: tuple[int, int] = (7, 0), root: str = "/", id: int = 1, parent: int = 0) -> Mount:
+def a_mount(
+    mount_point: str, device: tuple[int, int] = (7, 0), root: str = "/", id: int = 1, parent: int = 0
+) -> Mount:
     return Mount(id, parent, device, root, mount_point, frozenset({"rw"}), "ext4", "/dev/loop0")
 
 

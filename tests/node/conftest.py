@@ -1,4 +1,5 @@
-"""A node agent in virtual time: against the embedded API server, with processes and mounts that are only played."""
+"""A node agent in virtual time: against the embedded API server, with processes and mounts that are only
+played."""
 
 from __future__ import annotations
 
@@ -21,7 +22,15 @@ from mooring.kube.transport import InProcess, Request, Response
 from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
-from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
+from mooring.node.runtime import (
+    ContainerRecord,
+    ContainerSpec,
+    ExecResult,
+    PodNetwork,
+    Sandbox,
+    SandboxSpec,
+    Stdio,
+)
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     DEVICE_PATH,
@@ -111,7 +120,9 @@ class PlayedRuntime:
         self.specs[spec.uid] = spec
         former = self.machine.sandboxes.get(spec.uid)
         number, records = (former.number + 1, former.containers) if former else (0, {})
-        self.machine.sandboxes[spec.uid] = Sandbox(running=True, number=number, rootfs="overlay", containers=records)
+        self.machine.sandboxes[spec.uid] = Sandbox(
+            running=True, number=number, rootfs="overlay", containers=records
+        )
         self.machine.on_change(spec.uid)
 
     async def start_container(self, uid: str, spec: ContainerSpec) -> None:
@@ -132,7 +143,9 @@ class PlayedRuntime:
         if record is not None and record.exit_code is None and self.machine.exit_on_term:
             self.machine.exit(uid, container, 143)
 
-    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+    async def exec(
+        self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False
+    ) -> int:
         raise NotImplementedError
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
@@ -256,7 +269,9 @@ class PlayedAttacher(Attacher, Detacher):
     async def detach(self, volume_name: str, node_name: str) -> None:
         raise NotImplementedError
 
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
         return {}
 
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
@@ -344,7 +359,9 @@ class World:
             mounts=PlayedMounts(self.machine),  # type: ignore[arg-type]
             now=self.now,
             random=Random(1),
-            make_plugins=lambda host: PluginManager([PlayedDisk(self.machine), PlayedLocal(self.machine)], host),
+            make_plugins=lambda host: PluginManager(
+                [PlayedDisk(self.machine), PlayedLocal(self.machine)], host
+            ),
         )
         self._agent = asyncio.create_task(agent.run(self.shutdown))
         await self.until(lambda: self.api.find(Node, NODE))
@@ -369,7 +386,9 @@ class World:
             if self._agent is not None and self._agent.done() and not self.shutdown.is_set():
                 self._agent.result()
 
-        return await waiting.until(condition, seconds=seconds, check=check, state=lambda: self.machine.journal)
+        return await waiting.until(
+            condition, seconds=seconds, check=check, state=lambda: self.machine.journal
+        )
 
     # --- objects
 
@@ -402,12 +421,16 @@ class World:
     # --- the controller's part
 
     async def attach(self, disk: str = "d1") -> VolumeAttachment:
-        """Creates the VolumeAttachment of a disk that a pod defines itself, says that it is attached, and reports it in
-        the node's status."""
+        """Creates the VolumeAttachment of a disk that a pod defines itself, says that it is attached, and
+        reports it in the node's status."""
         name = volume_attachment_name(DISK, disk, NODE)
         body = {
             "metadata": {"name": name, "annotations": {INLINE_VOLUME: "{}"}},
-            "spec": {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}},
+            "spec": {
+                "attacher": "plugins.mooring.dev",
+                "nodeName": NODE,
+                "source": {"persistentVolumeName": "x"},
+            },
         }
         await self.api.create(VolumeAttachment, body)
         status = {"status": {"attached": True}}
@@ -440,7 +463,9 @@ class _Recording:
         self._world.requests.append(f"{request.method} {request.path}")
         answer = await self._inner.send(request)
         return (
-            answer if answer.stream is None else msgspec.structs.replace(answer, stream=self._world.slow(answer.stream))
+            answer
+            if answer.stream is None
+            else msgspec.structs.replace(answer, stream=self._world.slow(answer.stream))
         )
 
     async def close(self) -> None:

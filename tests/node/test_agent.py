@@ -115,7 +115,11 @@ def test_a_deleted_pod_is_asked_to_end_and_leaves_the_api_when_it_has(play: Play
         await world.api.delete(Pod, "web-0", "default")
         await world.until(lambda: gone(world))
         assert world.machine.journal[-2:] == ["signal main 15", "kill"]
-        writes = [request for request in world.requests if "/pods/web-0" in request and not request.startswith("GET")]
+        writes = [
+            request
+            for request in world.requests
+            if "/pods/web-0" in request and not request.startswith("GET")
+        ]
         assert writes[-2:] == [
             "PATCH /api/v1/namespaces/default/pods/web-0/status",
             "DELETE /api/v1/namespaces/default/pods/web-0",
@@ -269,7 +273,9 @@ def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
     play(story)
 
 
-def test_what_was_decided_of_a_pod_while_its_node_was_absent_comes_too_late_when_the_node_is_back(play: Play) -> None:
+def test_what_was_decided_of_a_pod_while_its_node_was_absent_comes_too_late_when_the_node_is_back(
+    play: Play,
+) -> None:
     async def story(world: Any) -> None:
         await world.start()
         await world.create_pod()
@@ -334,7 +340,9 @@ def test_an_agent_whose_word_about_a_pod_is_taken_back_insists_but_does_not_race
             await asyncio.sleep(0.01)
             if await ready(world):
                 times += 1
-                await world.api.patch(Pod, "web-0", denied, "default", subresource="status", strategy="strategic")
+                await world.api.patch(
+                    Pod, "web-0", denied, "default", subresource="status", strategy="strategic"
+                )
         assert 3 < times < 20
         await world.until(lambda: ready(world))
 
@@ -369,7 +377,9 @@ def test_a_missing_config_map_of_a_variable_is_named_and_waited_for(play: Play) 
         assert "ConfigMap 'settings' does not exist" in waiting.message
         from mooring.kube.objects import ConfigMap
 
-        await world.api.create(ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "fast"}}, "default")
+        await world.api.create(
+            ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "fast"}}, "default"
+        )
         await world.until(lambda: running(world))
         assert world.runtime.containers["main"].env["MODE"] == "fast"
 

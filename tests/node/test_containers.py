@@ -35,7 +35,9 @@ def variables_of(container: Container, lookup: Any = nothing, **metadata: Any) -
     return environment(pod_of(container, **metadata), container, around(lookup), None)
 
 
-def made(container: Container, image: Image | None = None, lookup: Any = nothing, **pod: Any) -> ContainerSpec:
+def made(
+    container: Container, image: Image | None = None, lookup: Any = nothing, **pod: Any
+) -> ContainerSpec:
     def always(name: str) -> Image | None:
         return image
 
@@ -110,7 +112,9 @@ def test_a_variable_may_have_a_key_of_a_config_map_or_secret() -> None:
         EnvVar(name="S", value_from={"secretKeyRef": {"name": "s", "key": "k"}}),
         EnvVar(name="O", value_from={"secretKeyRef": {"name": "s", "key": "none", "optional": True}}),
     )
-    spec = made(Container(name="main", command=("x",), env=env), lookup=lambda kind, name: data.get((kind, name)))
+    spec = made(
+        Container(name="main", command=("x",), env=env), lookup=lambda kind, name: data.get((kind, name))
+    )
     assert (spec.env["C"], spec.env["S"]) == ("$(not expanded)", "hidden")
     assert "O" not in spec.env
 
@@ -132,7 +136,9 @@ def test_a_variable_that_cannot_be_had_is_named(source: dict[str, Any], told: st
 
 
 def test_command_and_args_are_joined_and_expanded() -> None:
-    container = Container(name="main", command=("sh", "-c"), args=("echo $(A)",), env=(EnvVar(name="A", value="1"),))
+    container = Container(
+        name="main", command=("sh", "-c"), args=("echo $(A)",), env=(EnvVar(name="A", value="1"),)
+    )
     assert made(container).argv == ("sh", "-c", "echo 1")
 
 
@@ -251,7 +257,9 @@ def test_the_containers_word_about_its_user_goes_before_the_pods_and_the_images(
     own: dict[str, Any], of_pod: dict[str, Any], image: str, user: str
 ) -> None:
     container = Container(name="main", command=("x",), security_context=SecurityContext(**own))
-    assert made(container, Image("/i", user=image), security_context=PodSecurityContext(**of_pod)).user == user
+    assert (
+        made(container, Image("/i", user=image), security_context=PodSecurityContext(**of_pod)).user == user
+    )
 
 
 def test_root_is_refused_where_it_must_not_be() -> None:
@@ -271,7 +279,9 @@ def test_a_sub_path_may_be_made_of_variables() -> None:
 
     def sub_path(expression: str) -> str:
         mount = VolumeMount(name="v", mount_path="/v", sub_path_expr=expression)
-        return made(Container(name="main", command=("x",), env=env, volume_mounts=(mount,))).mounts[0].sub_path
+        return (
+            made(Container(name="main", command=("x",), env=env, volume_mounts=(mount,))).mounts[0].sub_path
+        )
 
     assert sub_path("logs/$(POD)") == "logs/web-0"
     with pytest.raises(ContainerConfigProblem, match="no variable NONE"):
@@ -281,7 +291,9 @@ def test_a_sub_path_may_be_made_of_variables() -> None:
 
 
 def test_what_the_node_does_nothing_about_is_named_once() -> None:
-    limited = Container(name="a", resources={"limits": {"cpu": "1"}}, security_context=SecurityContext(privileged=True))
+    limited = Container(
+        name="a", resources={"limits": {"cpu": "1"}}, security_context=SecurityContext(privileged=True)
+    )
     pod = pod_of(limited, msgspec.structs.replace(limited, name="b"))
     assert not_honoured(pod) == ["resources.limits", "securityContext.privileged"]
     assert not_honoured(pod_of(Container(name="a"))) == []

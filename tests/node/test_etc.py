@@ -36,11 +36,14 @@ def test_with_the_hosts_network_the_hosts_file_is_its_own_with_the_aliases() -> 
 
 
 def test_dns_is_the_hosts_with_what_the_pod_adds() -> None:
-    config = PodDNSConfig(("192.0.2.2",), ("pod.example",), ({"name": "ndots", "value": "5"}, {"name": "edns0"}))
+    config = PodDNSConfig(
+        ("192.0.2.2",), ("pod.example",), ({"name": "ndots", "value": "5"}, {"name": "edns0"})
+    )
     assert resolv_conf(pod(), HOST) == "search example.org\nnameserver 192.0.2.1\noptions ndots:2 rotate\n"
     assert resolv_conf(pod(dns_config=config), HOST) == (
         "search example.org pod.example\nnameserver 192.0.2.1\nnameserver 192.0.2.2\noptions ndots:5 rotate edns0\n"
     )
     assert (
-        resolv_conf(pod(dns_policy="None", dns_config=PodDNSConfig(("192.0.2.2",))), HOST) == "nameserver 192.0.2.2\n"
+        resolv_conf(pod(dns_policy="None", dns_config=PodDNSConfig(("192.0.2.2",))), HOST)
+        == "nameserver 192.0.2.2\n"
     )

@@ -1,7 +1,8 @@
-"""The handshake under faults: a correct controller and our agent, requests lost, late and slow, agents killed.
+"""The handshake under faults: a correct controller and our agent, requests lost, late and slow, agents
+killed.
 
-What is checked is the truth, not what the API says: no disk is detached while it is mounted, none is mounted while it
-is not attached, and when the faults end, the pods that exist run and nothing else is left.
+What is checked is the truth, not what the API says: no disk is detached while it is mounted, none is mounted
+while it is not attached, and when the faults end, the pods that exist run and nothing else is left.
 """
 
 from __future__ import annotations
@@ -60,11 +61,12 @@ class Faults:
 
 
 class Controller:
-    """Attaches what a pod wants and detaches what none wants, by the book; the storage does as it says at once.
+    """Attaches what a pod wants and detaches what none wants, by the book; the storage does as it says at
+    once.
 
-    With `late_reports` what it puts into volumesAttached may arrive much later and without a resourceVersion, as an
-    old leader's request would: it keeps R1 and R2 only. A node that reads the VolumeAttachment live (R5) is safe even
-    then (docs/protocol.md).
+    With `late_reports` what it puts into volumesAttached may arrive much later and without a resourceVersion,
+    as an old leader's request would: it keeps R1 and R2 only. A node that reads the VolumeAttachment live
+    (R5) is safe even then (docs/protocol.md).
     """
 
     def __init__(self, world: Any, random: Random, *, late_reports: bool) -> None:
@@ -89,7 +91,11 @@ class Controller:
     async def _attach(self) -> None:
         record = await self._world.api.find(VolumeAttachment, ATTACHMENT)
         if record is None:
-            spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
+            spec = {
+                "attacher": "plugins.mooring.dev",
+                "nodeName": NODE,
+                "source": {"persistentVolumeName": "x"},
+            }
             inline = {"name": ATTACHMENT, "annotations": {INLINE_VOLUME: "{}"}}
             await self._world.api.create(VolumeAttachment, {"metadata": inline, "spec": spec})
             return

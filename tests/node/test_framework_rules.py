@@ -60,7 +60,9 @@ async def bound_volume(world: Any, **spec: Any) -> None:
         {"metadata": {"name": "c"}, "spec": {**claim, "volumeName": "pv", "storageClassName": ""}},
         "default",
     )
-    await world.api.patch(PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status")
+    await world.api.patch(
+        PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status"
+    )
     whole = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
@@ -80,7 +82,9 @@ def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
         await world.attach()
 
         async def told() -> bool:
-            return any("cannot honour the mount options noatime" in message for _, message in await world.events())
+            return any(
+                "cannot honour the mount options noatime" in message for _, message in await world.events()
+            )
 
         await world.until(told)
         assert not any(step.startswith("mount-device") for step in world.machine.journal)
@@ -121,7 +125,9 @@ def mount(path: Path) -> Mount:
     return Mount(1, 0, (8, 0), "/", str(path), frozenset(), "ext4", "/dev/x")
 
 
-async def test_a_pods_directory_and_its_device_are_found_to_be_one_volume(tmp_path: Path, played: Any) -> None:
+async def test_a_pods_directory_and_its_device_are_found_to_be_one_volume(
+    tmp_path: Path, played: Any
+) -> None:
     path = pod_directory(tmp_path, "data")
     device = tmp_path / "plugins" / "example.com~disk" / "mounts" / "d1"
     found = await reconstruct(tmp_path, Known(played).manager, [], [mount(device)])

@@ -63,7 +63,9 @@ async def port() -> AsyncIterator[int]:
 
 async def test_a_request_succeeds_with_a_status_below_400(port: int) -> None:
     header = {"name": "X-Who", "value": "probe"}
-    assert await outcome(http_get={"port": port, "path": "x", "httpHeaders": [header]}) == Outcome(True, "/x probe")
+    assert await outcome(http_get={"port": port, "path": "x", "httpHeaders": [header]}) == Outcome(
+        True, "/x probe"
+    )
     assert (await outcome(http_get={"port": port, "path": "/moved"})).success
     failed = await outcome(http_get={"port": port, "path": "/status/500"})
     assert failed == Outcome(False, "HTTP probe failed with statuscode: 500")

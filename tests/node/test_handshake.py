@@ -30,7 +30,9 @@ class World:
         self.client = Client(InProcess(self.server.call, self.server.tokens.admin()))
         self.uid = (await self.client.create(Node, {"metadata": {"name": NODE}})).uid
         await self.node_status(nodeInfo={"bootID": BOOT})
-        await self.node_status(volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}])
+        await self.node_status(
+            volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}]
+        )
         spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
         await self.client.create(VolumeAttachment, {"metadata": {"name": NAME}, "spec": spec})
         await self.attached(True)
@@ -39,13 +41,17 @@ class World:
         await self.client.patch(Node, NODE, {"status": status}, subresource="status")
 
     async def attached(self, attached: bool) -> None:
-        await self.client.patch(VolumeAttachment, NAME, {"status": {"attached": attached}}, subresource="status")
+        await self.client.patch(
+            VolumeAttachment, NAME, {"status": {"attached": attached}}, subresource="status"
+        )
 
     async def lock(self, epoch: int) -> None:
         source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": "d1"}}}
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
         lock = {"mooring.dev/attached-to": f'{{"epoch":{epoch},"node":"{NODE}"}}'}
-        await self.client.create(PersistentVolume, {"metadata": {"name": "x", "annotations": lock}, "spec": spec})
+        await self.client.create(
+            PersistentVolume, {"metadata": {"name": "x", "annotations": lock}, "spec": spec}
+        )
 
     async def annotate(self, **metadata: Any) -> None:
         await self.client.patch(VolumeAttachment, NAME, {"metadata": metadata})
@@ -69,7 +75,10 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
         await world.start()
         permission = await look(world.client, NODE, world.uid, BOOT, VOLUME)
         attachment = await world.client.get(VolumeAttachment, NAME)
-        assert (permission.attachment, permission.attachment_uid) == ({"devicePath": "/dev/x"}, attachment.uid)
+        assert (permission.attachment, permission.attachment_uid) == (
+            {"devicePath": "/dev/x"},
+            attachment.uid,
+        )
         assert not await is_stale(world.client, NODE, VOLUME, attachment.uid)
         assert await is_stale(world.client, NODE, VOLUME, "another")
 
@@ -82,7 +91,9 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         await world.start()
         await world.lock(3)
         await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
-        assert (await look(world.client, NODE, world.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}
+        assert (await look(world.client, NODE, world.uid, BOOT, VOLUME)).attachment == {
+            "devicePath": "/dev/x"
+        }
 
     run(story())
 
@@ -143,7 +154,9 @@ def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -
     run(story())
 
 
-def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(run: Callable[[Any], Any]) -> None:
+def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(
+    run: Callable[[Any], Any],
+) -> None:
     async def story() -> None:
         world = World()
         await world.start()

@@ -1,4 +1,5 @@
-"""One agent for one node name: a clone, a copied kubeconfig or a second directory neither writes nor mounts."""
+"""One agent for one node name: a clone, a copied kubeconfig or a second directory neither writes nor
+mounts."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ async def lease(world: Any) -> Lease:
     return await world.api.get(Lease, NODE, NAMESPACE)
 
 
-def play_two(play: Callable[[Any], Any], tmp_path: Path, story: Callable[[Any, Any], Any], clone: bool = True) -> None:
+def play_two(
+    play: Callable[[Any], Any], tmp_path: Path, story: Callable[[Any, Any], Any], clone: bool = True
+) -> None:
     async def told(world: Any) -> None:
         other = a_second(world, tmp_path, world.root.name if clone else "another")
         await story(world, other)
@@ -112,7 +115,9 @@ def test_an_agent_whose_name_was_taken_ends_what_it_started(play: Any, tmp_path:
         await world.create_disk_pod()
         await world.attach()
         await world.until(world.phase)
-        running = await world.until(lambda: [uid for uid, each in world.runtime.sandboxes().items() if each.running])
+        running = await world.until(
+            lambda: [uid for uid, each in world.runtime.sandboxes().items() if each.running]
+        )
 
         def cut(request: Request) -> None:
             raise Unreachable("cut off")

@@ -19,9 +19,13 @@ READY = PodVolumes(wanted=True, mounted={"data": "/x"})
 grace = st.floats(0, 3600)
 
 
-def make_pod(policy: str = "Always", init: tuple[str, ...] = (), deleting: bool = False, **metadata: Any) -> Pod:
+def make_pod(
+    policy: str = "Always", init: tuple[str, ...] = (), deleting: bool = False, **metadata: Any
+) -> Pod:
     return Pod(
-        metadata=ObjectMeta(name="web-0", uid="u", deletion_timestamp="now" if deleting else None, **metadata),
+        metadata=ObjectMeta(
+            name="web-0", uid="u", deletion_timestamp="now" if deleting else None, **metadata
+        ),
         spec=PodSpec(
             containers=(Container(name="main"),),
             init_containers=tuple(Container(name=name) for name in init),
@@ -65,7 +69,9 @@ def test_volumes_that_are_being_let_go_are_not_wanted_again_before_that_has_ende
 def test_a_stale_volume_ends_the_sandbox_and_is_then_let_go() -> None:
     stale = replace(READY, stale=True, held=True)
     assert next_actions(Facts(make_pod(), sandbox_of(main=ran(None)), stale)) == [Do.KILL]
-    assert next_actions(Facts(make_pod(), sandbox_of(running=False, main=ran(137)), stale)) == [Do.RELEASE_VOLUMES]
+    assert next_actions(Facts(make_pod(), sandbox_of(running=False, main=ran(137)), stale)) == [
+        Do.RELEASE_VOLUMES
+    ]
 
 
 def test_a_request_for_a_container_is_repeated_only_after_a_while() -> None:
@@ -131,7 +137,9 @@ def test_a_failed_init_container_fails_a_pod_that_is_not_restarted() -> None:
 
 def test_attempts_go_on_from_the_status_if_the_records_were_lost() -> None:
     statuses = (ContainerStatus(name="main", restart_count=4, container_id="mooring://u/main/4"),)
-    pod = Pod(spec=PodSpec(containers=(Container(name="main"),)), status=PodStatus(container_statuses=statuses))
+    pod = Pod(
+        spec=PodSpec(containers=(Container(name="main"),)), status=PodStatus(container_statuses=statuses)
+    )
     assert next_attempt(pod, pod.spec.containers[0], None) == 5
     assert next_attempt(make_pod(), Container(name="main"), None) == 0
     assert next_attempt(pod, pod.spec.containers[0], ran(1, attempt=6)) == 7
@@ -200,7 +208,10 @@ def facts(draw: st.DrawFn) -> Facts:
     records = {"main": ran(draw(st.sampled_from([None, 0, 1])))} if draw(st.booleans()) else {}
     pod = make_pod(draw(st.sampled_from(["Always", "OnFailure", "Never"])), deleting=draw(st.booleans()))
     volumes = PodVolumes(
-        wanted=draw(st.booleans()), held=draw(st.booleans()), stale=draw(st.booleans()), releasing=draw(st.booleans())
+        wanted=draw(st.booleans()),
+        held=draw(st.booleans()),
+        stale=draw(st.booleans()),
+        releasing=draw(st.booleans()),
     )
     return Facts(
         pod if draw(st.booleans()) else None,

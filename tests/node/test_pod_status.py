@@ -32,7 +32,9 @@ def make_pod(policy: str = "Always", init: bool = False, **status: Any) -> Pod:
 
 def record(code: int | None = None, **fields: Any) -> ContainerRecord:
     end = None if code is None else 10.0
-    return ContainerRecord(**{"attempt": 0, "started_at": 1.0, "finished_at": end, "exit_code": code, **fields})
+    return ContainerRecord(
+        **{"attempt": 0, "started_at": 1.0, "finished_at": end, "exit_code": code, **fields}
+    )
 
 
 def facts(pod: Pod, running: bool = True, volumes: PodVolumes = READY, **records: ContainerRecord) -> Facts:
@@ -55,7 +57,9 @@ def test_a_pod_that_waits_for_a_volume_says_which_and_why() -> None:
     waiting = PodVolumes(wanted=True, waiting={"data": Reason("WaitingForAttach", "not attached yet")})
     status = status_of(facts(make_pod(), volumes=waiting))
     assert status["phase"] == "Pending"
-    assert state(status) == {"waiting": {"reason": "ContainerCreating", "message": "volume data: not attached yet"}}
+    assert state(status) == {
+        "waiting": {"reason": "ContainerCreating", "message": "volume data: not attached yet"}
+    }
 
 
 def test_a_running_pod_is_ready_and_has_the_nodes_address() -> None:
@@ -93,7 +97,10 @@ def test_a_start_error_names_its_cause() -> None:
 def test_a_container_that_cannot_be_made_says_why() -> None:
     problems = {"main": Reason("CreateContainerConfigError", "Secret 's' does not exist")}
     status = status_of(facts(make_pod()), around=Surroundings("", NOW, problems))
-    assert state(status)["waiting"] == {"reason": "CreateContainerConfigError", "message": "Secret 's' does not exist"}
+    assert state(status)["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": "Secret 's' does not exist",
+    }
 
 
 def test_the_attempt_before_is_the_last_state() -> None:
@@ -125,9 +132,15 @@ def test_the_same_facts_give_the_same_status() -> None:
 
 def test_a_pod_has_no_address_before_its_sandbox_and_then_its_own() -> None:
     assert "podIP" not in status_of(facts(make_pod()))
-    known = Facts(make_pod(), Sandbox(running=True, address="10.88.1.2", containers={"main": record()}), READY)
+    known = Facts(
+        make_pod(), Sandbox(running=True, address="10.88.1.2", containers={"main": record()}), READY
+    )
     status = status_of(known)
-    assert (status["podIP"], status["podIPs"], status["hostIP"]) == ("10.88.1.2", [{"ip": "10.88.1.2"}], "10.0.0.1")
+    assert (status["podIP"], status["podIPs"], status["hostIP"]) == (
+        "10.88.1.2",
+        [{"ip": "10.88.1.2"}],
+        "10.0.0.1",
+    )
 
 
 def test_a_pod_is_ready_when_its_gates_are_open() -> None:

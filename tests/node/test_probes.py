@@ -30,7 +30,11 @@ async def restarts(world: Any) -> int:
 
 @pytest.mark.parametrize(
     ("results", "said"),
-    [([False, False], [None, False]), ([True], [True]), ([False, True, False, False], [None, True, None, False])],
+    [
+        ([False, False], [None, False]),
+        ([True], [True]),
+        ([False, True, False, False], [None, True, None, False]),
+    ],
 )
 def test_a_threshold_counts_results_in_a_row(results: list[bool], said: list[bool | None]) -> None:
     tally, heard = Tally(), []
@@ -112,7 +116,9 @@ def test_a_restarted_agent_keeps_a_pod_ready_and_does_not_repeat_its_hook(play: 
     async def story(world: Any) -> None:
         await world.start()
         lifecycle = {"postStart": {"exec": {"command": ["hook"]}}}
-        await world.create_pod(container={"lifecycle": lifecycle, "readinessProbe": probe("check", periodSeconds=100)})
+        await world.create_pod(
+            container={"lifecycle": lifecycle, "readinessProbe": probe("check", periodSeconds=100)}
+        )
         await world.until(lambda: ready(world))
         await world.kill()
         world.machine.journal.clear()
@@ -200,7 +206,9 @@ def test_a_sidecar_starts_before_the_containers_and_ends_after_them(play: Play) 
         await world.until(lambda: "start side 1" in world.machine.journal)
         world.machine.exit(pod.uid, "main", 0)
         await world.until(lambda: _phase(world, "Succeeded"))
-        assert [entry for entry in world.machine.journal if entry.startswith(("start ", "signal", "kill"))] == [
+        assert [
+            entry for entry in world.machine.journal if entry.startswith(("start ", "signal", "kill"))
+        ] == [
             "start side 0",
             "start main 0",
             "start side 1",
@@ -214,7 +222,9 @@ def test_a_sidecar_starts_before_the_containers_and_ends_after_them(play: Play) 
 def test_when_a_pod_is_deleted_its_sidecars_are_asked_to_end_last(play: Play) -> None:
     async def story(world: Any) -> None:
         await world.start()
-        sides = [{"name": n, "image": "x", "command": ["r"], "restartPolicy": "Always"} for n in ("one", "two")]
+        sides = [
+            {"name": n, "image": "x", "command": ["r"], "restartPolicy": "Always"} for n in ("one", "two")
+        ]
         await world.create_pod(initContainers=sides)
         await world.until(lambda: ready(world))
         await world.api.delete(Pod, "web-0", "default")

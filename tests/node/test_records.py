@@ -52,7 +52,11 @@ def test_a_mounted_device_without_a_record_is_found(tmp_path: Path) -> None:
     point = f"{tmp_path}/plugins/example.com~disk/mounts/d9"
     (found,) = scan(tmp_path, [], [mount(point), mount("/elsewhere")], by_place)
     assert found == VolumeRecord(
-        "example.com/disk/d9", "example.com/disk", attachable=True, has_device=True, device=DeviceRecord(point)
+        "example.com/disk/d9",
+        "example.com/disk",
+        attachable=True,
+        has_device=True,
+        device=DeviceRecord(point),
     )
 
 

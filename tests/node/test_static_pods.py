@@ -18,11 +18,19 @@ PATH = Path("/manifests/web.yaml")
 
 def manifest(name: str = "web", **spec: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "app", "command": ["run"]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def test_a_static_pod_has_the_nodes_name_at_its_end_and_a_uid_of_its_manifest() -> None:
-    pods = [static_pod(manifest(restartPolicy=policy), "node-1", PATH).pod for policy in ("Always", "Never", "Never")]
+    pods = [
+        static_pod(manifest(restartPolicy=policy), "node-1", PATH).pod
+        for policy in ("Always", "Never", "Never")
+    ]
     assert pods[0].key == "default/web-node-1"
     assert pods[0].spec.node_name == "node-1"
     assert pods[0].metadata.annotations[HASH] == pods[0].uid
@@ -36,7 +44,10 @@ def test_a_static_pod_has_the_nodes_name_at_its_end_and_a_uid_of_its_manifest() 
         ({"apiVersion": "v1", "kind": "Service"}, "not a Pod"),
         (manifest(name=""), "needs a name"),
         (manifest(containers=[]), "needs a name and a container"),
-        (manifest(volumes=[{"name": "v", "configMap": {"name": "c"}}]), "volume v: a static pod cannot use configMap"),
+        (
+            manifest(volumes=[{"name": "v", "configMap": {"name": "c"}}]),
+            "volume v: a static pod cannot use configMap",
+        ),
         (manifest(containers=[{"name": "m", "envFrom": [{}]}]), "container m"),
         (manifest(terminationGracePeriodSeconds="soon"), "terminationGracePeriodSeconds"),
     ],
@@ -60,7 +71,9 @@ def test_a_folder_is_read_but_for_hidden_files_and_one_bad_file_spoils_no_other(
 
 def mirror(of: StaticPod | None, *, deleting: bool = False) -> Pod:
     hashed = of.hash if of else "another"
-    return Pod(metadata=ObjectMeta(annotations={MIRROR: hashed}, deletion_timestamp="now" if deleting else None))
+    return Pod(
+        metadata=ObjectMeta(annotations={MIRROR: hashed}, deletion_timestamp="now" if deleting else None)
+    )
 
 
 def test_a_mirror_is_made_kept_and_replaced() -> None:

@@ -23,7 +23,9 @@ def test_the_supervisor_imports_the_standard_library_and_itself_only() -> None:
         "print(*{name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names));"
         "print(*sorted(name for name in sys.modules if name.startswith('mooring')))"
     )
-    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     foreign, ours = result.stdout.splitlines()
     assert set(foreign.split()) <= {"mooring", "__main__"}
     assert all(name in ("mooring", "mooring.node") or "supervisor" in name for name in ours.split())
@@ -51,7 +53,11 @@ def joined(entries: list[bytes]) -> bytes:
 
 
 @given(
-    st.lists(st.binary(max_size=100).map(lambda b: b.replace(b"\r", b"").replace(b"\x0b", b"").replace(b"\x0c", b"")))
+    st.lists(
+        st.binary(max_size=100).map(
+            lambda b: b.replace(b"\r", b"").replace(b"\x0b", b"").replace(b"\x0c", b"")
+        )
+    )
 )
 def test_no_byte_of_output_is_lost_however_it_is_cut(tmp_path_factory: object, chunks: list[bytes]) -> None:
     tmp = Path(tmp_path_factory.mktemp("log"))  # type: ignore[attr-defined]

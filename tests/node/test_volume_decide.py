@@ -53,7 +53,8 @@ def test_the_device_is_unmounted_only_when_no_pod_has_it(volume: VolumeState) ->
 
 
 def test_a_mount_that_no_pod_has_does_not_wait_for_a_volume_that_is_being_detached() -> None:
-    """Storage that refuses to detach what is mounted would wait for the node, and the node for the storage."""
+    """Storage that refuses to detach what is mounted would wait for the node, and the node for the
+    storage."""
     waits = VolumeState(
         attachable=True,
         has_device=True,
@@ -117,7 +118,9 @@ def carried_out(volume: VolumeState) -> VolumeState:
         case Action.TEAR_DOWN:
             return replace(volume, pods={pod: p for pod, p in volume.pods.items() if pod not in step.pods})
         case Action.END_PODS:
-            return replace(volume, wanted_by=volume.wanted_by - step.pods, starting=volume.starting - step.pods)
+            return replace(
+                volume, wanted_by=volume.wanted_by - step.pods, starting=volume.starting - step.pods
+            )
         case Action.UNMOUNT_DEVICE:
             return replace(volume, device=Presence.ABSENT, stale=False)
         case Action.UNPUBLISH:

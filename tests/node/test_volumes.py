@@ -1,4 +1,5 @@
-"""The node's side of the handshake, and what becomes of mounts: against the embedded API server, in virtual time.
+"""The node's side of the handshake, and what becomes of mounts: against the embedded API server, in virtual
+time.
 
 The test plays the controller: it creates VolumeAttachments and reports volumes in the Node's status.
 """
@@ -102,7 +103,9 @@ async def not_attached(world: Any) -> None:
 
 
 async def delete_with_finalizer(world: Any) -> None:
-    await world.api.patch(VolumeAttachment, ATTACHMENT, {"metadata": {"finalizers": ["mooring.dev/attacher"]}})
+    await world.api.patch(
+        VolumeAttachment, ATTACHMENT, {"metadata": {"finalizers": ["mooring.dev/attacher"]}}
+    )
     await world.api.delete(VolumeAttachment, ATTACHMENT)
 
 
@@ -225,7 +228,9 @@ def test_nothing_is_mounted_while_a_write_that_withdraws_the_volume_is_under_way
                 await go.wait()
 
         await world.api.delete(Pod, "web-0", "default")
-        await world.until(lambda: "unmount-device d1" in world.machine.journal or setattr(world, "gate", hold))
+        await world.until(
+            lambda: "unmount-device d1" in world.machine.journal or setattr(world, "gate", hold)
+        )
         await held.wait()
         before = list(world.machine.journal)
         await world.create_disk_pod("web-1")
@@ -371,7 +376,8 @@ def test_waiting_for_an_attach_is_told_after_two_minutes_and_not_before(play: Pl
 
 
 def test_whenever_the_wait_began_it_is_told_once_in_two_minutes(play: Play) -> None:
-    """A timer that by rounding is due a moment before its time must not fire again and again at that moment."""
+    """A timer that by rounding is due a moment before its time must not fire again and again at that
+    moment."""
 
     async def story(world: Any) -> None:
         await world.start()
@@ -519,7 +525,9 @@ def test_a_volume_that_no_plugin_knows_is_told(play: Play) -> None:
 def test_a_config_map_that_changes_is_set_up_once_more(play: Play) -> None:
     async def story(world: Any) -> None:
         await world.start()
-        await world.api.create(ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "slow"}}, "default")
+        await world.api.create(
+            ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "slow"}}, "default"
+        )
         await world.create_pod(volumes=[{"name": "conf", "configMap": {"name": "settings"}}])
         await world.until(lambda: running(world))
         await asyncio.sleep(5)

@@ -1,5 +1,5 @@
-"""A cluster of strangers: the real kube-scheduler and kube-controller-manager, by their default flags, on the embedded
-server; and a node agent that pretends."""
+"""A cluster of strangers: the real kube-scheduler and kube-controller-manager, by their default flags, on the
+embedded server; and a node agent that pretends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class Api:
         """The collection of a kind in the test's namespace; `group` with its version."""
         return f"/{f'apis/{group}' if group else 'api/v1'}/namespaces/{self.namespace}/{plural}"
 
-    async def ask(self, method: str, path: str, body: Any = b"", content: str = "application/json") -> tuple[int, Obj]:
+    async def ask(
+        self, method: str, path: str, body: Any = b"", content: str = "application/json"
+    ) -> tuple[int, Obj]:
         answer = await self._server.call(method, path, (), {"content-type": content}, body)
         return answer.status, json.loads(answer.body)
 
@@ -79,7 +81,8 @@ async def until(what: str, holds: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def node(name: str) -> Obj:
-    """A Node as an agent registers it; its attachments are the controller's work. A silent one is cordoned."""
+    """A Node as an agent registers it; its attachments are the controller's work. A silent one is
+    cordoned."""
     annotations = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}, "annotations": annotations}
     status = {"capacity": ROOM, "allocatable": ROOM, "conditions": READY}
@@ -111,8 +114,14 @@ async def _play_pod(api: Api, pod: Obj) -> None:
     if "deletionTimestamp" in pod["metadata"]:
         await api.ask("DELETE", path, {"gracePeriodSeconds": 0})
     elif pod["status"]["phase"] == "Pending":
-        status = {"phase": "Succeeded" if ends else "Running", "conditions": [] if ends else READY, "podIP": "10.0.0.9"}
-        await api.ask("PATCH", f"{path}/status", {"status": {**status, "podIPs": [{"ip": "10.0.0.9"}]}}, MERGE)
+        status = {
+            "phase": "Succeeded" if ends else "Running",
+            "conditions": [] if ends else READY,
+            "podIP": "10.0.0.9",
+        }
+        await api.ask(
+            "PATCH", f"{path}/status", {"status": {**status, "podIPs": [{"ip": "10.0.0.9"}]}}, MERGE
+        )
 
 
 def _start(programs: Path, logs: Path, kubeconfig: Path) -> ExitStack:

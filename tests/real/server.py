@@ -1,7 +1,8 @@
-"""The real kube-apiserver on its etcd, on loopback, in a folder of its own: what the embedded server is measured by.
+"""The real kube-apiserver on its etcd, on loopback, in a folder of its own: what the embedded server is
+measured by.
 
-The programs come from KUBEBUILDER_ASSETS, else from the newest version in the per-user cache that `make assets` fills.
-Whatever happens, both processes are ended by their ids.
+The programs come from KUBEBUILDER_ASSETS, else from the newest version in the per-user cache that `make
+assets` fills. Whatever happens, both processes are ended by their ids.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class DidNotStart(Exception):
 def assets() -> Path | None:
     """The folder with the real programs, or None."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mooring" / "assets"
-    versions = sorted(cache.glob("*"), key=lambda folder: [int(n) for n in folder.name.split(".") if n.isdigit()])
+    versions = sorted(
+        cache.glob("*"), key=lambda folder: [int(n) for n in folder.name.split(".") if n.isdigit()]
+    )
     named = os.environ.get("KUBEBUILDER_ASSETS")
     folders = [Path(named)] if named else versions[::-1]
     return next((each for each in folders if all((each / name).exists() for name in NEEDED)), None)
@@ -55,7 +58,12 @@ class RealServer:
 
 @contextmanager
 def real_server(
-    programs: Path, folder: Path, *, durable: bool = False, flags: Sequence[str] = (), users: Sequence[str] = ()
+    programs: Path,
+    folder: Path,
+    *,
+    durable: bool = False,
+    flags: Sequence[str] = (),
+    users: Sequence[str] = (),
 ) -> Iterator[RealServer]:
     """Run etcd and kube-apiserver with their data in `folder`; with `durable`, each commit is synced to disk.
 
@@ -66,7 +74,9 @@ def real_server(
         etcd = [str(programs / "etcd"), *_etcd_flags(folder, client, f"http://{HOST}:{peer}", durable)]
         stack.enter_context(process(etcd, folder / "etcd.log"))
         flags = [*_apiserver_flags(folder, client, port, users), *flags]
-        server = stack.enter_context(process([str(programs / "kube-apiserver"), *flags], folder / "apiserver.log"))
+        server = stack.enter_context(
+            process([str(programs / "kube-apiserver"), *flags], folder / "apiserver.log")
+        )
         running = RealServer(f"https://{HOST}:{port}", TOKEN, folder / "certificates" / "apiserver.crt")
         _wait_ready(running, server, folder / "apiserver.log")
         yield running
@@ -140,7 +150,9 @@ def _wait_ready(server: RealServer, running: subprocess.Popen[bytes], log: Path)
 
 
 def _is_ready(server: RealServer) -> bool:
-    request = urllib.request.Request(f"{server.url}/readyz", headers={"authorization": f"Bearer {server.token}"})
+    request = urllib.request.Request(
+        f"{server.url}/readyz", headers={"authorization": f"Bearer {server.token}"}
+    )
     try:
         with urllib.request.urlopen(request, context=server.context(), timeout=5) as answer:
             return answer.status == 200 and _has_namespace(server)

@@ -1,4 +1,5 @@
-"""The real kube-scheduler and kube-controller-manager do their jobs on the embedded server, one test for each."""
+"""The real kube-scheduler and kube-controller-manager do their jobs on the embedded server, one test for
+each."""
 
 from __future__ import annotations
 
@@ -17,9 +18,14 @@ VOLUMES = "/api/v1/persistentvolumes"
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 DRIVER = "disk.example.com"
 MODES = ["ReadWriteOnce"]
-FOREGROUND, BACKGROUND, ORPHAN = ({"propagationPolicy": each} for each in ("Foreground", "Background", "Orphan"))
-# What a server says that does not have what is asked for, and what a client says when it cannot follow a kind.
-COMPLAINT = re.compile(r"could not find the requested resource|Failed to watch|failed to list|unable to decode|panic")
+FOREGROUND, BACKGROUND, ORPHAN = (
+    {"propagationPolicy": each} for each in ("Foreground", "Background", "Orphan")
+)
+# What a server says that does not have what is asked for, and what a client says when it cannot follow a
+# kind.
+COMPLAINT = re.compile(
+    r"could not find the requested resource|Failed to watch|failed to list|unable to decode|panic"
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +61,18 @@ def pod_spec(**more: Any) -> Obj:
 def workload(name: str, **spec: Any) -> Obj:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": pod_spec()}
-    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+    }
 
 
 def claim(storage_class: str) -> Obj:
-    return {"accessModes": MODES, "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": storage_class}
+    return {
+        "accessModes": MODES,
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": storage_class,
+    }
 
 
 def volume(name: str, storage_class: str, size: str = "1Gi", **source: Any) -> Obj:
@@ -114,7 +127,9 @@ async def test_deployment_and_replicaset(api: Api) -> None:
     (first,) = await api.names(sets)
     container = {"name": "c", "image": "busybox:2"}
     await api.merge(f"{deployments}/web", {"spec": {"template": {"spec": {"containers": [container]}}}})
-    await status(api, f"{deployments}/web", availableReplicas=2, updatedReplicas=2, replicas=2, observedGeneration=2)
+    await status(
+        api, f"{deployments}/web", availableReplicas=2, updatedReplicas=2, replicas=2, observedGeneration=2
+    )
     await status(api, f"{sets}/{first}", replicas=0)
     (second,) = await api.names(sets) - {first}
 
@@ -215,7 +230,9 @@ async def test_a_claim_that_waits_for_its_consumer_is_bound_where_the_pod_is_sch
     for name in (WORKER, SILENT):
         here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
-        await api.create(VOLUMES, volume(f"local-{name}", "local", local={"path": "/nowhere"}, nodeAffinity=affinity))
+        await api.create(
+            VOLUMES, volume(f"local-{name}", "local", local={"path": "/nowhere"}, nodeAffinity=affinity)
+        )
     claims, pods = api.path("persistentvolumeclaims"), api.path("pods")
     await api.create(claims, {"metadata": {"name": "c"}, "spec": claim("local")})
     pod = pod_with_claim("p", "c")
@@ -244,7 +261,8 @@ async def test_what_is_in_use_is_protected(api: Api) -> None:
 
 
 async def attached(api: Api, name: str, **spec: Any) -> str:
-    """The path of the VolumeAttachment of a disk that a pod uses, attached as the driver's attacher would do it."""
+    """The path of the VolumeAttachment of a disk that a pod uses, attached as the driver's attacher would do
+    it."""
     await bound(api, name, name, csi={"driver": DRIVER, "volumeHandle": name})
     pod = pod_with_claim("user", name)
     await api.create(api.path("pods"), pod | {"spec": pod["spec"] | spec})
@@ -255,7 +273,9 @@ async def attached(api: Api, name: str, **spec: Any) -> str:
     path = f"{ATTACHMENTS}/{found['metadata']['name']}"
     await api.merge(path, {"metadata": {"finalizers": ["example.com/attacher"]}})
     await api.merge(f"{path}/status", {"status": {"attached": True}})
-    await status(api, where, volumesAttached=[{"name": f"kubernetes.io/csi/{DRIVER}^{name}", "devicePath": ""}])
+    await status(
+        api, where, volumesAttached=[{"name": f"kubernetes.io/csi/{DRIVER}^{name}", "devicePath": ""}]
+    )
     return path
 
 
@@ -306,7 +326,9 @@ async def test_orphans_stay_and_belong_to_nobody(api: Api) -> None:
     await until("the ReplicaSet is gone", lambda: api.gone(f"{sets}/web"))
     left = await api.items(pods)
     assert len(left) == 2
-    assert not any(pod["metadata"].get("ownerReferences") or "deletionTimestamp" in pod["metadata"] for pod in left)
+    assert not any(
+        pod["metadata"].get("ownerReferences") or "deletionTimestamp" in pod["metadata"] for pod in left
+    )
 
 
 async def test_a_namespace_takes_all_with_it(api: Api) -> None:
@@ -330,13 +352,24 @@ async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_
     """The lease of this node was never renewed since the cluster began."""
     pods, silent = api.path("pods"), f"/api/v1/nodes/{SILENT}"
     at_once = [
-        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0, "key": "node.kubernetes.io/unreachable"}
+        {
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 0,
+            "key": "node.kubernetes.io/unreachable",
+        }
     ]
-    await api.create(pods, {"metadata": {"name": "p"}, "spec": pod_spec(nodeName=SILENT, tolerations=at_once)})
+    await api.create(
+        pods, {"metadata": {"name": "p"}, "spec": pod_spec(nodeName=SILENT, tolerations=at_once)}
+    )
 
     async def tainted() -> Obj | None:
         found = await api.get(silent)
-        effects = {t["effect"] for t in found["spec"].get("taints", ()) if t["key"] == "node.kubernetes.io/unreachable"}
+        effects = {
+            t["effect"]
+            for t in found["spec"].get("taints", ())
+            if t["key"] == "node.kubernetes.io/unreachable"
+        }
         return found if effects == {"NoSchedule", "NoExecute"} else None
 
     found = await until("the silent node is tainted", tainted)
@@ -355,9 +388,12 @@ async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_
 
 
 async def test_what_a_node_out_of_service_held_is_released(api: Api) -> None:
-    """The silent node still says that it uses the volume; an operator's taint releases pod and volume all the same."""
+    """The silent node still says that it uses the volume; an operator's taint releases pod and volume all the
+    same."""
     silent = f"/api/v1/nodes/{SILENT}"
-    everything = [{"operator": "Exists", "key": f"node.kubernetes.io/{key}"} for key in ("unreachable", "not-ready")]
+    everything = [
+        {"operator": "Exists", "key": f"node.kubernetes.io/{key}"} for key in ("unreachable", "not-ready")
+    ]
     path = await attached(api, "stuck", nodeName=SILENT, tolerations=everything)
     await api.merge(f"{silent}/status", {"status": {"volumesInUse": [f"kubernetes.io/csi/{DRIVER}^stuck"]}})
     taints = (await api.get(silent))["spec"]["taints"]

@@ -31,7 +31,9 @@ async def client(real: RealServer) -> AsyncGenerator[Client]:
 
 async def test_an_informer_streams_its_list_and_goes_on_from_there(client: Client):
     for name in ("a", "b"):
-        await client.create(ConfigMap, {"metadata": {"name": f"informer-{name}", "labels": {"i": "1"}}}, "default")
+        await client.create(
+            ConfigMap, {"metadata": {"name": f"informer-{name}", "labels": {"i": "1"}}}, "default"
+        )
     informer = Informer(client, ConfigMap, random=Random(1), label_selector="i=1")
     task = asyncio.create_task(informer.run())
     await asyncio.wait_for(informer.synced(), 20)
@@ -45,7 +47,9 @@ async def test_an_informer_streams_its_list_and_goes_on_from_there(client: Clien
 
 async def test_one_of_two_leads_and_the_lease_is_released(client: Client):
     electors = [
-        LeaderElector(client, "mooring-real", identity=name, now=wall_clock, random=Random(1), namespace="default")
+        LeaderElector(
+            client, "mooring-real", identity=name, now=wall_clock, random=Random(1), namespace="default"
+        )
         for name in ("a", "b")
     ]
     led: asyncio.Queue[str] = asyncio.Queue()
@@ -90,5 +94,7 @@ async def test_apply_takes_fields_from_another_only_by_force(client: Client):
     with pytest.raises(Conflict) as caught:
         await client.apply(ConfigMap, "applied", {"data": {"a": "2"}}, "default", field_manager="two")
     assert [cause["field"] for cause in caught.value.details["causes"]] == [".data.a"]
-    taken = await client.apply(ConfigMap, "applied", {"data": {"a": "2"}}, "default", field_manager="two", force=True)
+    taken = await client.apply(
+        ConfigMap, "applied", {"data": {"a": "2"}}, "default", field_manager="two", force=True
+    )
     assert taken.data == {"a": "2"}

@@ -1,6 +1,7 @@
 """Mutations of valid objects are answered by both servers alike: status code and field of the first cause.
 
-Some hundreds of one seed by default; with MOORING_SOAK 5,000 of a seed that was not used before, which is printed.
+Some hundreds of one seed by default; with MOORING_SOAK 5,000 of a seed that was not used before, which is
+printed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def test_recorded_outcomes_are_true_and_new_mutations_agree(programs: Path, tmp_
         await server.start()
         return await play(drawn, to_embedded(server))
 
-    with real_server(programs, tmp_path) as server:  # one of its own: the samples would be in the way of other tests
+    with real_server(
+        programs, tmp_path
+    ) as server:  # one of its own: the samples would be in the way of other tests
         found = asyncio.run(play_to_real([*known, *drawn], server))
     told = [outcome for _, outcome in recorded()]
     changed = compare(known, told, found[: len(known)])

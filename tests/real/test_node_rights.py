@@ -1,5 +1,5 @@
-"""A node's rights on the real kube-apiserver, with its Node authorizer and NodeRestriction, beside ours: the same
-requests of the same node in the same world are granted or refused by both."""
+"""A node's rights on the real kube-apiserver, with its Node authorizer and NodeRestriction, beside ours: the
+same requests of the same node in the same world are granted or refused by both."""
 
 from __future__ import annotations
 
@@ -58,14 +58,17 @@ class Both:
             self.uids.append(await world.make(admin))
         for _ in range(100):  # its graph follows the store by watches
             answers = [
-                await self.real(NODE_TOKEN, "GET", f"{world.COLLECTIONS[p]}/{name_of(p, OWN)}") for p in _RELATED
+                await self.real(NODE_TOKEN, "GET", f"{world.COLLECTIONS[p]}/{name_of(p, OWN)}")
+                for p in _RELATED
             ]
             if all(status == 200 for status, _ in answers):
                 return
             await asyncio.sleep(0.1)
         raise AssertionError("the node cannot read what its pod needs")
 
-    async def real(self, token: str, method: str, path: str, body: Any = None, query: Any = (), content: str = ""):
+    async def real(
+        self, token: str, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
+    ):
         target = f"{path}?{urlencode([*query, ('timeoutSeconds', '1')])}"
         data = None if body is None else json.dumps(body)
         headers = {"authorization": f"Bearer {token}", "content-type": content or "application/json"}
@@ -83,20 +86,33 @@ class Both:
 
         return await asyncio.to_thread(ask)
 
-    async def admin_of_real(self, method: str, path: str, body: Any = None, query: Any = (), content: str = ""):
+    async def admin_of_real(
+        self, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
+    ):
         return await self.real(self._real.token, method, path, body, query, content)
 
-    async def admin_of_ours(self, method: str, path: str, body: Any = None, query: Any = (), content: str = ""):
+    async def admin_of_ours(
+        self, method: str, path: str, body: Any = None, query: Any = (), content: str = ""
+    ):
         return await world.send(self._ours, ADMIN, method, path, body, query, content)
 
-    async def node(self, method: str, path: str, bodies: Any, query: Any = (), content: str = "") -> tuple[Any, Any]:
+    async def node(
+        self, method: str, path: str, bodies: Any, query: Any = (), content: str = ""
+    ) -> tuple[Any, Any]:
         """What the real server answers the node, and what ours does."""
         theirs = await self.real(NODE_TOKEN, method, path, bodies[0], query, content)
         ours = await world.send(self._ours, node_user(OWN), method, path, bodies[1], query, content)
         return theirs, ours
 
 
-_RELATED = ("secrets", "configmaps", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "pods")
+_RELATED = (
+    "secrets",
+    "configmaps",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "volumeattachments",
+    "pods",
+)
 
 
 def _decoded(body: bytes) -> Any:
@@ -128,13 +144,26 @@ def test_the_real_server_judges_every_row_of_the_table_as_ours(both: Both):
                 bodies = [each[2] for each in asked]
                 if verb == "update" and kind.plural in world.COLLECTIONS:
                     one = f"{collection(kind)}/{name_of(kind.plural, whose)}"
-                    bodies = [(await admin("GET", one))[1] for admin in (both.admin_of_real, both.admin_of_ours)]
+                    bodies = [
+                        (await admin("GET", one))[1] for admin in (both.admin_of_real, both.admin_of_ours)
+                    ]
                 theirs, ours = await both.node(method, path, bodies, query, content)
                 either = {theirs[0], ours[0]}
-                invalid = kind.plural == "events" and 403 not in either  # such a body is no event for the real one
+                invalid = (
+                    kind.plural == "events" and 403 not in either
+                )  # such a body is no event for the real one
                 if len(either) > 1 and 405 not in either and not invalid:
                     differ.append(
-                        (kind.plural, subresource, verb, whose, theirs[0], ours[0], _told(theirs), _told(ours))
+                        (
+                            kind.plural,
+                            subresource,
+                            verb,
+                            whose,
+                            theirs[0],
+                            ours[0],
+                            _told(theirs),
+                            _told(ours),
+                        )
                     )
         return differ
 
@@ -189,7 +218,14 @@ MIRRORS: tuple[dict[str, Any], ...] = (
     {"imagePullSecrets": [{"name": "s"}]},
     {"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "s"}}]}]},
     {"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]},
-    {"volumes": [{"name": "v", "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}]},
+    {
+        "volumes": [
+            {
+                "name": "v",
+                "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]},
+            }
+        ]
+    },
     {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
     {"volumes": [{"name": "v", "configMap": {"name": "s"}}]},
     {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "s"}}]},
@@ -231,7 +267,14 @@ def test_the_real_server_judges_drawn_reads_as_ours(both: Both):
                 path = path.replace("/namespaces/default", "").replace("/namespaces/kube-node-lease", "")
             elif chance.random() < 0.4:
                 path += "/" + chance.choice(
-                    [name_of(plural, OWN), name_of(plural, OTHER), "none", "free-secret", "n1-stage", "n2-stage"]
+                    [
+                        name_of(plural, OWN),
+                        name_of(plural, OTHER),
+                        "none",
+                        "free-secret",
+                        "n1-stage",
+                        "n2-stage",
+                    ]
                 )
             query = [("fieldSelector", chance.choice(fields))] if chance.random() < 0.8 else []
             if chance.random() < 0.3:

@@ -1,4 +1,5 @@
-"""The roles of `deploy/` on the real kube-apiserver: applied as RBAC, each may do what the table says, and no more."""
+"""The roles of `deploy/` on the real kube-apiserver: applied as RBAC, each may do what the table says, and no
+more."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ def test_the_real_server_allows_a_role_what_the_table_says_and_nothing_else(admi
                 }  # fmt: skip
                 user = f"system:serviceaccount:{NAMESPACE}:{account}"
                 spec = {"user": user, "groups": groups, "resourceAttributes": attributes}
-                status, answer = admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+                status, answer = admin.post(
+                    "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec}
+                )
                 assert status == 201, answer
                 resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
                 allowed = _says(rules, verb, kind.group, resource, place, name)

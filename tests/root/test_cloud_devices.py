@@ -73,7 +73,9 @@ def size_of(device: Path | str) -> int:
         return opened.seek(0, os.SEEK_END)
 
 
-async def test_an_attached_volume_has_the_name_that_was_asked_for_and_that_of_its_serial(cloud: Cloud) -> None:
+async def test_an_attached_volume_has_the_name_that_was_asked_for_and_that_of_its_serial(
+    cloud: Cloud,
+) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     device = os.path.realpath(cloud.by_id(HERE))
     assert os.path.realpath(cloud.device_directory(HERE) / "xvdba") == device

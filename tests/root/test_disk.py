@@ -1,4 +1,5 @@
-"""The disk plugin on real loop devices: a volume's whole life, refusals across processes, kill -9, power loss."""
+"""The disk plugin on real loop devices: a volume's whole life, refusals across processes, kill -9, power
+loss."""
 
 from __future__ import annotations
 
@@ -102,7 +103,9 @@ def world(tmp_path: Path) -> Generator[World]:
 
 def volume(disk: str = "d", **options: str) -> VolumeSpec:
     source = FlexVolumeSource(driver=PLUGIN_NAME, fs_type="ext4", options={"disk": disk, **options})
-    pv = PersistentVolume(metadata=ObjectMeta(name=f"pv-{disk}"), spec=PersistentVolumeSpec(flex_volume=source))
+    pv = PersistentVolume(
+        metadata=ObjectMeta(name=f"pv-{disk}"), spec=PersistentVolumeSpec(flex_volume=source)
+    )
     return VolumeSpec.of_persistent_volume(pv)
 
 
@@ -110,7 +113,8 @@ async def test_the_whole_life_of_a_volume(world: World):
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(name="data", namespace="default", uid="u"),
         spec=PersistentVolumeClaimSpec(
-            access_modes=("ReadWriteOnce",), resources=VolumeResourceRequirements(requests={"storage": "16Mi"})
+            access_modes=("ReadWriteOnce",),
+            resources=VolumeResourceRequirements(requests={"storage": "16Mi"}),
         ),
     )
     plugin = world.plugin("a")
@@ -183,7 +187,10 @@ async def test_a_volume_that_is_attached_elsewhere_is_refused_and_what_is_attach
     await attacher.attach(spec, "a")
     with pytest.raises(VolumeInUse, match="attached to node a"):
         await attacher.attach(spec, "b")
-    assert await attacher.bulk_verify_volumes({"a": [spec], "b": [spec]}) == {"a": {spec: True}, "b": {spec: False}}
+    assert await attacher.bulk_verify_volumes({"a": [spec], "b": [spec]}) == {
+        "a": {spec: True},
+        "b": {spec: False},
+    }
 
 
 async def test_a_missing_disk_and_a_wrong_claim_of_exclusiveness_are_refused(world: World):
@@ -371,4 +378,6 @@ def _assert_devices_are_the_recorded_ones(world: World) -> None:
     for name, disk in world.array.list().items():
         expected = [world.array.device(name, node) for node in disk.nodes if world.array.powered(node)]
         assert None not in expected
-        assert sorted(map(str, expected)) == loop.devices_of(str(world.root / "array" / "disks" / name / "disk.img"))
+        assert sorted(map(str, expected)) == loop.devices_of(
+            str(world.root / "array" / "disks" / name / "disk.img")
+        )

@@ -1,4 +1,5 @@
-"""Snapshots of real disks: as they were at one moment, while somebody writes, and after a kill in the middle."""
+"""Snapshots of real disks: as they were at one moment, while somebody writes, and after a kill in the
+middle."""
 
 from __future__ import annotations
 

@@ -159,7 +159,9 @@ async def test_what_is_missing_or_of_another_kind_is_no_local_volume(host: NodeV
     (tmp_path / "file").touch()
     for name, problem in (("none", VolumeError), ("file", InvalidSpec)):
         with pytest.raises(problem, match=name):
-            await plugin.new_device_mounter().mount_device(persistent(str(tmp_path / name)), "", str(tmp_path / "m"))
+            await plugin.new_device_mounter().mount_device(
+                persistent(str(tmp_path / name)), "", str(tmp_path / "m")
+            )
 
 
 async def test_what_is_mounted_below_is_not_recycled(host: NodeVolumeHost, tmp_path: Path):
@@ -220,7 +222,9 @@ def raw(path: str) -> VolumeSpec:
     return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec))
 
 
-async def test_a_raw_device_is_a_link_in_the_pods_directory(host: NodeVolumeHost, device: str, tmp_path: Path):
+async def test_a_raw_device_is_a_link_in_the_pods_directory(
+    host: NodeVolumeHost, device: str, tmp_path: Path
+):
     plugin = local.plugin()
     plugin.init(host)
     link = tmp_path / "by-id"

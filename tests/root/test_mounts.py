@@ -56,7 +56,9 @@ def _below(folder: Path):
 def process_with(script: str, **options: object) -> Generator[subprocess.Popen[str]]:
     """A process that ran `script` and waits; it is ended at the end."""
     command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", f"{script}\necho ready; read end"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+    ) as process:  # type: ignore[call-overload]
         assert process.stdout.readline() == "ready\n"
         try:
             yield process
@@ -97,7 +99,9 @@ async def test_a_partition_table_is_recognised(device: str):
 # --- formatting and mounting
 
 
-async def test_a_blank_device_is_formatted_and_mounted_and_mounted_again_without_harm(device: str, folder: Path):
+async def test_a_blank_device_is_formatted_and_mounted_and_mounted_again_without_harm(
+    device: str, folder: Path
+):
     target = str(folder / "mnt")
     await MOUNTS.format_and_mount(device, target, "ext4")
     Path(target, "file").write_text("kept")
@@ -132,7 +136,9 @@ async def test_a_blank_device_is_not_formatted_for_a_read_only_mount(device: str
     assert await MOUNTS.probe(device) == Probe(Content.BLANK)
 
 
-async def test_damage_that_fsck_does_not_repair_by_itself_is_refused_with_its_words(device: str, folder: Path):
+async def test_damage_that_fsck_does_not_repair_by_itself_is_refused_with_its_words(
+    device: str, folder: Path
+):
     await run("mkfs.ext4", "-q", device)
     await run("debugfs", "-w", "-R", "clri <2>", device)
     await run("debugfs", "-w", "-R", "set_super_value state 2", device)
@@ -152,7 +158,10 @@ async def test_damage_that_fsck_repairs_is_repaired_and_mounted(device: str, fol
 async def test_a_device_that_another_mount_namespace_has_mounted_is_not_touched(device: str, folder: Path):
     await run("mkfs.ext4", "-q", device)
     (folder / "there").mkdir()
-    with process_with(f"mount {device} {folder}/there"), pytest.raises(DeviceBusy, match=f"mounted at {folder}/there"):
+    with (
+        process_with(f"mount {device} {folder}/there"),
+        pytest.raises(DeviceBusy, match=f"mounted at {folder}/there"),
+    ):
         await MOUNTS.format_and_mount(device, str(folder / "mnt"), "ext4")
 
 
@@ -170,7 +179,9 @@ def _has_capability(number: int) -> bool:
     return bool(int(status.partition("CapEff:")[2].split()[0], 16) >> number & 1)
 
 
-@pytest.mark.skipif(not _has_capability(CAP_SYS_RESOURCE), reason="a mounted ext4 grows with CAP_SYS_RESOURCE only")
+@pytest.mark.skipif(
+    not _has_capability(CAP_SYS_RESOURCE), reason="a mounted ext4 grows with CAP_SYS_RESOURCE only"
+)
 async def test_a_file_system_grows_with_its_device(device: str, folder: Path):
     await MOUNTS.format_and_mount(device, str(folder / "mnt"), "ext4")
     before = os.statvfs(folder / "mnt").f_blocks
@@ -181,7 +192,9 @@ async def test_a_file_system_grows_with_its_device(device: str, folder: Path):
     assert os.statvfs(folder / "mnt").f_blocks > 1.5 * before
 
 
-async def test_a_file_system_that_is_smaller_than_its_device_grows_when_it_is_mounted(device: str, folder: Path):
+async def test_a_file_system_that_is_smaller_than_its_device_grows_when_it_is_mounted(
+    device: str, folder: Path
+):
     await MOUNTS.format_and_mount(device, str(folder / "mnt"), "ext4")
     (folder / "mnt" / "kept").write_text("kept")
     before = os.statvfs(folder / "mnt").f_blocks
@@ -211,7 +224,9 @@ async def test_a_bind_mount_shows_the_same_and_can_be_read_only(folder: Path):
     assert len(_below(folder)) == 1
 
 
-async def test_a_target_that_shows_another_device_is_not_taken_for_the_one_that_is_asked_for(folder: Path, device: str):
+async def test_a_target_that_shows_another_device_is_not_taken_for_the_one_that_is_asked_for(
+    folder: Path, device: str
+):
     image, target = folder / "other", folder / "raw"
     for path in (image, target):
         path.touch()
@@ -317,7 +332,9 @@ def test_removing_a_loop_device_again_is_success(device: str):
     assert loop.backing_file(device) is None
 
 
-def test_a_device_mounted_in_another_mount_namespace_is_not_removed_nor_marked_for_it(device: str, folder: Path):
+def test_a_device_mounted_in_another_mount_namespace_is_not_removed_nor_marked_for_it(
+    device: str, folder: Path
+):
     subprocess.run(["mkfs.ext4", "-q", device], check=True)
     (folder / "mnt").mkdir()
     with process_with(f"mount {device} {folder}/mnt") as process:
@@ -330,7 +347,9 @@ def test_a_device_mounted_in_another_mount_namespace_is_not_removed_nor_marked_f
 
 
 @pytest.mark.parametrize("how", ["<", "<>"])
-def test_a_device_held_by_another_process_is_not_removed_nor_marked_for_it(device: str, folder: Path, how: str):
+def test_a_device_held_by_another_process_is_not_removed_nor_marked_for_it(
+    device: str, folder: Path, how: str
+):
     with process_with(f"exec 7{how}{device}") as process:
         with pytest.raises(DeviceBusy, match=rf"held open by process {process.pid} \(sh\)"):
             loop.remove(device)

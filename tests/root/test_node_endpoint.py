@@ -21,7 +21,9 @@ pytestmark = pytest.mark.root
 
 BUILT = Path.home() / ".cache/mooring/assets/1.36.3/kubectl"
 KUBECTL = os.environ.get("MOORING_KUBECTL") or (str(BUILT) if BUILT.exists() else shutil.which("kubectl"))
-needs_kubectl = pytest.mark.skipif(not KUBECTL, reason="needs kubectl: put it on PATH, or name it in MOORING_KUBECTL")
+needs_kubectl = pytest.mark.skipif(
+    not KUBECTL, reason="needs kubectl: put it on PATH, or name it in MOORING_KUBECTL"
+)
 
 
 @pytest.fixture
@@ -84,7 +86,9 @@ async def written(world: World, word: str) -> bool:
 
 
 async def test_a_log_is_followed_to_the_end_of_its_container(world: World) -> None:
-    await start(world, "echo one; until [ -e /go ]; do sleep 0.05; done; echo two; exit 3", restartPolicy="Never")
+    await start(
+        world, "echo one; until [ -e /go ]; do sleep 0.05; done; echo two; exit 3", restartPolicy="Never"
+    )
     query = (("follow", "true"),)
     path = "/api/v1/namespaces/default/pods/web-0/log"
     answer = await world.api.transport.send(Request("GET", path, query, stream=True))
@@ -141,7 +145,11 @@ async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(wo
     script = "read line; echo got $line; echo oops >&2; exit 7"
     result = await kubectl(world, "exec", "-i", "web-0", "--", "sh", "-c", script, stdin=b"hello\n")
     assert result == (7, "got hello\n", "oops\ncommand terminated with exit code 7\n")
-    assert await kubectl(world, "exec", "-i", "web-0", "--", "cat", stdin=b"x" * 300_000) == (0, "x" * 300_000, "")
+    assert await kubectl(world, "exec", "-i", "web-0", "--", "cat", stdin=b"x" * 300_000) == (
+        0,
+        "x" * 300_000,
+        "",
+    )
     code, _, told = await kubectl(world, "exec", "web-0", "--", "no-such-program")
     assert code != 0
     assert "'no-such-program'" in told

@@ -27,9 +27,18 @@ async def unpacked(tmp_path: Path, *layers: bytes) -> Path:
 
 
 async def test_upper_layers_add_replace_and_take_away(tmp_path: Path) -> None:
-    lower = layer({"keep": b"1", "old": b"1", "dir/one": b"1", "dir/two": b"1", "was-dir/x": b"1", "file": b"1"})
+    lower = layer(
+        {"keep": b"1", "old": b"1", "dir/one": b"1", "dir/two": b"1", "was-dir/x": b"1", "file": b"1"}
+    )
     upper = layer(
-        {"new": b"2", "dir/three": b"2", "dir/.wh..wh..opq": b"", ".wh.old": b"", "was-dir": b"2", "file/": b""}
+        {
+            "new": b"2",
+            "dir/three": b"2",
+            "dir/.wh..wh..opq": b"",
+            ".wh.old": b"",
+            "was-dir": b"2",
+            "file/": b"",
+        }
     )
     root = await unpacked(tmp_path, lower, upper)
     assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == [
@@ -42,7 +51,9 @@ async def test_no_link_and_no_name_leads_out_of_the_image(tmp_path: Path) -> Non
     outside = tmp_path / "outside"
     outside.mkdir()
     evil = layer({"link": str(outside), "up": "../../../../../.." + str(outside)})
-    through = layer({f"{outside}/": b"", "link/one": b"x", "up/two": b"x", "../../three": b"x"}, compressed=False)
+    through = layer(
+        {f"{outside}/": b"", "link/one": b"x", "up/two": b"x", "../../three": b"x"}, compressed=False
+    )
     root = await unpacked(tmp_path, evil, through)
     assert list(outside.iterdir()) == []
     assert (root / "three").exists()

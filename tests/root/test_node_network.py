@@ -32,7 +32,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 def links() -> set[str]:
-    found = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True).stdout)
+    found = json.loads(
+        subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True).stdout
+    )
     return {link["ifname"] for link in found}
 
 
@@ -60,12 +62,17 @@ async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(worl
     await world.create_pod(name="server", volumes=[], containers=[server])
     await world.until(lambda: ready(world, "server"))
     address = (await pod(world, "server")).status.pod_ip
-    fetch = f"import urllib.request as u; print(u.urlopen('http://{address}:8080/etc/hostname').read().decode())"
+    fetch = (
+        f"import urllib.request as u; print(u.urlopen('http://{address}:8080/etc/hostname').read().decode())"
+    )
     script = f'python3 -c "{fetch}"; hostname; cat /etc/hosts; echo ip=$IP; exec sleep 1000'
     env = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
     client = {"name": "main", "image": "x", "command": ["sh", "-c", script], "env": env}
     created = await world.create_pod(
-        name="client", volumes=[], containers=[client], hostAliases=[{"ip": "10.9.8.7", "hostnames": ["other"]}]
+        name="client",
+        volumes=[],
+        containers=[client],
+        hostAliases=[{"ip": "10.9.8.7", "hostnames": ["other"]}],
     )
     await world.until(lambda: any(line.startswith("ip=") for line in world.log(created)))
     own, lines = (await pod(world, "client")).status.pod_ip, world.log(created)
@@ -78,7 +85,9 @@ async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(worl
 
 
 async def ready(world: World, name: str) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in (await pod(world, name)).status.conditions)
+    return any(
+        each.type == "Ready" and each.status == "True" for each in (await pod(world, name)).status.conditions
+    )
 
 
 async def test_a_pod_with_the_hosts_network_has_its_links_and_its_address(world: World) -> None:
@@ -107,7 +116,11 @@ async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: 
 def taken() -> Iterator[str]:
     """A link of somebody else's, which has addresses that we would want."""
     link = f"mor{os.getpid()}"
-    for command in (f"link add {link} type bridge", f"address add 10.89.255.1/24 dev {link}", f"link set {link} up"):
+    for command in (
+        f"link add {link} type bridge",
+        f"address add 10.89.255.1/24 dev {link}",
+        f"link set {link} up",
+    ):
         subprocess.run(["ip", *command.split()], check=True)
     yield link
     subprocess.run(["ip", "link", "delete", link], check=True)

@@ -139,14 +139,18 @@ async def test_no_process_of_the_pod_shows_what_is_masked(pods: Pods, tmp_path: 
 
 async def test_environment_and_working_directory_are_what_the_spec_says(pods: Pods) -> None:
     await sandbox(pods)
-    code, output = await pods.run("env; pwd", env={"PATH": os.defpath, "GREETING": "hello"}, working_dir="/made/for/it")
+    code, output = await pods.run(
+        "env; pwd", env={"PATH": os.defpath, "GREETING": "hello"}, working_dir="/made/for/it"
+    )
     assert code == 0
     assert "GREETING=hello" in output
     assert output[-1] == "/made/for/it"
     assert not any(line.startswith("VIRTUAL_ENV=") for line in output)
 
 
-async def test_volumes_are_mounted_at_their_paths_and_read_only_is_honoured(pods: Pods, tmp_path: Path) -> None:
+async def test_volumes_are_mounted_at_their_paths_and_read_only_is_honoured(
+    pods: Pods, tmp_path: Path
+) -> None:
     volume = tmp_path / "volume"
     (volume / "part").mkdir(parents=True)
     await sandbox(pods, volumes={"data": str(volume)})
@@ -200,7 +204,8 @@ async def test_an_image_folder_is_the_root_and_is_not_written_to(pods: Pods, tmp
 
 
 async def test_a_bare_command_is_found_in_an_image_without_python(pods: Pods, tmp_path: Path) -> None:
-    """For the container's program, and for a command beside it: in PATH, or where programs are if there is none."""
+    """For the container's program, and for a command beside it: in PATH, or where programs are if there is
+    none."""
     image = make_image(tmp_path / "image")
     await sandbox(pods, images={"0": str(image)})
     for attempt, env in enumerate(({"PATH": "/nowhere:/bin"}, {})):
@@ -236,7 +241,9 @@ async def test_what_a_container_leaves_behind_ends_with_it(pods: Pods) -> None:
     await sandbox(pods)
     await pods.run("sleep 1000 & exit 3")
     count = "ls -d /proc/[0-9]* | wc -l"  # what was killed is reaped a moment later
-    await pods.start(f"for i in $(seq 100); do [ $({count}) -le 5 ] && break; sleep 0.1; done; {count}", attempt=1)
+    await pods.start(
+        f"for i in $(seq 100); do [ $({count}) -le 5 ] && break; sleep 0.1; done; {count}", attempt=1
+    )
     await pods.finished(attempt=1)
     assert int(pods.output()[-1]) <= 4  # supervisor, shell, ls, wc
 
@@ -395,11 +402,15 @@ def mounts_below(root: Path) -> list[str]:
     return [line for line in lines if str(root) in line]
 
 
-async def test_a_command_runs_in_the_container_with_its_variables_and_volumes(pods: Pods, tmp_path: Path) -> None:
+async def test_a_command_runs_in_the_container_with_its_variables_and_volumes(
+    pods: Pods, tmp_path: Path
+) -> None:
     (tmp_path / "volume").mkdir()
     await sandbox(pods, volumes={"data": str(tmp_path / "volume")})
     mounts = (ContainerMount(volume="data", path="/data"),)
-    await pods.start("exec sleep 1000", env={"PATH": os.defpath, "A": "b"}, working_dir="/data", mounts=mounts)
+    await pods.start(
+        "exec sleep 1000", env={"PATH": os.defpath, "A": "b"}, working_dir="/data", mounts=mounts
+    )
     await pods.until(lambda s: "main" in s.containers)
     script = "echo $A in $(pwd); touch here; echo error >&2; exit 9"
     code, output = await pods.runtime.run(UID, "main", ("/bin/sh", "-c", script))
@@ -450,13 +461,19 @@ async def test_a_read_only_root_leaves_the_volumes_writable(pods: Pods, tmp_path
 
 async def test_last_words_are_kept_and_the_log_stands_for_those_of_a_failure(pods: Pods) -> None:
     await sandbox(pods)
-    await pods.run("echo done > /dev/termination-log", message_path="/dev/termination-log", message_from_logs=True)
+    await pods.run(
+        "echo done > /dev/termination-log", message_path="/dev/termination-log", message_from_logs=True
+    )
     assert pods.runtime.sandboxes()[UID].containers["main"].message == "done\n"
-    await pods.start("echo why; exit 1", attempt=1, message_path="/dev/termination-log", message_from_logs=True)
+    await pods.start(
+        "echo why; exit 1", attempt=1, message_path="/dev/termination-log", message_from_logs=True
+    )
     assert (await pods.finished(attempt=1)).containers["main"].message == "why"
 
 
-async def test_a_sub_path_follows_links_inside_the_volume_and_is_made_if_missing(pods: Pods, tmp_path: Path) -> None:
+async def test_a_sub_path_follows_links_inside_the_volume_and_is_made_if_missing(
+    pods: Pods, tmp_path: Path
+) -> None:
     volume = tmp_path / "volume"
     (volume / "..data").mkdir(parents=True)
     (volume / "..data" / "key").write_text("value\n")

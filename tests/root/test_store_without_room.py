@@ -1,4 +1,5 @@
-"""A file system without room: writes are refused, nothing acknowledged is lost, and the server goes on by itself."""
+"""A file system without room: writes are refused, nothing acknowledged is lost, and the server goes on by
+itself."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ async def ready(running: Running) -> tuple[int, str]:
     return answer.status, answer.body.decode()
 
 
-async def test_without_room_nothing_is_lost_and_with_room_it_goes_on(small: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_without_room_nothing_is_lost_and_with_room_it_goes_on(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(object_store, "RESUME_S", 0.2)
     running = await serve(data_dir=small)
     assert (await ready(running))[0] == 200

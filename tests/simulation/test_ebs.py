@@ -1,5 +1,5 @@
-"""Clusters whose storage is a cloud's, by the EBS driver: reproducible, nothing is violated, and what is broken is
-found."""
+"""Clusters whose storage is a cloud's, by the EBS driver: reproducible, nothing is violated, and what is
+broken is found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ QUICK = ("B61", "B63b", "E1")
 
 def played(*steps: PlanStep, scenario: Scenario = CALM) -> Outcome:
     """A calm cluster, in which the volume's pod moves once, and these steps."""
-    plan = sorted([PlanStep(60.0, "drain", "n0"), PlanStep(120.0, "uncordon", "n0"), *steps], key=lambda step: step.at)
+    plan = sorted(
+        [PlanStep(60.0, "drain", "n0"), PlanStep(120.0, "uncordon", "n0"), *steps], key=lambda step: step.at
+    )
     return play(0, scenario, plan=tuple(plan), choices={}, lines=True)
 
 

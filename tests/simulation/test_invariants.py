@@ -21,7 +21,15 @@ THERE = {"volume": "v", "node": "n1"}
 POD = {"pod": "db-0", "uid": "a", "node": "n1", "disks": "v"}
 OTHER = {"pod": "db-0", "uid": "b", "node": "n2", "disks": "v"}
 ANOTHER = {"pod": "web-0", "uid": "c", "node": "n1", "disks": "v"}
-WRITTEN = {"volume": "v", "node": "n1", "mounted": True, "committed": True, "under": 1, "epoch": 1, "found": 0}
+WRITTEN = {
+    "volume": "v",
+    "node": "n1",
+    "mounted": True,
+    "committed": True,
+    "under": 1,
+    "epoch": 1,
+    "found": 0,
+}
 MADE = {"volume": "v", "name": "v", "id": "vol-1"}
 DEVICE = {"volume": "v", "node": "n1", "device": "/dev/xvdba", "state": "attached"}
 DECLARED = {"node": "n1", "out": True}
@@ -57,12 +65,18 @@ def node(*, tainted: bool, seen: str = "", ready: str = "Unknown") -> tuple[str,
     annotations = {"mooring.dev/out-of-service-seen": seen} if seen else {}
     status = {"conditions": [{"type": "Ready", "status": ready}]}
     return written(
-        "nodes", "n1", {"metadata": {"annotations": annotations}, "spec": {"taints": taints}, "status": status}
+        "nodes",
+        "n1",
+        {"metadata": {"annotations": annotations}, "spec": {"taints": taints}, "status": status},
     )
 
 
 def gone(resource: str, name: str, body: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-    return "store.deleted", {"resource": resource, "name": name, "_body": encoded({"metadata": {}} | (body or {}))}
+    return "store.deleted", {
+        "resource": resource,
+        "name": name,
+        "_body": encoded({"metadata": {}} | (body or {})),
+    }
 
 
 def pod_gone() -> tuple[str, dict[str, Any]]:
@@ -70,7 +84,14 @@ def pod_gone() -> tuple[str, dict[str, Any]]:
 
 
 def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> tuple[str, dict[str, Any]]:
-    told = {"life": life, "resource": "pods", "name": "default/db-0", "method": "PATCH", "uid": uid, "version": version}
+    told = {
+        "life": life,
+        "resource": "pods",
+        "name": "default/db-0",
+        "method": "PATCH",
+        "uid": uid,
+        "version": version,
+    }
     return "asked.write", told
 
 
@@ -146,7 +167,12 @@ CASES: dict[str, tuple[Events, Events]] = {
     ),
     "S15": (
         [claim("a", "v"), ("truth.started", POD), gone("persistentvolumeclaims", "default/c")],
-        [claim("a", "v"), ("truth.started", POD), ("truth.ended", POD), gone("persistentvolumeclaims", "default/c")],
+        [
+            claim("a", "v"),
+            ("truth.started", POD),
+            ("truth.ended", POD),
+            gone("persistentvolumeclaims", "default/c"),
+        ],
     ),
     "S19": ([answered(5), asks(4)], [answered(5), asks(5), asks(4, life="x 2")]),
     "S20": (
@@ -157,21 +183,32 @@ CASES: dict[str, tuple[Events, Events]] = {
         [record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach", "n2"))],
         [
             *(record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach"))),
-            *(("truth.end", asked("attach")), ("truth.detached", ATTACHED), ("truth.begin", asked("attach", "n2"))),
+            *(
+                ("truth.end", asked("attach")),
+                ("truth.detached", ATTACHED),
+                ("truth.begin", asked("attach", "n2")),
+            ),
         ],
     ),
     "S11": (
         [record(annotations=GRANTED), lock(3), ("truth.mounted", MOUNTED)],
         [record(annotations=GRANTED), lock(2), ("truth.mounted", MOUNTED), lock(3)],
     ),
-    "S12": ([claim("a", "v"), claim("a", "w")], [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")]),
+    "S12": (
+        [claim("a", "v"), claim("a", "w")],
+        [claim("a", "v"), claim("a", "v"), claim("b", "w", "default/d")],
+    ),
     "S13": (
         [record(), ("truth.attached", ATTACHED), gone(RECORDS, "va")],
         [record(), ("truth.attached", ATTACHED), ("truth.detached", ATTACHED), gone(RECORDS, "va")],
     ),
     "S14": (
         [claim("a", "pvc-a"), ("truth.deleted", {"volume": "pvc-a"})],
-        [claim("a", "pvc-a"), gone("persistentvolumeclaims", "default/c"), ("truth.deleted", {"volume": "pvc-a"})],
+        [
+            claim("a", "pvc-a"),
+            gone("persistentvolumeclaims", "default/c"),
+            ("truth.deleted", {"volume": "pvc-a"}),
+        ],
     ),
     "S16": (
         [("truth.written", WRITTEN), ("truth.written", WRITTEN)],
@@ -216,7 +253,10 @@ def test_a_cloud_gives_a_device_name_to_one_volume_at_a_time_however_it_is_spelt
 def test_a_cloud_has_an_exclusive_volume_on_one_instance_at_a_time():
     other = DEVICE | {"node": "n2", "state": "attaching"}
     assert found([("truth.device", DEVICE), ("truth.device", other)]) == ["S4"]
-    assert found([("truth.device", DEVICE), ("truth.device", DEVICE | {"state": ""}), ("truth.device", other)]) == []
+    assert (
+        found([("truth.device", DEVICE), ("truth.device", DEVICE | {"state": ""}), ("truth.device", other)])
+        == []
+    )
 
 
 def test_a_record_speaks_of_the_disk_of_its_persistent_volume_whatever_the_storage_calls_it():
@@ -273,11 +313,17 @@ def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_
 
 
 def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one_that_is_gone():
-    since = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}, "deletionTimestamp": "now"}
+    since = {
+        "annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"},
+        "deletionTimestamp": "now",
+    }
     mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
     assert found([mounted, node(tainted=False), record(**since), detach]) == []
     assert found([mounted, node(tainted=False, ready="True"), record(**since), detach]) == ["S7"]
-    assert found([mounted, node(tainted=False, ready="True"), gone("nodes", "n1"), record(**since), detach]) == []
+    assert (
+        found([mounted, node(tainted=False, ready="True"), gone("nodes", "n1"), record(**since), detach])
+        == []
+    )
 
 
 def test_a_timer_takes_no_volume_from_a_pod_that_had_it_before_and_still_has():
@@ -305,8 +351,13 @@ def test_a_pod_that_is_said_to_have_ended_must_not_run_unless_its_machine_was_de
 def test_a_deletion_is_not_taken_back_and_a_grace_period_does_not_grow():
     ending = {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 5}
     assert found([pod("Running", **ending), pod("Running")]) == ["S3"]
-    assert found([pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 6}))]) == ["S3"]
-    assert found([pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 0}))]) == []
+    assert found(
+        [pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 6}))]
+    ) == ["S3"]
+    assert (
+        found([pod("Running", **ending), pod("Running", **(ending | {"deletionGracePeriodSeconds": 0}))])
+        == []
+    )
 
 
 def test_a_write_through_something_that_is_not_mounted_is_found():

@@ -1,4 +1,5 @@
-"""Every state of the handshake: nothing is wrong with all rules, and each rule that is switched off is missed."""
+"""Every state of the handshake: nothing is wrong with all rules, and each rule that is switched off is
+missed."""
 
 from __future__ import annotations
 

@@ -100,10 +100,13 @@ def test_the_examples_violate_nothing(path: Path):
 
 def test_the_command_writes_a_page_and_a_picture(tmp_path: Path):
     scenario = tmp_path / "s.yaml"
-    scenario.write_text("nodes: 2\nsets: {db: 1}\nminutes: 8\nsteps: [{at: 60, what: kill, on: n0, value: 5}]\n")
+    scenario.write_text(
+        "nodes: 2\nsets: {db: 1}\nminutes: 8\nsteps: [{at: 60, what: kill, on: n0, value: 5}]\n"
+    )
     html, svg = tmp_path / "r.html", tmp_path / "r.svg"
     answer = CliRunner().invoke(
-        cli, ["simulate", str(scenario), "--seeds", "1", "--workers", "1", "--html", str(html), "--svg", str(svg)]
+        cli,
+        ["simulate", str(scenario), "--seeds", "1", "--workers", "1", "--html", str(html), "--svg", str(svg)],
     )
     assert answer.exit_code == 0, answer.output
     assert "API writes" in answer.output

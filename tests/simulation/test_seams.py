@@ -1,7 +1,8 @@
 """What a simulation replaces is a closed list: whatever else runs there is what runs in production.
 
-Read from the sources: no module of the simulation but those of the list implements an interface of production code,
-none but the mutants puts anything in the place of production code, and production code knows nothing of a simulation.
+Read from the sources: no module of the simulation but those of the list implements an interface of production
+code, none but the mutants puts anything in the place of production code, and production code knows nothing of
+a simulation.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ def test_only_the_listed_modules_implement_what_production_code_defines_as_a_sea
 def test_no_class_of_production_code_is_changed_by_inheritance_outside_the_seams():
     found: list[str] = []
     for name, tree in modules():
-        ours = {what for module, what in imports(tree) if module.startswith("mooring.") and "simulation" not in module}
+        ours = {
+            what
+            for module, what in imports(tree)
+            if module.startswith("mooring.") and "simulation" not in module
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and name not in SEAMS:
                 found += [f"{name}.{node.name}" for base in node.bases if ast.unparse(base) in ours]
@@ -98,7 +103,9 @@ def test_production_code_does_not_ask_whether_it_is_simulated():
     knows = [
         str(path)
         for path in SOURCE.rglob("*.py")
-        if SIMULATION not in path.parents and path.parent.name != "cli" and "mooring.simulation" in path.read_text()
+        if SIMULATION not in path.parents
+        and path.parent.name != "cli"
+        and "mooring.simulation" in path.read_text()
     ]
     assert knows == []
 

@@ -1,4 +1,5 @@
-"""The ways of searching: single faults, bounded exhaustion, and campaigns that go on where they were stopped."""
+"""The ways of searching: single faults, bounded exhaustion, and campaigns that go on where they were
+stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ def test_a_fault_at_a_point_strikes_there_and_leaves_what_was_before_as_it_was()
     point = next(p for p in plain.points if p.part == "attaching" and p.what.startswith("POST /apis/storage"))
     for kind in KINDS["request"]:
         fault = play(
-            0, SMALL, plan=(PlanStep(0, kind, point.part, how=point.number), *STORY), choices={}, noted=True, lines=True
+            0,
+            SMALL,
+            plan=(PlanStep(0, kind, point.part, how=point.number), *STORY),
+            choices={},
+            noted=True,
+            lines=True,
         )
         before = plain.points.index(point) + 1
         assert fault.points[:before] == plain.points[:before]
@@ -51,7 +57,9 @@ def test_a_list_of_a_lagging_replica_is_as_of_before_and_what_it_lacked_follows(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_single_faults_of_the_attaching_side_violate_nothing():
-    passed = [point for point in systematic.points(SMALL, STORY) if point.part == "attaching" and point.at > 29]
+    passed = [
+        point for point in systematic.points(SMALL, STORY) if point.part == "attaching" and point.at > 29
+    ]
     jobs = systematic.jobs(passed, STORY)
     some = jobs if os.environ.get("MOORING_SOAK") else jobs[::20]
     summary = campaign(in_batches(some), SMALL, work=play_batch, workers=1)

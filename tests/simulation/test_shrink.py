@@ -49,7 +49,9 @@ def test_what_was_violated_once_is_not_violated_any_more_but_by_its_mutant(path:
     if run.mutant:
         with MUTANTS[run.mutant].applied():
             found = any(violates(run, run.seed + more) for more in range(NEIGHBOURS))
-        assert found, f"it does not come to the bug any more: mooring simulate regressions DIRECTORY {run.mutant}"
+        assert found, (
+            f"it does not come to the bug any more: mooring simulate regressions DIRECTORY {run.mutant}"
+        )
 
 
 def violates(run: StoredRun, seed: int) -> bool:

@@ -38,7 +38,11 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed():
     def digests(hash_seed: str) -> subprocess.Popen[str]:
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         return subprocess.Popen(
-            [sys.executable, "-c", DIGESTS], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", DIGESTS],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     runs = [run.communicate() for run in [digests("0"), digests("4711")]]

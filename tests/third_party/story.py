@@ -1,4 +1,5 @@
-"""Played in the virtual environment in which the plugin is installed: its volume survives the loss of its node."""
+"""Played in the virtual environment in which the plugin is installed: its volume survives the loss of its
+node."""
 
 from __future__ import annotations
 

@@ -59,7 +59,9 @@ def manager(tmp_path: Path) -> tuple[PluginManager, Mounts]:
     return PluginManager(plugins, host), mounts
 
 
-async def test_it_shows_a_folder_to_a_pod_and_takes_it_away(manager: tuple[PluginManager, Mounts], tmp_path: Path):
+async def test_it_shows_a_folder_to_a_pod_and_takes_it_away(
+    manager: tuple[PluginManager, Mounts], tmp_path: Path
+):
     plugins, mounts = manager
     assert not plugins.errors
     volume = spec({"folder": "pictures"})

@@ -1,4 +1,5 @@
-"""A plugin that somebody else ships: installed from its folder, found by its entry point, used through a power loss."""
+"""A plugin that somebody else ships: installed from its folder, found by its entry point, used through a
+power loss."""
 
 from __future__ import annotations
 

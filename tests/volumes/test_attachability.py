@@ -33,9 +33,12 @@ def volume(*modes: str, driver: str = DRIVER, **annotations: str) -> PersistentV
     return PersistentVolume(metadata=metadata, spec=PersistentVolumeSpec(access_modes=modes, csi=source))
 
 
-def attachability(*, required: bool = True, annotations: dict[str, str] | None = None, **options: Any) -> Attachability:
+def attachability(
+    *, required: bool = True, annotations: dict[str, str] | None = None, **options: Any
+) -> Attachability:
     driver = CSIDriver(
-        metadata=ObjectMeta(name=DRIVER, annotations=annotations or {}), spec=CSIDriverSpec(attach_required=required)
+        metadata=ObjectMeta(name=DRIVER, annotations=annotations or {}),
+        spec=CSIDriverSpec(attach_required=required),
     )
     host = ControllerVolumeHost(lambda: pytest.fail("no clock"))
     return Attachability(PluginManager([], host), {DRIVER: driver}.get, **options)
@@ -65,7 +68,9 @@ def test_a_detach_revokes_only_where_that_is_known():
     assert attachability(annotations={"mooring.dev/detach-revokes-access": "true"}).revokes(NAME)
     assert attachability(revokes={DRIVER: True}).revokes(NAME)
     assert attachability().revokes("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
-    assert not attachability(revokes={"ebs.csi.aws.com": False}).revokes("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
+    assert not attachability(revokes={"ebs.csi.aws.com": False}).revokes(
+        "kubernetes.io/csi/ebs.csi.aws.com^vol-1"
+    )
     assert not attachability().revokes("kubernetes.io/csi/nfs.csi.k8s.io^share")
 
 
@@ -92,7 +97,7 @@ def test_a_record_without_a_word_is_known_by_its_name():
     assert not is_about(record, "example.com/disk/h")
 
 
-# --- the lock --------------------------------------------------------------------------------------------------------
+# --- the lock
 
 
 def test_a_lock_is_read_as_it_was_written():

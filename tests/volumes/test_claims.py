@@ -46,12 +46,17 @@ CLAIM = PersistentVolumeClaim(
 )
 PV = PersistentVolume(
     metadata=ObjectMeta(name="pv-1"),
-    spec=PersistentVolumeSpec(claim_ref=ObjectReference(namespace="shop", name="data-web-0", uid="claim-uid")),
+    spec=PersistentVolumeSpec(
+        claim_ref=ObjectReference(namespace="shop", name="data-web-0", uid="claim-uid")
+    ),
 )
 
 
 def resolve(
-    volume: Volume, claim: PersistentVolumeClaim | None = CLAIM, pv: PersistentVolume | None = PV, pod: Pod = POD
+    volume: Volume,
+    claim: PersistentVolumeClaim | None = CLAIM,
+    pv: PersistentVolume | None = PV,
+    pod: Pod = POD,
 ) -> VolumeSpec:
     claims = {(claim.namespace, claim.name): claim} if claim else {}
     pvs = {pv.name: pv} if pv else {}
@@ -101,8 +106,12 @@ def test_a_missing_volume_is_named():
     assert (error.reason, error.object) == ("VolumeNotFound", "PersistentVolume pv-1")
 
 
-@pytest.mark.parametrize("reference", [None, ObjectReference(namespace="shop", name="data-web-0", uid="older")])
-def test_a_volume_that_belongs_to_another_claim_of_the_same_name_is_refused(reference: ObjectReference | None):
+@pytest.mark.parametrize(
+    "reference", [None, ObjectReference(namespace="shop", name="data-web-0", uid="older")]
+)
+def test_a_volume_that_belongs_to_another_claim_of_the_same_name_is_refused(
+    reference: ObjectReference | None,
+):
     pv = msgspec.structs.replace(PV, spec=PersistentVolumeSpec(claim_ref=reference))
     assert refusal(DATA, pv=pv).reason == "VolumeNotOfClaim"
 
@@ -127,7 +136,9 @@ def test_an_ephemeral_volume_never_uses_somebody_elses_claim(claim: PersistentVo
 
 
 def deleted(*finalizers: str) -> PersistentVolumeClaim:
-    metadata = ObjectMeta(name="c", namespace="shop", deletion_timestamp="2030-01-01T00:00:00Z", finalizers=finalizers)
+    metadata = ObjectMeta(
+        name="c", namespace="shop", deletion_timestamp="2030-01-01T00:00:00Z", finalizers=finalizers
+    )
     return PersistentVolumeClaim(metadata=metadata)
 
 
@@ -150,7 +161,9 @@ DEVICES = Container(name="c", volume_devices=(VolumeDevice(name="data", device_p
 def test_a_device_cannot_be_mounted_nor_a_file_system_be_a_device(pv: PersistentVolume, container: Container):
     for spec in (PodSpec(containers=(container,)), PodSpec(init_containers=(container,))):
         with pytest.raises(ClaimError) as caught:
-            refuse_wrong_use(msgspec.structs.replace(POD, spec=spec), DATA, VolumeSpec.of_persistent_volume(pv))
+            refuse_wrong_use(
+                msgspec.structs.replace(POD, spec=spec), DATA, VolumeSpec.of_persistent_volume(pv)
+            )
         assert caught.value.reason == "VolumeModeMismatch"
 
 

@@ -22,7 +22,11 @@ from mooring.volumes.payload import PayloadFile
 RESOURCES: dict[str, Any] = {"requests": {"cpu": "250m"}, "limits": {"memory": "64Mi"}}
 POD = Pod(
     metadata=ObjectMeta(
-        name="web-0", namespace="shop", uid="u", labels={"b": 'say "hi"', "a": "1"}, annotations={"x/y": "two\nlines"}
+        name="web-0",
+        namespace="shop",
+        uid="u",
+        labels={"b": 'say "hi"', "a": "1"},
+        annotations={"x/y": "two\nlines"},
     ),
     spec=PodSpec(containers=(Container(name="main", resources=RESOURCES),)),
 )
@@ -66,7 +70,9 @@ def test_a_resource_of_a_container(resource: str, divisor: str | None, text: str
     assert resource_text(POD, reference, NODE) == text
 
 
-@pytest.mark.parametrize(("container", "resource"), [("other", "limits.cpu"), ("main", "cpu"), ("main", "limits")])
+@pytest.mark.parametrize(
+    ("container", "resource"), [("other", "limits.cpu"), ("main", "cpu"), ("main", "limits")]
+)
 def test_a_resource_that_is_not_there_is_refused(container: str, resource: str):
     with pytest.raises(InvalidSpec, match="no resource"):
         resource_text(POD, ResourceFieldSelector(container_name=container, resource=resource), NODE)
@@ -74,8 +80,14 @@ def test_a_resource_that_is_not_there_is_refused(container: str, resource: str):
 
 def test_files_have_their_own_mode_or_the_default():
     name = ObjectFieldSelector(field_path="metadata.name")
-    items = (DownwardAPIVolumeFile(path="a", field_ref=name, mode=0), DownwardAPIVolumeFile(path="b", field_ref=name))
-    assert downward_files(items, 0o400, POD, NODE) == {"a": PayloadFile(b"web-0", 0), "b": PayloadFile(b"web-0", 0o400)}
+    items = (
+        DownwardAPIVolumeFile(path="a", field_ref=name, mode=0),
+        DownwardAPIVolumeFile(path="b", field_ref=name),
+    )
+    assert downward_files(items, 0o400, POD, NODE) == {
+        "a": PayloadFile(b"web-0", 0),
+        "b": PayloadFile(b"web-0", 0o400),
+    }
 
 
 def test_a_file_without_a_source_is_refused():

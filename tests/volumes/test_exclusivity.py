@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.kube.objects import EmptyDirVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Volume
+from mooring.kube.objects import (
+    EmptyDirVolumeSource,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Volume,
+)
 from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed, is_one_pod_only
 from mooring.volumes.interfaces import AttachCapabilities
 from mooring.volumes.spec import VolumeSpec

@@ -29,11 +29,15 @@ from mooring.volumes.matching import capacity, mismatch, reserved_for
 OTHER = ObjectReference(namespace="ns", name="other", uid="o")
 
 
-def find(wanted: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], **more: Any) -> PersistentVolume | None:
+def find(
+    wanted: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], **more: Any
+) -> PersistentVolume | None:
     return FreeVolumes(volumes).find(wanted, **more)
 
 
-def by_looking_at_all(wanted: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> PersistentVolume | None:
+def by_looking_at_all(
+    wanted: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
+) -> PersistentVolume | None:
     """The rule, said plainly."""
     fitting = [pv for pv in volumes if mismatch(pv, wanted) is None]
     ours = [pv for pv in fitting if reserved_for(pv, wanted)]
@@ -65,7 +69,11 @@ def test_a_volume_reserved_for_the_claim_goes_before_all_others():
 
 def test_the_fewest_modes_then_the_smallest_then_the_name():
     wide = volume("a-wide", access_modes=("ReadWriteOnce", "ReadOnlyMany"))
-    big, small, twin = volume("a-big", size="5Gi"), volume("b-small", size="2Gi"), volume("c-small", size="2Gi")
+    big, small, twin = (
+        volume("a-big", size="5Gi"),
+        volume("b-small", size="2Gi"),
+        volume("c-small", size="2Gi"),
+    )
     assert find(claim(), [wide, big, twin, small]) is small
     assert find(claim(), [wide, big]) is big
     assert find(claim(), [wide, big, twin, small], taken={"b-small"}) is twin
@@ -73,7 +81,8 @@ def test_the_fewest_modes_then_the_smallest_then_the_name():
 
 def test_volumes_of_others_and_volumes_that_are_not_available_are_left_alone():
     assert (
-        find(claim(), [volume("a", claim_ref=OTHER), volume("b", to="former"), volume("c", phase="Released")]) is None
+        find(claim(), [volume("a", claim_ref=OTHER), volume("b", to="former"), volume("c", phase="Released")])
+        is None
     )
 
 

@@ -25,7 +25,10 @@ def test_data_that_is_not_base64_is_refused_without_showing_it():
 
 
 def test_every_key_is_a_file():
-    assert key_files(CONTENTS, (), None, False, WHERE) == {"a": PayloadFile(b"1", 0o644), "b": PayloadFile(b"2", 0o644)}
+    assert key_files(CONTENTS, (), None, False, WHERE) == {
+        "a": PayloadFile(b"1", 0o644),
+        "b": PayloadFile(b"2", 0o644),
+    }
 
 
 def test_items_choose_keys_paths_and_modes():

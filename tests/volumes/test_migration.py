@@ -12,9 +12,17 @@ from mooring.volumes.migration import Migrated, migrated
 
 ZONE = "topology.kubernetes.io/zone"
 CASES: list[tuple[dict[str, Any], dict[str, str], Migrated | None]] = [
-    ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}, {}, Migrated("ebs.csi.aws.com", "vol-1")),
+    (
+        {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}},
+        {},
+        Migrated("ebs.csi.aws.com", "vol-1"),
+    ),
     ({"awsElasticBlockStore": {"volumeID": "aws:///vol-1"}}, {}, Migrated("ebs.csi.aws.com", "vol-1")),
-    ({"awsElasticBlockStore": {"volumeID": "vol-1", "partition": 1}}, {}, Migrated("ebs.csi.aws.com", "vol-1")),
+    (
+        {"awsElasticBlockStore": {"volumeID": "vol-1", "partition": 1}},
+        {},
+        Migrated("ebs.csi.aws.com", "vol-1"),
+    ),
     ({"awsElasticBlockStore": {"volumeID": "aws://a/b/vol-1"}}, {}, None),
     ({"awsElasticBlockStore": {"volumeID": ""}}, {}, None),
     (
@@ -46,5 +54,7 @@ CASES: list[tuple[dict[str, Any], dict[str, str], Migrated | None]] = [
 
 @pytest.mark.parametrize(("written", "labels", "found"), CASES)
 @pytest.mark.parametrize("kind", [PersistentVolumeSpec, Volume])
-def test_driver_and_handle(kind: type[Any], written: dict[str, Any], labels: dict[str, str], found: Migrated | None):
+def test_driver_and_handle(
+    kind: type[Any], written: dict[str, Any], labels: dict[str, str], found: Migrated | None
+):
     assert migrated(msgspec.convert(written, kind), labels) == found

@@ -22,13 +22,17 @@ def test_a_plugin_volume_attachment_has_our_own_prefix():
 
 
 @given(WORD, WORD, WORD, WORD)
-def test_volume_attachments_of_different_volumes_or_nodes_have_different_names(a: str, b: str, c: str, d: str):
+def test_volume_attachments_of_different_volumes_or_nodes_have_different_names(
+    a: str, b: str, c: str, d: str
+):
     one, other = (names.volume_attachment_name("mooring.dev/disk", *pair) for pair in ((a, b), (c, d)))
     assert (one == other) == ((a, b) == (c, d))
 
 
 @given(WORD, WORD, st.text(min_size=1))
-def test_a_unique_name_can_be_taken_apart_whatever_the_volume_name_holds(namespace: str, plugin: str, volume: str):
+def test_a_unique_name_can_be_taken_apart_whatever_the_volume_name_holds(
+    namespace: str, plugin: str, volume: str
+):
     unique = names.attachable_volume_name(f"{namespace}/{plugin}", volume)
     assert names.split_volume_name(unique) == (f"{namespace}/{plugin}", volume)
 
@@ -40,7 +44,10 @@ def test_what_is_no_unique_name_is_refused(name: str):
 
 
 def test_each_pod_has_its_own_name_for_a_volume_that_is_not_shared():
-    assert names.pod_volume_name("kubernetes.io/empty-dir", "uid-1", "cache") == "kubernetes.io/empty-dir/uid-1-cache"
+    assert (
+        names.pod_volume_name("kubernetes.io/empty-dir", "uid-1", "cache")
+        == "kubernetes.io/empty-dir/uid-1-cache"
+    )
 
 
 def test_a_csi_volume_is_attached_by_its_driver_and_a_plugin_volume_by_us():

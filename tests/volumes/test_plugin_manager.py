@@ -28,7 +28,9 @@ SPEC = VolumeSpec.of_volume(Volume(name="v", empty_dir=EmptyDirVolumeSource()))
 
 
 class ExamplePlugin(VolumePlugin):
-    def __init__(self, name: str = "example.com/one", supports: bool = True, problem: Exception | None = None) -> None:
+    def __init__(
+        self, name: str = "example.com/one", supports: bool = True, problem: Exception | None = None
+    ) -> None:
         self.name = name
         self.supports = supports
         self.problem = problem
@@ -86,7 +88,20 @@ def test_a_qualified_name_is_accepted(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "disk", "/disk", "a/", "a/b/c", "Example.com/disk", "a/-b", "a/b.", "-a/b", "a..b/c", "a/" + "b" * 64]
+    "name",
+    [
+        "",
+        "disk",
+        "/disk",
+        "a/",
+        "a/b/c",
+        "Example.com/disk",
+        "a/-b",
+        "a/b.",
+        "-a/b",
+        "a..b/c",
+        "a/" + "b" * 64,
+    ],
 )
 def test_any_other_name_is_refused_with_the_reason(name: str):
     assert qualified_name_problem(name)
@@ -181,7 +196,9 @@ def test_the_unique_name_of_an_attached_volume_is_the_same_for_all_pods():
 
 
 def test_the_unique_name_of_any_other_volume_is_the_pods_own():
-    assert PluginManager([ExamplePlugin()], HOST).unique_volume_name(SPEC, "uid-1") == "example.com/one/uid-1-v"
+    assert (
+        PluginManager([ExamplePlugin()], HOST).unique_volume_name(SPEC, "uid-1") == "example.com/one/uid-1-v"
+    )
 
 
 INSTANCE = ExamplePlugin("example.com/instance")

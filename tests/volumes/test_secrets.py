@@ -37,6 +37,8 @@ def test_a_class_that_names_none_has_none():
         ("x", "${pvc.annotations['team']}", "not known there"),
     ],
 )
-def test_what_would_let_a_claim_choose_somebodys_secret_is_refused(name: str | None, namespace: str | None, told: str):
+def test_what_would_let_a_claim_choose_somebodys_secret_is_refused(
+    name: str | None, namespace: str | None, told: str
+):
     with pytest.raises(InvalidSpec, match=told):
         named(name, namespace)

@@ -78,7 +78,9 @@ def test_numbers_are_compared_as_numbers(label: int, bound: int):
     assert requirement_holds(requirement("n", "Lt", str(bound)), labels) == (label < bound)
 
 
-@given(st.text(), st.text(), st.lists(st.text(), max_size=3), st.dictionaries(st.text(), st.text(), max_size=3))
+@given(
+    st.text(), st.text(), st.lists(st.text(), max_size=3), st.dictionaries(st.text(), st.text(), max_size=3)
+)
 def test_any_requirement_gets_an_answer(key: str, operator: str, values: list[str], labels: dict[str, str]):
     assert requirement_holds(requirement(key, operator, *values), labels) in (True, False)
 
@@ -90,7 +92,9 @@ def test_all_requirements_of_a_term_must_hold():
 
 
 def test_one_term_of_a_selector_is_enough():
-    terms = tuple(NodeSelectorTerm(match_expressions=(requirement("zone", "In", zone),)) for zone in ("b", "a"))
+    terms = tuple(
+        NodeSelectorTerm(match_expressions=(requirement("zone", "In", zone),)) for zone in ("b", "a")
+    )
     assert selector_matches(NodeSelector(node_selector_terms=terms), NODE)
 
 

@@ -34,7 +34,9 @@ NODE = Node(
     metadata=ObjectMeta(name="a", labels={"host": "a"}),
     status=NodeStatus(conditions=(Condition(type="Ready", status="True"),)),
 )
-ELSEWHERE = NodeSelectorTerm(match_expressions=(LabelSelectorRequirement(key="host", operator="In", values=("b",)),))
+ELSEWHERE = NodeSelectorTerm(
+    match_expressions=(LabelSelectorRequirement(key="host", operator="In", values=("b",)),)
+)
 ON_B = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(ELSEWHERE,)))
 PV = PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(node_affinity=ON_B))
 CLAIM = PersistentVolumeClaim(
@@ -70,7 +72,10 @@ def advice(unscheduled: Pod) -> str:
     ("unscheduled", "words"),
     [
         (pod(node_selector={"zone": "x"}), "node selector or affinity"),
-        (pod(volumes=(Volume(name="data", persistent_volume_claim=SOURCE),)), "the volume can be used on other nodes"),
+        (
+            pod(volumes=(Volume(name="data", persistent_volume_claim=SOURCE),)),
+            "the volume can be used on other nodes",
+        ),
     ],
 )
 def test_the_advice_follows_from_the_obstacle_and_not_from_words_of_its_message(unscheduled: Pod, words: str):

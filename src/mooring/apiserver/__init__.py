@@ -14,8 +14,8 @@ Over HTTP on loopback, durable in `data_dir` (`mooring.apiserver.process`)::
     running.url, running.tokens.node("a")
     await running.close()
 
-The core (`server` and what it imports) knows no HTTP framework; `transport.http` is the adapter, `process` puts the
-parts together.
+The core (`server` and what it imports) knows no HTTP framework; `transport.http` is the adapter, `process`
+puts the parts together.
 """
 
 from mooring.apiserver.access.tokens import Tokens

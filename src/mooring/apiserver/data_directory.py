@@ -36,10 +36,14 @@ def prepare(data_dir: Path) -> None:
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise DataDirectoryDamaged(f"the data directory {data_dir} cannot be made: {error.strerror}") from error
+        raise DataDirectoryDamaged(
+            f"the data directory {data_dir} cannot be made: {error.strerror}"
+        ) from error
     store = data_dir / STORE
     if (data_dir / TOKENS).exists() and not _is_store(store):
-        raise DataDirectoryDamaged(f"{data_dir} had a cluster, but its store {store} is missing or empty: {_AGAIN}")
+        raise DataDirectoryDamaged(
+            f"{data_dir} had a cluster, but its store {store} is missing or empty: {_AGAIN}"
+        )
 
 
 def _is_store(store: Path) -> bool:

@@ -1,11 +1,12 @@
 """Everything that can go wrong with a request, as the Status that Kubernetes answers.
 
-    StoreFailed                    a write could not be made durable: none is accepted until the log resumes (`store`)
+    StoreFailed                    a write could not be made durable: none is accepted until the log resumes
     LogFailed                      why not: the file, what the system said, what to do
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
-      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403, NotFound 404 (of it UnknownPath, NoSuchPath),
-      MethodNotAllowed 405, NotAcceptable 406 (of it NoRepresentation), TooSlow 408, AlreadyExists 409, Conflict 409,
+      BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403,
+      NotFound 404 (of it UnknownPath, NoSuchPath), MethodNotAllowed 405,
+      NotAcceptable 406 (of it NoRepresentation), TooSlow 408, AlreadyExists 409, Conflict 409,
       Expired 410, TooLarge 413, UnsupportedMediaType 415 (of it UnknownPatch), Invalid 422 (of it Rejected),
       TooManyRequests 429, Internal 500, Unclassified 500, NotImplementedYet 501,
       BadGateway 502, Unavailable 503, TooLargeVersion 504
@@ -24,11 +25,14 @@ Obj = dict[str, Any]
 _MOST_TOLD = 256 * 1024
 """Bytes of field errors in an answer."""
 
-OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+OBJECT_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 class StoreFailed(Exception):
-    """The log could not make a write durable, and whether it will be there is unknown; or it has not resumed yet."""
+    """The log could not make a write durable, and whether it will be there is unknown; or it has not resumed
+    yet."""
 
 
 class LogFailed(Exception):
@@ -271,7 +275,9 @@ def unsupported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
     """`allowed` is printed in the order of a sequence; sorted, if it has no order."""
     ordered = allowed if isinstance(allowed, Sequence) else sorted(allowed)
     names = ", ".join(f'"{name}"' for name in ordered)
-    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {_json(value)}: supported values: {names}")
+    return FieldError(
+        "FieldValueNotSupported", field, f"Unsupported value: {_json(value)}: supported values: {names}"
+    )
 
 
 def invalid_options(options: str, *errors: FieldError) -> Invalid:
@@ -282,11 +288,15 @@ def invalid_options(options: str, *errors: FieldError) -> Invalid:
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
     """The 422 answer that lists every field error at once; of very many the first."""
     left = _MOST_TOLD
-    shown = [error for error in errors if (left := left - len(error.body) - len(error.field)) >= 0] or errors[:1]
+    shown = [error for error in errors if (left := left - len(error.body) - len(error.field)) >= 0] or errors[
+        :1
+    ]
     texts = [str(error) for error in shown]
     if len(shown) < len(errors):
         texts.append(f"and {len(errors) - len(shown)} more")
     told = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in shown]
-    return Invalid(f'{qualified} "{name}" is invalid: {told}', name=name, group=group, kind=kind, causes=causes)
+    return Invalid(
+        f'{qualified} "{name}" is invalid: {told}', name=name, group=group, kind=kind, causes=causes
+    )

@@ -76,7 +76,14 @@ class Request(msgspec.Struct, frozen=True):
         if user is self.user:
             return self
         return Request(
-            self.method, self.path, self.query, self.headers, self.body, user, sink=self.sink, warnings=self.warnings
+            self.method,
+            self.path,
+            self.query,
+            self.headers,
+            self.body,
+            user,
+            sink=self.sink,
+            warnings=self.warnings,
         )
 
     def parameter(self, name: str) -> str:

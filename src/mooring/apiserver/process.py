@@ -79,8 +79,8 @@ async def serve(
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
     Agents are asked for logs and commands only in the networks `node_endpoints`, whatever their Nodes say.
-    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`. Raises what is
-    in `UNUSABLE`.
+    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`.
+    Raises what is in `UNUSABLE`.
     """
     prepare(data_dir)
     _allow_connections()
@@ -128,7 +128,12 @@ async def _listen(
     assert handlers is not None
     try:
         listener = await asyncio.get_running_loop().create_server(
-            lambda: gate.arrived(handlers()), HOST, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, backlog=512
+            lambda: gate.arrived(handlers()),
+            HOST,
+            port,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_S,
+            backlog=512,
         )
     except OSError as error:
         await runner.cleanup()

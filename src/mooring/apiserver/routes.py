@@ -14,7 +14,8 @@ _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What a request for a resource means. `namespace` is empty for cluster-scoped kinds and for all namespaces."""
+    """What a request for a resource means. `namespace` is empty for cluster-scoped kinds and for all
+    namespaces."""
 
     kind: Kind
     verb: str

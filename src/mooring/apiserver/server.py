@@ -1,7 +1,8 @@
 """The server's core: one request in, one response out, with no web framework, socket, thread or wall clock.
 
-`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer. Everything that
-varies from run to run is injected: the clock, the randomness, and the log that the store writes to.
+`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer.
+Everything that varies from run to run is injected: the clock, the randomness, and the log that the store
+writes to.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ _ALWAYS_THERE: Mapping[str, Sequence[Obj]] = {
 class Server:
     """A Kubernetes API server over one store.
 
-    `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and `random`
-    the source of uids and generated names; `pod_logs` fetches what a pod wrote; `bookmark_s` is the time between the
-    bookmarks of a watch, in seconds. Call `start()` before the first request and `close()` after the last.
+    `log` keeps the history; `tokens` authenticate requests that bring no `user`; `now` is the wall clock and
+    `random` the source of uids and generated names; `pod_logs` fetches what a pod wrote; `bookmark_s` is the
+    time between the bookmarks of a watch, in seconds. Call `start()` before the first request and `close()`
+    after the last.
     """
 
     def __init__(
@@ -226,7 +228,9 @@ def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
 def failure(error: ApiError) -> Response:
     """The answer that says what has failed."""
     if isinstance(error, NoSuchPath):
-        return Response(error.code, {"content-type": "text/plain; charset=utf-8"}, f"{error.message}\n".encode())
+        return Response(
+            error.code, {"content-type": "text/plain; charset=utf-8"}, f"{error.message}\n".encode()
+        )
     headers = dict(_JSON)
     if retry := error.details.get("retryAfterSeconds"):
         headers["retry-after"] = str(retry)

@@ -1,9 +1,10 @@
 """How much a request may cost the thread that serves all: counted in steps while it is decided.
 
-A step stands for about a microsecond of CPU. A server of many clients sets a limit around each decision (`limited`);
-code whose cost depends on what a client sent counts its steps before it makes them (`spend`). Past the limit `spend`
-raises `TooMuch`: the decision is abandoned, nothing has been changed, and `transport.forked_requests` makes it again in
-a copy of the process. Without a limit, as in tests and simulations, `spend` does nothing.
+A step stands for about a microsecond of CPU. A server of many clients sets a limit around each decision
+(`limited`); code whose cost depends on what a client sent counts its steps before it makes them (`spend`).
+Past the limit `spend` raises `TooMuch`: the decision is abandoned, nothing has been changed, and
+`transport.forked_requests` makes it again in a copy of the process. Without a limit, as in tests and
+simulations, `spend` does nothing.
 """
 
 from collections.abc import Generator

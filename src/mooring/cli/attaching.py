@@ -52,7 +52,9 @@ _numbers = _by_driver("DRIVER=N, with N at least 1", _count)
 def switch(name: str, help: str, default: bool = False) -> Callable[[F], F]:
     """A boolean option in upstream's forms: `--name`, `--name=true`, `--name=false`."""
     shown = str(default).lower()
-    return click.option(name, is_flag=False, flag_value="true", default=shown, type=bool, show_default=True, help=help)
+    return click.option(
+        name, is_flag=False, flag_value="true", default=shown, type=bool, show_default=True, help=help
+    )
 
 
 OPTIONS = (
@@ -142,7 +144,9 @@ def attach_detach(
     if 0 < attach_detach_reconcile_sync_period < 1:
         raise click.UsageError("--attach-detach-reconcile-sync-period: at least 1s")
     period = 0.0 if disable_attach_detach_reconcile_sync else attach_detach_reconcile_sync_period
-    policy = Policy(0.0 if disable_force_detach_on_timeout else force_detach_after, node_deletion_confirms_death)
+    policy = Policy(
+        0.0 if disable_force_detach_on_timeout else force_detach_after, node_deletion_confirms_death
+    )
     return (
         AttachDetachOptions(policy, detach_revokes_access, frozenset(disable_attach_detach_for), observe),
         AttacherOptions(attach_workers, attach_concurrency, period),

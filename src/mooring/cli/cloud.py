@@ -36,7 +36,9 @@ def default_directory() -> Path:
 
 
 DATA_DIR = click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="Where everything is kept. Default: /var/lib/mooring/cloud."
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="Where everything is kept. Default: /var/lib/mooring/cloud.",
 )
 SETTING = click.option(
     "--set",
@@ -50,7 +52,9 @@ JSON = click.option("-o", "--output", type=click.Choice(["table", "json"]), defa
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help=f"On 127.0.0.1; 0: any. Default: the last one, {DEFAULT_PORT}."
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"On 127.0.0.1; 0: any. Default: the last one, {DEFAULT_PORT}.",
 )
 @DATA_DIR
 @click.option(
@@ -91,7 +95,9 @@ def cloud(
 
     real = devices == "on" if devices else os.geteuid() == 0
     if real and os.geteuid() != 0:
-        fail("--devices=on needs root: it makes loop devices. With --devices=off there are only records of volumes")
+        fail(
+            "--devices=on needs root: it makes loop devices. With --devices=off there are only records of volumes"
+        )
     log_lines(log_level)
     answer_signal()
     directory = DataDirectory((data_dir or default_directory()).absolute())
@@ -121,7 +127,9 @@ async def _serve(
 
 
 def _greet(server: Server, root: Path, real: bool) -> None:
-    what = "attached volumes are block devices" if real else "there are only records of volumes (--devices=off)"
+    what = (
+        "attached volumes are block devices" if real else "there are only records of volumes (--devices=off)"
+    )
     click.echo(f"EC2 ({server.cloud.settings.region}) on {server.endpoint}; {what}")
     _table([["INSTANCE", "TYPE", "ZONE", "METADATA"], *map(_row, server.shown()["instances"])])
     click.echo(f'for a client:  eval "$(mooring cloud env --data-dir {shlex.quote(str(root))})"')
@@ -226,7 +234,9 @@ def status(context: click.Context, data_dir: Path | None, output: str) -> None:
 def settings(context: click.Context, data_dir: Path | None, settings: tuple[str, ...]) -> None:
     """Show the settings of a cloud that runs, and with --set change them."""
     running = _Running.found(context, data_dir)
-    shown = running.ask("PATCH", "/settings", parsed(settings)) if settings else running.ask("GET", "/settings")
+    shown = (
+        running.ask("PATCH", "/settings", parsed(settings)) if settings else running.ask("GET", "/settings")
+    )
     click.echo(json.dumps(shown, indent=2))
 
 
@@ -245,7 +255,8 @@ def counters(context: click.Context, data_dir: Path | None, output: str, reset: 
         click.echo(json.dumps(shown, indent=2))
         return
     rows = [
-        [action, *(str(counts[kind]) for kind in ("calls", "errors", "throttles"))] for action, counts in shown.items()
+        [action, *(str(counts[kind]) for kind in ("calls", "errors", "throttles"))]
+        for action, counts in shown.items()
     ]
     _table([["ACTION", "CALLS", "ERRORS", "THROTTLED"], *rows])
 
@@ -266,7 +277,9 @@ class _Running:
         directory = DataDirectory(given.absolute())
         endpoint = directory.endpoint()
         if endpoint is None:
-            fail(f"no cloud has run in {directory.root}: start one with `mooring cloud --data-dir {directory.root}`")
+            fail(
+                f"no cloud has run in {directory.root}: start one with `mooring cloud --data-dir {directory.root}`"
+            )
         return cls(directory, endpoint.port, endpoint.region)
 
     def environment(self) -> dict[str, str]:

@@ -17,14 +17,17 @@ from mooring.cli.output import fail, log_lines
 
 
 def enter_rootless() -> None:
-    """Without root: starts this program again as root of a user and mount namespace of its own. Returns if root."""
+    """Without root: starts this program again as root of a user and mount namespace of its own. Returns if
+    root."""
     if os.geteuid() == 0:
         return
     click.echo("not root: running in a user namespace; volumes are directories, not block devices", err=True)
     environ = {**os.environ, "MOORING_ROOTLESS": "1"}
     flags = ["--user", "--map-root-user", "--mount", "--propagation", "private"]
     try:
-        os.execvpe("unshare", ["unshare", *flags, sys.executable, "-m", "mooring.cli.main", *sys.argv[1:]], environ)
+        os.execvpe(
+            "unshare", ["unshare", *flags, sys.executable, "-m", "mooring.cli.main", *sys.argv[1:]], environ
+        )
     except FileNotFoundError:
         fail("without root, `unshare` is needed: apt-get install util-linux")
 
@@ -32,10 +35,17 @@ def enter_rootless() -> None:
 @click.command()
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="How many nodes.")
 @DATA_DIR
-@click.option("--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one.")
-@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Also write the kubeconfig here (0600).")
 @click.option(
-    "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
+    "--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one."
+)
+@click.option(
+    "--kubeconfig-out", type=click.Path(path_type=Path), help="Also write the kubeconfig here (0600)."
+)
+@click.option(
+    "--node-monitor-grace-period",
+    default=40.0,
+    show_default=True,
+    help="Seconds without a heartbeat until Unknown.",
 )
 @click.option(
     "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
@@ -67,7 +77,9 @@ def enter_rootless() -> None:
     type=click.Path(path_type=Path),
     help="A file to which a driver of yours logs: its last lines are shown, too.",
 )
-@click.option("--cloud", is_flag=True, help="Also an EC2-compatible cloud, whose instances the nodes are; EBS driver.")
+@click.option(
+    "--cloud", is_flag=True, help="Also an EC2-compatible cloud, whose instances the nodes are; EBS driver."
+)
 @click.option(
     "--cloud-set",
     multiple=True,
@@ -90,8 +102,8 @@ def up(
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
-    Real block devices, file systems, mounts and processes; kubectl works. All state is in the data directory, and the
-    next `up` resumes there.
+    Real block devices, file systems, mounts and processes; kubectl works. All state is in the data directory,
+    and the next `up` resumes there.
     """
     from mooring.cluster.csi import parse_drivers
 
@@ -177,11 +189,16 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the data directory.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo-out"), show_default=True, help="For the timeline."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("demo-out"),
+    show_default=True,
+    help="For the timeline.",
 )
 @click.option("--cloud", is_flag=True, help="With EBS volumes of a cloud on this machine; needs root.")
 def demo(keep: bool, out: Path, cloud: bool) -> None:
-    """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss, crashes."""
+    """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss,
+    crashes."""
     if cloud and os.geteuid() != 0:
         fail("--cloud needs root: a driver outside the nodes mounts volumes for them")
     enter_rootless()

@@ -61,7 +61,9 @@ def _plain(kind: Callable[..., Controller[Any]]) -> Factory:
 
 
 def _with_plugins(kind: Callable[..., Controller[Any]]) -> Factory:
-    return lambda client, settings: kind(client, settings.plugins(client), now=settings.now, random=settings.random)
+    return lambda client, settings: kind(
+        client, settings.plugins(client), now=settings.now, random=settings.random
+    )
 
 
 def _node_lifecycle(client: Client, settings: Settings) -> Controller[Any]:
@@ -72,7 +74,11 @@ def _node_lifecycle(client: Client, settings: Settings) -> Controller[Any]:
 
 def _attach_detach(client: Client, settings: Settings) -> Controller[Any]:
     return AttachDetachController(
-        client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attach_detach
+        client,
+        settings.plugins(client),
+        now=settings.now,
+        random=settings.random,
+        options=settings.attach_detach,
     )
 
 
@@ -108,8 +114,11 @@ FACTORIES: dict[str, Factory] = {
 }
 
 
-async def run_controllers(names: Iterable[str], client: Client, settings: Settings, *, leader_elect: bool) -> None:
-    """Runs these controllers until cancelled; with `leader_elect` each while it holds its Lease `mooring-<name>`.
+async def run_controllers(
+    names: Iterable[str], client: Client, settings: Settings, *, leader_elect: bool
+) -> None:
+    """Runs these controllers until cancelled; with `leader_elect` each while it holds its Lease
+    `mooring-<name>`.
 
     With `observe`, nothing can be written, so no Lease is held either.
     """
@@ -126,5 +135,7 @@ async def run_controllers(names: Iterable[str], client: Client, settings: Settin
 
 
 async def _elected(name: str, identity: str, client: Client, settings: Settings) -> None:
-    elector = LeaderElector(client, f"mooring-{name}", identity=identity, now=settings.now, random=settings.random)
+    elector = LeaderElector(
+        client, f"mooring-{name}", identity=identity, now=settings.now, random=settings.random
+    )
     await elector.run_candidate(lambda guarded: FACTORIES[name](guarded, settings))

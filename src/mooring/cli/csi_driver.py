@@ -22,9 +22,13 @@ def csi() -> None:
 
 
 @csi.command()
-@click.option("--endpoint", "endpoints", multiple=True, required=True, help="unix:///PATH or tcp://HOST:PORT; several.")
+@click.option(
+    "--endpoint", "endpoints", multiple=True, required=True, help="unix:///PATH or tcp://HOST:PORT; several."
+)
 @click.option("--node-id", default="", help="The name by which ControllerPublishVolume knows this node.")
-@click.option("--array", required=True, type=click.Path(path_type=Path), help="The directory of the disk array.")
+@click.option(
+    "--array", required=True, type=click.Path(path_type=Path), help="The directory of the disk array."
+)
 @click.option("--mode", type=click.Choice(["all", "controller", "node"]), default="all", show_default=True)
 @click.option(
     "--allow-path",
@@ -35,10 +39,18 @@ def csi() -> None:
     show_default=True,
     help="A directory below which volumes may be mounted; several.",
 )
-@click.option("--machine", default=os.uname().nodename[:63], help="The topology segment. Default: this host's name.")
-@click.option("--max-volumes", default=0, type=click.IntRange(0), help="Of a node; 0: no limit of the driver.")
-@click.option("--group-access", is_flag=True, help="Sockets may be used by their group too: 0660 instead of 0600.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
+@click.option(
+    "--machine", default=os.uname().nodename[:63], help="The topology segment. Default: this host's name."
+)
+@click.option(
+    "--max-volumes", default=0, type=click.IntRange(0), help="Of a node; 0: no limit of the driver."
+)
+@click.option(
+    "--group-access", is_flag=True, help="Sockets may be used by their group too: 0660 instead of 0600."
+)
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served."
+)
 @LOG_LEVEL
 def disk_driver(
     endpoints: tuple[str, ...],

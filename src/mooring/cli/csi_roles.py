@@ -1,7 +1,9 @@
-"""`mooring csi attacher|provisioner|resizer|snapshotter|registrar`: the Kubernetes side of one CSI driver, beside it.
+"""`mooring csi attacher|provisioner|resizer|snapshotter|registrar`: the Kubernetes side of one CSI driver,
+beside it.
 
-Flags have the names of the CSI community's sidecars, and so have the Leases: ours takes over from theirs, and never
-works at the same time. What a flag of theirs means that has no use here is accepted and said in the log.
+Flags have the names of the CSI community's sidecars, and so have the Leases: ours takes over from theirs, and
+never works at the same time. What a flag of theirs means that has no use here is accepted and said in the
+log.
 """
 
 from __future__ import annotations
@@ -56,13 +58,17 @@ def _unused(number: int, name: str) -> Callable[[F], F]:
 def sidecar(command: F) -> F:
     """The options that all of them have."""
     options = [
-        click.option("--csi-address", default="/run/csi/socket", show_default=True, help="Where the driver listens."),
+        click.option(
+            "--csi-address", default="/run/csi/socket", show_default=True, help="Where the driver listens."
+        ),
         KUBECONFIG,
         click.option("--timeout", default="15s", show_default=True, callback=_seconds, help="Of one call."),
         click.option("--worker-threads", "--workers", default=10, show_default=True, type=click.IntRange(1)),
         switch("--leader-election", "Work only while holding the Lease that upstream's sidecar takes, too."),
         click.option("--leader-election-namespace", default="kube-system", show_default=True),
-        click.option("--http-endpoint", default="", help="HOST:PORT for /metrics and /healthz. Default: not served."),
+        click.option(
+            "--http-endpoint", default="", help="HOST:PORT for /metrics and /healthz. Default: not served."
+        ),
         *(_unused(i, name) for i, name in enumerate(UNUSED)),
         LOG_LEVEL,
     ]
@@ -199,7 +205,9 @@ async def _lead(client: Client, role: Role, driver: str) -> None:
     random = SystemRandom()
     identity = f"{os.uname().nodename}_{random.getrandbits(64):016x}"
     lease = role.lease.replace("{driver}", driver.replace("/", "-").replace(".", "-"))
-    elector = LeaderElector(client, lease, identity=identity, namespace=role.namespace, now=wall_clock, random=random)
+    elector = LeaderElector(
+        client, lease, identity=identity, namespace=role.namespace, now=wall_clock, random=random
+    )
     await elector.run_candidate(make)
 
 
@@ -223,7 +231,9 @@ def _plugins(client: Client, role: Role, driver: str) -> PluginManager:
 
 @click.command()
 @sidecar
-@click.option("--reconcile-sync", default="1m", show_default=True, callback=_seconds, help="How often it is verified.")
+@click.option(
+    "--reconcile-sync", default="1m", show_default=True, callback=_seconds, help="How often it is verified."
+)
 @click.option("--default-fstype", default="", help="For volumes that name none.", hidden=True)
 def attacher(**given: Any) -> None:
     """Carries out the driver's VolumeAttachments (ControllerPublishVolume)."""
@@ -243,7 +253,9 @@ def _with_plugins(*names: str) -> Callable[..., list[Controller[Any]]]:
         from mooring.cli.controllers import PLUGIN_CONTROLLERS
         from mooring.kube.times import wall_clock
 
-        made = [PLUGIN_CONTROLLERS[name](client, plugins, now=wall_clock, random=SystemRandom()) for name in names]
+        made = [
+            PLUGIN_CONTROLLERS[name](client, plugins, now=wall_clock, random=SystemRandom()) for name in names
+        ]
         for controller in made:
             controller.workers = given["worker_threads"]
         return made
@@ -267,7 +279,8 @@ def provisioner(**given: Any) -> None:
 @click.command()
 @sidecar
 def resizer(**given: Any) -> None:
-    """Grows the driver's volumes, and changes their attributes (ControllerExpandVolume, ControllerModifyVolume)."""
+    """Grows the driver's volumes, and changes their attributes (ControllerExpandVolume,
+    ControllerModifyVolume)."""
     run(_role(given, "external-resizer-{driver}", _with_plugins("expansion", "modification")))
 
 
@@ -275,8 +288,9 @@ def resizer(**given: Any) -> None:
 @sidecar
 @click.option("--snapshot-name-prefix", default="snapshot", hidden=True)
 def snapshotter(**given: Any) -> None:
-    """Takes and deletes snapshots of the driver's volumes (CreateSnapshot, DeleteSnapshot), as VolumeSnapshotContents
-    say. Beside it a snapshot controller is needed: upstream's, or `mooring controller --controllers=snapshots`."""
+    """Takes and deletes snapshots of the driver's volumes (CreateSnapshot, DeleteSnapshot), as
+    VolumeSnapshotContents say. Beside it a snapshot controller is needed: upstream's, or `mooring controller
+    --controllers=snapshots`."""
     if given["snapshot_name_prefix"] != "snapshot":
         raise click.UsageError("--snapshot-name-prefix: snapshots are named snapshot-<uid> here")
     run(_role(given, "external-snapshotter-leader-{driver}", _with_plugins("snapshotter")))
@@ -287,7 +301,10 @@ def snapshotter(**given: Any) -> None:
     "--csi-address", default="/run/csi/socket", show_default=True, help="Where the driver listens, from here."
 )
 @click.option(
-    "--kubelet-registration-path", required=True, metavar="PATH", help="Where it listens, as the node agent sees it."
+    "--kubelet-registration-path",
+    required=True,
+    metavar="PATH",
+    help="Where it listens, as the node agent sees it.",
 )
 @click.option(
     "--plugin-registration-path",

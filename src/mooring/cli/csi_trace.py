@@ -23,9 +23,16 @@ LOOK_S = 0.2
 @click.option("--driver", help="Only this driver's.")
 @click.option("--method", "methods", multiple=True, help="Only these methods: NodeStageVolume, ...")
 @click.option("--failed", is_flag=True, help="Only calls that did not end with OK.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="json: one call a line.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="json: one call a line."
+)
 def trace(
-    data_dir: str | None, follow: bool, driver: str | None, methods: tuple[str, ...], failed: bool, output: str
+    data_dir: str | None,
+    follow: bool,
+    driver: str | None,
+    methods: tuple[str, ...],
+    failed: bool,
+    output: str,
 ) -> None:
     """Show the calls of CSI drivers that `mooring up --csi` has noted, without secrets."""
     from mooring.cluster.layout import open_layout

@@ -13,11 +13,17 @@ DELAYS = ("attach", "attachReply", "detach", "detachReply")
 @click.command()
 @click.argument("name", required=False)
 @DATA_DIR
-@click.option("--fail", multiple=True, type=click.Choice(OPERATIONS), help="An operation that fails from now on.")
+@click.option(
+    "--fail", multiple=True, type=click.Choice(OPERATIONS), help="An operation that fails from now on."
+)
 @click.option("--stick", multiple=True, type=click.Choice(OPERATIONS), help="An operation that does not end.")
 @click.option("--delay", multiple=True, metavar="WHAT=SECONDS", help=f"One of {', '.join(DELAYS)}.")
 def disk(
-    name: str | None, data_dir: str | None, fail: tuple[str, ...], stick: tuple[str, ...], delay: tuple[str, ...]
+    name: str | None,
+    data_dir: str | None,
+    fail: tuple[str, ...],
+    stick: tuple[str, ...],
+    delay: tuple[str, ...],
 ) -> None:
     """Make the storage misbehave, to see what becomes of pods.
 
@@ -33,7 +39,9 @@ def disk(
     array = DiskArray(open_layout(data_dir).array)
     if name is None:
         for each, record in array.list().items():
-            faults = [f"{op} fails" for op in record.trouble.fail] + [f"{op} sticks" for op in record.trouble.stick]
+            faults = [f"{op} fails" for op in record.trouble.fail] + [
+                f"{op} sticks" for op in record.trouble.stick
+            ]
             nodes = ", ".join(record.nodes) or "detached"
             click.echo("  ".join((each, f"{record.size >> 20} MiB", nodes, *faults)))
         return
@@ -50,7 +58,9 @@ def _seconds(given: tuple[str, ...]) -> dict[str, float]:
     for entry in given:
         what, _, number = entry.partition("=")
         if what not in DELAYS or not number.replace(".", "", 1).isdigit():
-            raise click.UsageError(f"--delay {entry!r}: it has the form WHAT=SECONDS, WHAT one of {', '.join(DELAYS)}")
+            raise click.UsageError(
+                f"--delay {entry!r}: it has the form WHAT=SECONDS, WHAT one of {', '.join(DELAYS)}"
+            )
         found[what] = float(number)
     return found
 

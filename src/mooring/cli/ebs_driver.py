@@ -100,7 +100,11 @@ def unused(name: str) -> Callable[[Any], Any]:
     show_default=True,
     help="unix:///PATH or tcp://HOST:PORT; several.",
 )
-@option("--http-endpoint", "HOST:PORT for /metrics and /healthz. Default: not served.", callback=parsed(_host_port))
+@option(
+    "--http-endpoint",
+    "HOST:PORT for /metrics and /healthz. Default: not served.",
+    callback=parsed(_host_port),
+)
 @option("--metrics-cert-file", "TLS certificate for --http-endpoint.")
 @option("--metrics-key-file", "Its key.")
 @click.option(
@@ -123,9 +127,15 @@ def unused(name: str) -> Callable[[Any], Any]:
 @option("--user-agent-extra", "Added to the user agent of calls to AWS.")
 @switch("--aws-sdk-debug-log", "Log what botocore decides.")
 @click.option(
-    "--extra-tags", multiple=True, callback=parsed(_tags), metavar="K=V,K=V", help="On new volumes and snapshots."
+    "--extra-tags",
+    multiple=True,
+    callback=parsed(_tags),
+    metavar="K=V,K=V",
+    help="On new volumes and snapshots.",
 )
-@click.option("--extra-volume-tags", multiple=True, callback=parsed(_tags), metavar="K=V,K=V", help="On new volumes.")
+@click.option(
+    "--extra-volume-tags", multiple=True, callback=parsed(_tags), metavar="K=V,K=V", help="On new volumes."
+)
 @option("--k8s-tag-cluster-id", "The cluster's id, for tags of volumes and snapshots.")
 @switch("--warn-on-invalid-tag", "Leave out tags that EC2 would refuse, instead of failing.")
 @switch("--batching", "Ask EC2 many questions in one call.", default=True)
@@ -144,7 +154,9 @@ def unused(name: str) -> Callable[[Any], Any]:
     callback=parsed(ebs_options.parse_duration),
     help="By how much EC2's descriptions may be behind. 0 is for an endpoint that always shows what is.",
 )
-@option("--volume-attach-limit", "Volumes that this node may have. Default: from the instance's type.", type=int)
+@option(
+    "--volume-attach-limit", "Volumes that this node may have. Default: from the instance's type.", type=int
+)
 @option(
     "--reserved-volume-attachments",
     "Attachments that are not this driver's, the root's included. Default: counted.",
@@ -182,7 +194,9 @@ def ebs_driver(context: click.Context, /, **given: Any) -> None:
     _log_as_asked("debug" if verbosity >= DEBUG_VERBOSITY else "info", as_json)
     options = options_of(given, on_command_line, dict(os.environ))
     if options.has_node and os.geteuid() != 0:
-        fail("the node service needs root: it mounts file systems. As a controller only: aws-ebs-csi-driver controller")
+        fail(
+            "the node service needs root: it mounts file systems. As a controller only: aws-ebs-csi-driver controller"
+        )
     answer_signal()
     _run(options)
 
@@ -202,14 +216,18 @@ def options_of(given: dict[str, Any], on_command_line: set[str], environment: di
     """The options for what was given. Says in the log what has no use. Raises click.UsageError."""
     asks_metadata, other_sources = given.pop("metadata_sources")
     for source in other_sources:
-        log.warning("this source of metadata has no use here", source=source, reason=WITHOUT_USE["kubeconfig"])
+        log.warning(
+            "this source of metadata has no use here", source=source, reason=WITHOUT_USE["kubeconfig"]
+        )
     for name, reason in WITHOUT_USE.items():
         if name in on_command_line:
             log.warning("this flag has no use here", flag=flag(name), reason=reason)
     for name, reason in REFUSED.items():
         if given.pop(name) not in (None, "false"):
             raise click.UsageError(f"{flag(name)}: {reason}")
-    known: dict[str, Any] = {name: value for name, value in given.items() if name in Options.__dataclass_fields__}
+    known: dict[str, Any] = {
+        name: value for name, value in given.items() if name in Options.__dataclass_fields__
+    }
     known["region"] = known["region"] or ebs_options.region(environment)
     known["ec2_endpoint"] = ebs_options.ec2_endpoint(environment)
     known["metadata_endpoint"] = ebs_options.metadata_endpoint(environment) if asks_metadata else ""

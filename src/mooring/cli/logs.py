@@ -56,7 +56,9 @@ def logs(
         client = config.connect(os.environ, given)
         try:
             path = Pod.RESOURCE.path(namespace, pod, "log")
-            async for piece in client.text(path, [(key, value) for key, value in query.items() if value is not None]):
+            async for piece in client.text(
+                path, [(key, value) for key, value in query.items() if value is not None]
+            ):
                 sys.stdout.buffer.write(piece)
                 sys.stdout.buffer.flush()
         finally:

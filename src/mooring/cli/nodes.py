@@ -1,4 +1,5 @@
-"""`mooring node …`: the operator's words about a node of the cluster that `mooring up` runs, or of any cluster."""
+"""`mooring node …`: the operator's words about a node of the cluster that `mooring up` runs, or of any
+cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ DATA_DIR = click.option(
 )
 
 KUBECONFIG = click.option(
-    "--kubeconfig", help="Default: that of the cluster in the data directory, then KUBECONFIG, then ~/.kube/config."
+    "--kubeconfig",
+    help="Default: that of the cluster in the data directory, then KUBECONFIG, then ~/.kube/config.",
 )
 
 
@@ -82,15 +84,17 @@ def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_
 
 @node.command("confirm-dead")
 @click.argument("name")
-@click.option("--uid", default="", help="Which registration of the node is dead, where the Node object is gone.")
+@click.option(
+    "--uid", default="", help="Which registration of the node is dead, where the Node object is gone."
+)
 @KUBECONFIG
 @DATA_DIR
 def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | None) -> None:
     """State that a node's machine is off and writes nothing any more, so that its volumes may move.
 
-    Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's VolumeAttachments, also
-    after its Node object is gone. Refused while the node still answers; void once it reports again. Say it only if you
-    know it: if the machine still runs, two nodes may write one volume.
+    Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's
+    VolumeAttachments, also after its Node object is gone. Refused while the node still answers; void once it
+    reports again. Say it only if you know it: if the machine still runs, two nodes may write one volume.
     """
     from mooring.cluster.confirm_dead import confirm
     from mooring.kube.times import wall_clock
@@ -100,14 +104,16 @@ def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | No
 
 @click.command("break-attachment")
 @click.argument("name", metavar="PV")
-@click.option("--confirm", "confirmed", is_flag=True, help="It is certain that nothing writes to the volume any more.")
+@click.option(
+    "--confirm", "confirmed", is_flag=True, help="It is certain that nothing writes to the volume any more."
+)
 @KUBECONFIG
 @DATA_DIR
 def break_attachment(name: str, confirmed: bool, kubeconfig: str | None, data_dir: str | None) -> None:
     """Take a PersistentVolume from its node without asking. Without --confirm: say what that would do.
 
-    The last resort for storage that cannot cut a node off (iSCSI, FC, NFS). If a process still writes there, the
-    volume's content is lost.
+    The last resort for storage that cannot cut a node off (iSCSI, FC, NFS). If a process still writes there,
+    the volume's content is lost.
     """
     from mooring.cluster.break_attachment import break_attachment
     from mooring.kube.times import wall_clock

@@ -30,8 +30,12 @@ connection."""
 SERVER_TLS_BUFFER = 16 * 1024
 """The same in the API server: a thousand watches, which send nothing, would hold 256 MiB with asyncio's own
 256 KiB."""
-LOG_LEVEL = click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
-KUBECONFIG = click.option("--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config.")
+LOG_LEVEL = click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info"
+)
+KUBECONFIG = click.option(
+    "--kubeconfig", help="Where the API server is. Default: KUBECONFIG, then ~/.kube/config."
+)
 PLUGIN_SETTING = click.option(
     "--plugin-setting",
     "plugin_settings",
@@ -62,7 +66,9 @@ def parse_network(context: click.Context, parameter: click.Parameter, given: str
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if network.prefixlen > 23:
-        raise click.BadParameter(f"{given} is too small: each node needs a /24 of it, and the first stays free")
+        raise click.BadParameter(
+            f"{given} is too small: each node needs a /24 of it, and the first stays free"
+        )
     return given
 
 
@@ -93,9 +99,13 @@ def _spare(tls_buffer: int) -> None:
 
 
 @click.command()
-@click.option("--data-dir", required=True, type=click.Path(path_type=Path), help="Where objects and secrets are kept.")
+@click.option(
+    "--data-dir", required=True, type=click.Path(path_type=Path), help="Where objects and secrets are kept."
+)
 @click.option("--port", default=7443, show_default=True, help="Port on 127.0.0.1; 0 for any free one.")
-@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write the admin's kubeconfig (0600).")
+@click.option(
+    "--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write the admin's kubeconfig (0600)."
+)
 @click.option(
     "--node-endpoints",
     default="127.0.0.0/8,::1/128",
@@ -104,7 +114,9 @@ def _spare(tls_buffer: int) -> None:
     help="Where agents are asked for logs and commands; a Node that says that its agent is elsewhere is ignored.",
 )
 @LOG_LEVEL
-def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpoints: str, log_level: str) -> None:
+def apiserver(
+    data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpoints: str, log_level: str
+) -> None:
     """The embedded Kubernetes API server, on the loopback interface."""
     from ipaddress import ip_network
 
@@ -119,7 +131,9 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
     answer_signal()
 
     async def run() -> None:
-        running = await serve(data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, node_endpoints=networks)
+        running = await serve(
+            data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, node_endpoints=networks
+        )
         click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
         try:
             await asyncio.Event().wait()
@@ -133,18 +147,27 @@ def apiserver(data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpo
 
 
 @click.command()
-@click.option("--controllers", required=True, metavar="LIST", help="Which to run, by name, with commas between.")
+@click.option(
+    "--controllers", required=True, metavar="LIST", help="Which to run, by name, with commas between."
+)
 @KUBECONFIG
 @click.option(
-    "--node-monitor-grace-period", default=40.0, show_default=True, help="Seconds without a heartbeat until Unknown."
+    "--node-monitor-grace-period",
+    default=40.0,
+    show_default=True,
+    help="Seconds without a heartbeat until Unknown.",
 )
 @switch(
     "--leader-elect",
     "Run each controller only while holding its Lease kube-system/mooring-<controller>: several may then be "
     "started, and one of them works.",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served.")
-@click.option("--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served."
+)
+@click.option(
+    "--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port."
+)
 @attach_detach_options
 @PLUGIN_SETTING
 @LOG_LEVEL
@@ -176,7 +199,9 @@ def controller(
         )
     for_attach_detach, for_attacher = attach_detach(**attaching)
     if for_attach_detach.observe and names != ["attachdetach"]:
-        raise click.UsageError("--observe is of the attach/detach controller alone: --controllers=attachdetach")
+        raise click.UsageError(
+            "--observe is of the attach/detach controller alone: --controllers=attachdetach"
+        )
     log_lines(log_level)
     answer_signal()
     client = config.connect(os.environ, kubeconfig)
@@ -210,8 +235,12 @@ def controller(
     help="Folder of root file systems and OCI layouts for `image:`.",
 )
 @click.option("--manifests", type=click.Path(path_type=Path), help="Folder of static pods' manifests.")
-@click.option("--standalone", is_flag=True, help="Without an API server: only the static pods of --manifests run.")
-@click.option("--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see.")
+@click.option(
+    "--standalone", is_flag=True, help="Without an API server: only the static pods of --manifests run."
+)
+@click.option(
+    "--hide", type=click.Path(path_type=Path), multiple=True, help="A directory that pods must not see."
+)
 @click.option(
     "--pod-network",
     default="10.88.0.0/16",
@@ -231,7 +260,9 @@ def controller(
     "volumes itself; that cannot be changed while the node has any.",
     default=True,
 )
-@click.option("--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often.")
+@click.option(
+    "--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often."
+)
 @PLUGIN_SETTING
 @LOG_LEVEL
 def agent(
@@ -274,7 +305,8 @@ def agent(
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),
-        boot_id=os.environ.get("MOORING_BOOT_ID") or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        boot_id=os.environ.get("MOORING_BOOT_ID")
+        or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
         machine_id=machine_id(),
         manifests_dir=manifests.absolute() if manifests else None,

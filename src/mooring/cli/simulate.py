@@ -48,16 +48,24 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 SCENARIO = click.argument("file", required=False, type=click.Path(path_type=Path, exists=True))
 SEED = click.option("--seed", default=0, show_default=True, help="The first seed.")
-SEEDS = click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="How many seeds to play.")
+SEEDS = click.option(
+    "--seeds", default=20, show_default=True, type=click.IntRange(1), help="How many seeds to play."
+)
 NAMES = click.argument("names", nargs=-1, metavar="[NAME]...")
-OUTPUT = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 SEARCHING = _options(
     click.option("--workers", type=click.IntRange(1), help="Processes. Default: one for each processor."),
     click.option(
-        "--store", type=click.Path(path_type=Path), help="A directory for violations: <seed>.json, made small."
+        "--store",
+        type=click.Path(path_type=Path),
+        help="A directory for violations: <seed>.json, made small.",
     ),
     click.option(
-        "--resume", type=click.Path(path_type=Path), help="A directory with the progress, to go on from there."
+        "--resume",
+        type=click.Path(path_type=Path),
+        help="A directory with the progress, to go on from there.",
     ),
     OUTPUT,
 )
@@ -75,9 +83,13 @@ def simulate() -> None:
 @simulate.command()
 @SCENARIO
 @_options(SEEDS, SEED, SEARCHING)
-@click.option("--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed."
+)
 @click.option("--svg", type=click.Path(path_type=Path), help="That timeline alone.")
-def run(file: Path | None, seeds: int, seed: int, html: Path | None, svg: Path | None, **options: Any) -> None:
+def run(
+    file: Path | None, seeds: int, seed: int, html: Path | None, svg: Path | None, **options: Any
+) -> None:
     """Plays random runs: each seed draws its faults, its users and its order of events.
 
     FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four
@@ -153,7 +165,9 @@ def exhaustive(depth: int, **options: Any) -> None:
 @simulate.command()
 @NAMES
 @_options(SEEDS, SEED)
-@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each is hunted.")
+@click.option(
+    "--rounds", default=1, show_default=True, type=click.IntRange(1), help="How often each is hunted."
+)
 @OUTPUT
 def mutants(names: tuple[str, ...], seeds: int, seed: int, rounds: int, output: str) -> None:
     """Puts known bugs back in, one after the other, and says which are found. NAME: B01 B02a ...; all by
@@ -182,7 +196,8 @@ def mutants(names: tuple[str, ...], seeds: int, seed: int, rounds: int, output: 
 @NAMES
 @_options(SEEDS, SEED)
 def regressions(directory: Path, names: tuple[str, ...], seeds: int, seed: int) -> None:
-    """Stores in DIRECTORY, for each mutant, the smallest run found that is violated with it and not without."""
+    """Stores in DIRECTORY, for each mutant, the smallest run found that is violated with it and not
+    without."""
     from mooring.simulation.search.regressions import regression
     from mooring.simulation.search.stored_run import write
 
@@ -220,7 +235,9 @@ def _prepared(make: Callable[[], Search]) -> Search:
         fail(str(error))
 
 
-def _search(search: Search, *, workers: int | None, store: Path | None, resume: Path | None, output: str) -> Summary:
+def _search(
+    search: Search, *, workers: int | None, store: Path | None, resume: Path | None, output: str
+) -> Summary:
     """Runs the search, stores what it found, and prints the sums."""
     from mooring.simulation.search.progress import SavedProgress, SavedProgressError
     from mooring.simulation.search.shrink import keep
@@ -251,7 +268,9 @@ def _print_run(outcome: Outcome, output: str) -> None:
         for line in outcome.lines:
             click.echo(line)
         _print_violations(outcome)
-        click.echo(f"seed {outcome.seed}: {outcome.steps} steps, {outcome.requests} requests, trace {outcome.digest}")
+        click.echo(
+            f"seed {outcome.seed}: {outcome.steps} steps, {outcome.requests} requests, trace {outcome.digest}"
+        )
     sys.exit(0 if outcome.ok else 1)
 
 
@@ -287,7 +306,9 @@ def _print_summary(summary: Summary, unit: str, output: str) -> None:
     )
     if same := summary.counts.get(SAME):
         click.echo(f"{same} came out as their forerunner did, and were not followed further")
-    click.echo(click.style(f"{len(summary.failed)} {unit} with violations", fg="red" if summary.failed else "green"))
+    click.echo(
+        click.style(f"{len(summary.failed)} {unit} with violations", fg="red" if summary.failed else "green")
+    )
 
 
 COMMANDS = (simulate,)

@@ -53,7 +53,10 @@ def _facts(scenario: Scenario) -> list[Row]:
     after = scenario.force_detach_after_s
     return [
         ("cluster", f"{scenario.nodes} nodes, storage of the kind {scenario.storage}, workloads {sets}"),
-        ("time", f"{scenario.minutes:g} simulated minutes; from {scenario.heal_s:g} s on everything is healed"),
+        (
+            "time",
+            f"{scenario.minutes:g} simulated minutes; from {scenario.heal_s:g} s on everything is healed",
+        ),
         ("faults", f"about {scenario.faults} of {', '.join(scenario.only) or 'all kinds'}"),
         ("users' actions", f"about {scenario.actions}"),
         (

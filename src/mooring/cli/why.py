@@ -53,7 +53,9 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
         answers = [cause.as_json() for cause in causes]
         click.echo(json.dumps(answers if everything else answers[0], indent=2))
     elif everything:
-        click.echo("\n".join(text.one_line(cause, wall_clock(), _paint) for cause in causes) or "nothing is stuck")
+        click.echo(
+            "\n".join(text.one_line(cause, wall_clock(), _paint) for cause in causes) or "nothing is stuck"
+        )
     else:
         click.echo("\n".join(text.lines(causes[0], wall_clock(), _paint)))
     sys.exit(0 if all(cause.ok for cause in causes) else 1)

@@ -1,4 +1,5 @@
-"""An EC2-compatible endpoint on this machine: volumes, attachments, snapshots, instances, with EC2's quotas and delays.
+"""An EC2-compatible endpoint on this machine: volumes, attachments, snapshots, instances, with EC2's quotas
+and delays.
 
     process      one cloud on this machine: data directory, records, devices and endpoint, put together
     endpoint     EC2's query protocol over HTTP, the instances' metadata services, the control API
@@ -9,5 +10,6 @@
     records      what the cloud remembers, its tables, its journal, and what is due when
     devices      makes an attached volume a block device of its instance
 
-Each imports only those below it. The cloud serves any client; it must not know of an orchestrator or a driver.
+Each imports only those below it. The cloud serves any client; it must not know of an orchestrator or a
+driver.
 """

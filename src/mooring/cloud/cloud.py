@@ -1,8 +1,8 @@
 """EC2 without a wire: `Cloud.call` takes and gives what boto3 takes and gives.
 
-Guarantees: every refusal is an `Ec2Error`; what an answer tells is durable before it is given; the same seed and the
-same calls at the same times give the same ids and the same delays. It knows nothing of HTTP, and of devices and disks
-only what `interface` says.
+Guarantees: every refusal is an `Ec2Error`; what an answer tells is durable before it is given; the same seed
+and the same calls at the same times give the same ids and the same delays. It knows nothing of HTTP, and of
+devices and disks only what `interface` says.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ ACTIONS = tuple(sorted(_ACTIONS))
 class Cloud:
     """One account in one region.
 
-    `clock` gives seconds since the epoch, and may be virtual. All chance comes from `rng`. What `journal` has is
-    loaded: the cloud goes on where it was.
+    `clock` gives seconds since the epoch, and may be virtual. All chance comes from `rng`. What `journal` has
+    is loaded: the cloud goes on where it was.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Cloud:
     # --- requests
 
     async def call(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carries out one request, in boto3's names and shapes; times are aware datetimes. Raises Ec2Error."""
+        """Carries out one request, in boto3's names and shapes; times are aware datetimes. Raises
+        Ec2Error."""
         name = action if action in _ACTIONS else "(unknown)"
         self._calls[name] += 1
         try:
@@ -184,10 +185,11 @@ class Cloud:
         return [view(self.region, one) for one in self.region.store.instances.records.values()]
 
     def launch(self, count: int, instance_type: str = "", zone: str = "") -> list[str]:
-        """Sees to it that there are at least `count` instances, and gives the ids of all; new ones run at once.
+        """Sees to it that there are at least `count` instances, and gives the ids of all; new ones run at
+        once.
 
-        `zone` may name several zones, separated by commas: new instances take turns. "": the first zone of the
-        settings. Raises ValueError (no such type), Ec2Error (InvalidZone.NotFound).
+        `zone` may name several zones, separated by commas: new instances take turns. "": the first zone of
+        the settings. Raises ValueError (no such type), Ec2Error (InvalidZone.NotFound).
         """
         type = instance_type or self.settings.instance_type
         if type not in instance_types():
@@ -217,7 +219,8 @@ class Cloud:
         return self.region.settings
 
     def configure(self, changes: Mapping[str, Any]) -> Settings:
-        """Changes settings, given in JSON's types. Raises ValueError that names what is wrong; then nothing changes."""
+        """Changes settings, given in JSON's types. Raises ValueError that names what is wrong; then nothing
+        changes."""
         changed = self.settings.changed(changes)
         if changed.region != self.settings.region or changed.account != self.settings.account:
             raise ValueError("region and account cannot be changed while the cloud runs")

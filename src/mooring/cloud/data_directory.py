@@ -1,10 +1,9 @@
 """A cloud's data directory: one process at a time, its access key, and where it listens.
 
-<root>/lock               held by the process that serves
-<root>/cloud.db           all records (`journal`)
-<root>/credentials.json   the access key (0600), made at the first start
-<root>/endpoint.json      where the process that serves, or served last, listens; so that a restart listens there too
-<root>/volumes, snapshots, instances: `devices`
+<root>/lock               held by the process that serves <root>/cloud.db           all records (`journal`)
+<root>/credentials.json   the access key (0600), made at the first start <root>/endpoint.json      where the
+process that serves, or served last, listens; so that a restart listens there too <root>/volumes, snapshots,
+instances: `devices`
 """
 
 from __future__ import annotations
@@ -60,12 +59,16 @@ class DataDirectory:
             self.root.chmod(0o700)
             lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise DataDirectoryError(f"the data directory {self.root} cannot be used: {error.strerror}") from error
+            raise DataDirectoryError(
+                f"the data directory {self.root} cannot be used: {error.strerror}"
+            ) from error
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise DataDirectoryError(f"another `mooring cloud` serves from {self.root}: stop it first") from None
+                raise DataDirectoryError(
+                    f"another `mooring cloud` serves from {self.root}: stop it first"
+                ) from None
             yield
         finally:
             os.close(lock)
@@ -92,7 +95,9 @@ def _read(path: Path, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError) as error:
-        raise DataDirectoryError(f"{path} cannot be read ({error}): remove it, and start the cloud again") from error
+        raise DataDirectoryError(
+            f"{path} cannot be read ({error}): remove it, and start the cloud again"
+        ) from error
 
 
 def _letters(rng: Random, count: int) -> str:

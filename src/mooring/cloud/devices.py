@@ -137,7 +137,9 @@ class LoopDevices(Devices):
         if device:
             return [there / Path(device).name, by_id]
         medium = str(self._medium(volume_id))
-        names = [path for path in there.glob("*") if path.is_symlink() and loop.is_device_of(str(path), medium)]
+        names = [
+            path for path in there.glob("*") if path.is_symlink() and loop.is_device_of(str(path), medium)
+        ]
         return [*names, by_id]
 
     def _attach(self, volume_id: str, instance_id: str, device: str) -> None:
@@ -154,7 +156,9 @@ class LoopDevices(Devices):
         linked."""
         links = self._instances.glob(f"*/dev/disk/by-id/{_serial(volume_id)}")
         shown = {os.path.realpath(link) for link in links}
-        return next((each for each in loop.devices_of(str(self._medium(volume_id))) if each not in shown), None)
+        return next(
+            (each for each in loop.devices_of(str(self._medium(volume_id))) if each not in shown), None
+        )
 
     def _detach(self, volume_id: str, instance_id: str, force: bool) -> None:
         medium = str(self._medium(volume_id))

@@ -1,7 +1,7 @@
 """The cloud's two seams: what is behind a volume, and where the cloud remembers.
 
-A simulation, and `--devices=off`, put `NoDevices` here; `mooring.cloud.devices` is the real one. A test keeps nothing
-with `NoJournal`; `mooring.cloud.records.journal` is the real one.
+A simulation, and `--devices=off`, put `NoDevices` here; `mooring.cloud.devices` is the real one. A test keeps
+nothing with `NoJournal`; `mooring.cloud.records.journal` is the real one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ class Devices(Protocol):
     """What is behind volumes and snapshots. All methods are idempotent. Sizes are in GiB."""
 
     async def create(self, volume_id: str, size: int, source: str = "") -> None:
-        """Makes the volume's storage, with the data of `source` if given: the id of a snapshot or another volume."""
+        """Makes the volume's storage, with the data of `source` if given: the id of a snapshot or another
+        volume."""
         ...
 
     async def delete(self, volume_id: str) -> None:
@@ -75,7 +76,8 @@ class Journal(Protocol):
         ...
 
     def save(self, changes: Iterable[tuple[str, str, bytes | None]]) -> None:
-        """Keeps all of the changes or, if the process dies meanwhile, none; content None removes. Durable at return."""
+        """Keeps all of the changes or, if the process dies meanwhile, none; content None removes. Durable at
+        return."""
         ...
 
 

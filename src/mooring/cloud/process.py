@@ -42,7 +42,9 @@ async def running(
         last = directory.endpoint()
         devices = LoopDevices(directory.root) if real_devices else None
         journal = SqliteJournal(directory.database)
-        cloud = Cloud(settings=from_json(settings), clock=time.time, rng=rng, devices=devices, journal=journal)
+        cloud = Cloud(
+            settings=from_json(settings), clock=time.time, rng=rng, devices=devices, journal=journal
+        )
         await cloud.restore()
         wanted = port if port is not None else last.port if last else default_port
         try:
@@ -58,13 +60,17 @@ async def running(
 
 
 @asynccontextmanager
-async def _listening(entered: contextlib.AbstractAsyncContextManager[Server], port: int) -> AsyncGenerator[Server]:
+async def _listening(
+    entered: contextlib.AbstractAsyncContextManager[Server], port: int
+) -> AsyncGenerator[Server]:
     try:
         server = await entered.__aenter__()
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        raise DataDirectoryError(f"port {port} is in use by another program: choose one with --port") from error
+        raise DataDirectoryError(
+            f"port {port} is in use by another program: choose one with --port"
+        ) from error
     try:
         yield server
     finally:

@@ -1,7 +1,7 @@
 """What all actions share: the records, the time, chance, and the settings of now.
 
-An action first looks whether its request can be carried out (every refusal is an `Ec2Error`), then calls `dry_run`, and
-only then changes records. Between the first change and its end it awaits nothing.
+An action first looks whether its request can be carried out (every refusal is an `Ec2Error`), then calls
+`dry_run`, and only then changes records. Between the first change and its end it awaits nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ class Region:
     """One account's region."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], float], rng: random.Random, devices: Devices, journal: Journal
+        self,
+        settings: Settings,
+        clock: Callable[[], float],
+        rng: random.Random,
+        devices: Devices,
+        journal: Journal,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -143,7 +148,8 @@ def select(
 ) -> list[R]:
     """The records as of `time` that have one of the ids (all must be there) and pass the filters, by id.
 
-    Raises Ec2Error: ...NotFound with the ids of which there is nothing, InvalidParameterValue for unknown filters.
+    Raises Ec2Error: ...NotFound with the ids of which there is nothing, InvalidParameterValue for unknown
+    filters.
     """
     passes = Matcher(filters, fields)
     if ids:

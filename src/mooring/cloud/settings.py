@@ -1,7 +1,8 @@
 """What can be set about the cloud: its account, its delays, its limits and its faults.
 
-Everything has EC2's own value, or one close to what EC2 shows, as its default. Values are plain data: JSON in, JSON
-out (`to_json`, `from_json`). A `Settings` never changes; `changed` makes another one, or says what is wrong.
+Everything has EC2's own value, or one close to what EC2 shows, as its default. Values are plain data: JSON
+in, JSON out (`to_json`, `from_json`). A `Settings` never changes; `changed` makes another one, or says what
+is wrong.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     buckets: dict[str, tuple[float, float]] = {}
     """Of these actions: size and refill per second, in place of EC2's."""
     ids_are_filters: bool = False
-    """Whether a describe that names ids uses the larger bucket of filtered calls. EC2's documents leave it open."""
+    """Whether a describe that names ids uses the larger bucket of filtered calls. EC2's documents leave it
+    open."""
     volume_limit: int = 0
     """Most volumes of the account (VolumeLimitExceeded); 0: no limit."""
     iops_limit: int = 0
@@ -90,7 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     token_life_s: float = 12 * 3600.0
     """How long a client token is remembered."""
     over_limit: Literal["refuse", "attaching"] = "refuse"
-    """What an attachment beyond the instance type's limit does: AttachmentLimitExceeded, or it stays "attaching"."""
+    """What an attachment beyond the instance type's limit does: AttachmentLimitExceeded, or it stays
+    "attaching"."""
 
     # --- what differs between accounts, images and guests
     instance_type: str = "m5.large"
@@ -100,7 +103,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hidden_devices: tuple[str, ...] = ()
     """Device names that every instance's image has taken, though no describe shows them."""
     burned_devices: tuple[str, ...] = ()
-    """Device names, or "i-...:/dev/xvdf", that the guest does not give back: attachments stay "attaching" there."""
+    """Device names, or "i-...:/dev/xvdf", that the guest does not give back: attachments stay "attaching"
+    there."""
     unavailable_types: tuple[str, ...] = ()
     """Volume types, or "us-east-1b:io2", that are not to be had (VolumeTypeNotAvailableInZone)."""
     bad_kms_keys: tuple[str, ...] = ()
@@ -142,7 +146,8 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def from_json(values: Mapping[str, Any]) -> Settings:
-    """Settings from JSON's types; what is not named has its default. Raises ValueError that names what is wrong."""
+    """Settings from JSON's types; what is not named has its default. Raises ValueError that names what is
+    wrong."""
     try:
         return msgspec.convert(dict(values), Settings)
     except msgspec.ValidationError as error:
@@ -151,7 +156,11 @@ def from_json(values: Mapping[str, Any]) -> Settings:
 
 def _wrong(settings: Settings) -> list[str]:
     return [
-        *(each for name in settings.__struct_fields__ for each in _wrong_number(name, getattr(settings, name))),
+        *(
+            each
+            for name in settings.__struct_fields__
+            for each in _wrong_number(name, getattr(settings, name))
+        ),
         *_wrong_by_action(settings),
         *_wrong_places(settings),
     ]
@@ -173,8 +182,16 @@ def _wrong_number(name: str, value: Any) -> list[str]:
 def _wrong_by_action(settings: Settings) -> list[str]:
     latencies, buckets = settings.latency_s.items(), settings.buckets.items()
     return [
-        *(f"latency_s of {action} is not [least, most]" for action, of in latencies if not 0 <= of[0] <= of[1]),
-        *(f"the bucket of {action} holds less than one call" for action, of in buckets if of[0] < 1 or of[1] < 0),
+        *(
+            f"latency_s of {action} is not [least, most]"
+            for action, of in latencies
+            if not 0 <= of[0] <= of[1]
+        ),
+        *(
+            f"the bucket of {action} holds less than one call"
+            for action, of in buckets
+            if of[0] < 1 or of[1] < 0
+        ),
         *(
             f"the share of the fault of {one.action} is not 0 to 1"
             for one in settings.faults
@@ -185,7 +202,9 @@ def _wrong_by_action(settings: Settings) -> list[str]:
 
 def _wrong_places(settings: Settings) -> list[str]:
     region = settings.region
-    wrong = [f"zone {zone} is not of region {region}" for zone in settings.zones if not zone.startswith(region)]
+    wrong = [
+        f"zone {zone} is not of region {region}" for zone in settings.zones if not zone.startswith(region)
+    ]
     if not settings.zones or len(set(settings.zones)) < len(settings.zones):
         wrong.append("zones is empty or names one twice")
     if not (len(settings.account) == 12 and settings.account.isdigit()):

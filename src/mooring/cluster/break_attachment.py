@@ -30,7 +30,9 @@ async def break_attachment(client: Client, name: str, *, confirmed: bool, by: st
     where = ", ".join([await _described(client, each) for each in records])
     if not confirmed:
         lock = lock_of(volume)
-        held = f"; its lock is held for {lock.node} and pod {lock.pod} (epoch {lock.epoch})" if lock.node else ""
+        held = (
+            f"; its lock is held for {lock.node} and pod {lock.pod} (epoch {lock.epoch})" if lock.node else ""
+        )
         raise ClusterError(
             f"PersistentVolume {name} is attached to {where}{held}. To break that takes the volume from there without "
             "asking: if a process there still writes, two nodes write one volume, and its content is lost. Make sure "

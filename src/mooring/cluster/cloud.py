@@ -130,7 +130,11 @@ class CloudParts:
     def _part(self, name: str, environ: Mapping[str, str], *arguments: str) -> Part:
         foreign = dict.fromkeys(key for key in os.environ if key.startswith(_FOREIGN))
         return Part(
-            name, mooring(*arguments), run=self._layout.run, logs=self._layout.logs, environ={**foreign, **environ}
+            name,
+            mooring(*arguments),
+            run=self._layout.run,
+            logs=self._layout.logs,
+            environ={**foreign, **environ},
         )
 
     async def _until_instances(self, part: Part, port: int) -> None:

@@ -153,7 +153,9 @@ class Cluster:
 
     def _array_flags(self) -> list[str]:
         settings = {"array": self.layout.array, "mode": self._mode}
-        return [flag for k, v in settings.items() for flag in ("--plugin-setting", f"mooring.dev/disk:{k}={v}")]
+        return [
+            flag for k, v in settings.items() for flag in ("--plugin-setting", f"mooring.dev/disk:{k}={v}")
+        ]
 
     @property
     def _mode(self) -> str:
@@ -196,7 +198,9 @@ class Cluster:
                 finally:
                     await client.close()
             await asyncio.sleep(0.05)
-        raise ClusterError(f"the API server does not come up{problem}; see {self.layout.logs / 'apiserver.log'}")
+        raise ClusterError(
+            f"the API server does not come up{problem}; see {self.layout.logs / 'apiserver.log'}"
+        )
 
     async def _install(self, client: Client) -> None:
         for definition in DEFINITIONS:
@@ -250,7 +254,11 @@ class Cluster:
                 if not machine.on:
                     raise ClusterError(f"{node} is off")
                 clean = await machine.stop()
-                return f"{node} has shut down" if clean else f"{node} did not shut down in time; its power was cut"
+                return (
+                    f"{node} has shut down"
+                    if clean
+                    else f"{node} did not shut down in time; its power was cut"
+                )
             case "kill":
                 if not machine.on:
                     raise ClusterError(f"{node} is off")

@@ -32,8 +32,9 @@ async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an ope
     if node is None:
         statement = Statement(_uid_of(name, records, uid), absent=True, by=by, at=at)
         count = await _state(client, _of(records, statement.node_uid), statement)
-        return f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: " + (
-            f"{count} volumes may move as soon as no pod uses them there"
+        return (
+            f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: "
+            + (f"{count} volumes may move as soon as no pod uses them there")
         )
     if uid and node.uid != uid:
         raise ClusterError(
@@ -57,7 +58,9 @@ def _uid_of(name: str, records: list[VolumeAttachment], uid: str) -> str:
     """The uid that the VolumeAttachments of a Node that is gone have recorded."""
     recorded = sorted({each.metadata.annotations.get(NODE_UID, "") for each in records})
     if not records:
-        raise ClusterError(f"there is no node {name!r}, and no VolumeAttachment names it: nothing was changed")
+        raise ClusterError(
+            f"there is no node {name!r}, and no VolumeAttachment names it: nothing was changed"
+        )
     if uid and uid not in recorded:
         raise ClusterError(
             f"no VolumeAttachment of node {name} was made for uid {uid}, but for {', '.join(recorded) or 'none'}"

@@ -66,7 +66,9 @@ async def serving(path: Path, handler: Handler):
 async def say(path: Path, command: str, node: str) -> str:
     """Sends one command and returns the answer; ClusterError if nothing listens or the answer is an error."""
     if not path.exists():
-        raise ClusterError(f"no cluster runs on {path.parent}: start it with `mooring up` (or name its --data-dir)")
+        raise ClusterError(
+            f"no cluster runs on {path.parent}: start it with `mooring up` (or name its --data-dir)"
+        )
     try:
         with _short(path) as address:
             reader, writer = await asyncio.open_unix_connection(address)

@@ -1,4 +1,5 @@
-"""The CSI drivers that a user brings to `mooring up --csi`: where they listen, what is done to their calls. Pure."""
+"""The CSI drivers that a user brings to `mooring up --csi`: where they listen, what is done to their calls.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ from mooring.csi.faults import parse_fault
 
 HOLE = "{node}"
 REGISTERED = "registered"
-"""Instead of an address: the driver registers with the nodes' agents, and its controllers are started by its user."""
+"""Instead of an address: the driver registers with the nodes' agents, and its controllers are started by its
+user."""
 RESERVED = frozenset({"timeout", "faults", "trace"})
 
 
 @dataclass(frozen=True)
 class CSIDrivers:
-    """`addresses` by driver, `{node}` in them stands for a node's name; `controllers` where a driver's controller
-    service is elsewhere than on the first node."""
+    """`addresses` by driver, `{node}` in them stands for a node's name; `controllers` where a driver's
+    controller service is elsewhere than on the first node."""
 
     addresses: Mapping[str, str] = field(default_factory=dict[str, str])
     controllers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -32,7 +34,9 @@ class CSIDrivers:
 
     def settings(self, node: str, trace: Path) -> dict[str, str]:
         """Settings of the CSI plugin in the agent of `node`."""
-        return self._all({name: address.replace(HOLE, node) for name, address in self.addresses.items()}, trace)
+        return self._all(
+            {name: address.replace(HOLE, node) for name, address in self.addresses.items()}, trace
+        )
 
     def controller_settings(self, first_node: str, trace: Path) -> dict[str, str]:
         """Settings of the CSI plugin in the controllers."""
@@ -54,8 +58,8 @@ def parse_drivers(
     nodes: int,
     logs: Sequence[Path] = (),
 ) -> CSIDrivers:
-    """From `--csi NAME=ADDRESS`, `--csi-controller NAME=ADDRESS` and `--csi-fault`. Raises ValueError, which says what
-    is wrong and how it is written."""
+    """From `--csi NAME=ADDRESS`, `--csi-controller NAME=ADDRESS` and `--csi-fault`. Raises ValueError, which
+    says what is wrong and how it is written."""
     addresses = dict(_named(each, "--csi") for each in given)
     of_controllers = dict(_named(each, "--csi-controller") for each in controllers)
     for name, address in addresses.items():

@@ -54,7 +54,7 @@ class Demo:
     disk: str = ""
     observer: Observer | None = None
 
-    # --- telling -------------------------------------------------------------------------------------------------
+    # --- telling
 
     def say(self, text: str) -> None:
         click.echo(f"  {text}")
@@ -84,14 +84,16 @@ class Demo:
         self.say(f"{what}: {taken:.2f} s")
         return taken
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- looking
 
     async def pod(self) -> Pod | None:
         return await self.stage.client.find(Pod, POD, "default")
 
     async def running(self, *, not_uid: str = "") -> Pod | None:
         pod = await self.pod()
-        ready = pod is not None and any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+        ready = pod is not None and any(
+            c.type == "Ready" and c.status == "True" for c in pod.status.conditions
+        )
         return pod if pod is not None and ready and not pod.deleting and pod.uid != not_uid else None
 
     def log(self, pod: Pod) -> str:
@@ -100,7 +102,9 @@ class Demo:
     def last(self, pod: Pod, word: str) -> int:
         """The last number that the pod's log gives after a word, 0 if none."""
         numbers = [
-            line.rsplit(f"{word} ", 1)[1].split()[0] for line in self.log(pod).splitlines() if f"{word} " in line
+            line.rsplit(f"{word} ", 1)[1].split()[0]
+            for line in self.log(pod).splitlines()
+            if f"{word} " in line
         ]
         return int(numbers[-1]) if numbers else 0
 
@@ -118,12 +122,14 @@ class Demo:
         found = self.last(pod, "verified")
         intact = "damaged" not in self.log(pod)
         where = f"{found} found on {pod.spec.node_name}"
-        self.check(f"{what}: all {at_least} synced records are intact ({where})", intact and found >= at_least)
+        self.check(
+            f"{what}: all {at_least} synced records are intact ({where})", intact and found >= at_least
+        )
         await self.writes(pod)
         self.say(f"records continue on {pod.spec.node_name}")
 
 
-# --- the stories -------------------------------------------------------------------------------------------------
+# --- the stories
 
 
 async def first_volume(demo: Demo) -> None:
@@ -259,7 +265,9 @@ def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
     if demo.rootless:
         demo.say(f"(directories have no power to lose: {size} unsynced bytes are still there)")
     else:
-        demo.check(f"control: what was written but never synced is lost ({size} of 13000 bytes are left)", size == 0)
+        demo.check(
+            f"control: what was written but never synced is lost ({size} of 13000 bytes are left)", size == 0
+        )
 
 
 async def _power_on(demo: Demo, node: str) -> None:
@@ -297,7 +305,9 @@ async def controller_crashes(demo: Demo) -> None:
     await _kill(demo, "after the intent, before the attach", new not in stage.truth.holders(demo.disk))
     await stage.until("the disk is attached", lambda: new in stage.truth.holders(demo.disk))
     record = watch.record(new)
-    await _kill(demo, "after the attach, before its status", record is not None and not record.status.attached)
+    await _kill(
+        demo, "after the attach, before its status", record is not None and not record.status.attached
+    )
     await stage.truth.slow_down(demo.disk, 0)
     await demo.timed("moved despite three crashes", since, lambda: demo.running(not_uid=pod.uid))
     moved = await demo.running()
@@ -326,7 +336,7 @@ async def _kill(demo: Demo, when: str, as_meant: bool) -> None:
     await demo.stage.until("the controllers are back", lambda: all(map(demo.stage.part, parts)))
 
 
-# --- the frame ---------------------------------------------------------------------------------------------------
+# --- the frame
 
 
 async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False) -> int:
@@ -342,9 +352,13 @@ async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False) -> int
     finally:
         await _take_down(demo)
     click.echo("\n" + table(("STEP", "SECONDS"), [(what, f"{taken:.2f}") for what, taken in demo.durations]))
-    click.echo(f"\nwhole demo: {asyncio.get_running_loop().time() - began:.0f} s; timeline: {out / 'timeline.svg'}")
+    click.echo(
+        f"\nwhole demo: {asyncio.get_running_loop().time() - began:.0f} s; timeline: {out / 'timeline.svg'}"
+    )
     if demo.failed:
-        click.echo(click.style(f"{len(demo.failed)} checks failed; everything is kept in {directory}", fg="red"))
+        click.echo(
+            click.style(f"{len(demo.failed)} checks failed; everything is kept in {directory}", fg="red")
+        )
     elif not keep:
         shutil.rmtree(directory)
     return 1 if demo.failed else 0
@@ -355,7 +369,9 @@ async def _play(demo: Demo, out: Path) -> None:
     demo.head(f"A cluster of {NODES} nodes")
     began = asyncio.get_running_loop().time()
     storage = ["--cloud"] if demo.cloud else []
-    await stage.up("--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *storage)
+    await stage.up(
+        "--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *storage
+    )
     demo.observer = Observer(stage.client, stage.truth, stage.machines)
     await stage.until("all nodes are Ready", lambda: stage.ready_nodes(NODES))
     taken = asyncio.get_running_loop().time() - began
@@ -385,6 +401,8 @@ async def _take_down(demo: Demo) -> None:
     status, answer = await demo.stage.down()
     demo.durations.append(("down", asyncio.get_running_loop().time() - began))
     left = demo.stage.leftovers()
-    demo.check("no mount, loop device or process is left" + (f": {left}" if left else ""), status == 0 and not left)
+    demo.check(
+        "no mount, loop device or process is left" + (f": {left}" if left else ""), status == 0 and not left
+    )
     if status != 0:
         demo.say(answer)

@@ -22,7 +22,16 @@ from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import load
 from mooring.cluster.sweep import sweep
 from mooring.cluster.tails import Tail
-from mooring.cluster.view import Snapshot, attachment_state, node_state, pod_state, sections, table, take, volume_of
+from mooring.cluster.view import (
+    Snapshot,
+    attachment_state,
+    node_state,
+    pod_state,
+    sections,
+    table,
+    take,
+    volume_of,
+)
 from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
 from mooring.kube.printable import printable
@@ -130,7 +139,13 @@ def _redraw(snapshot: Snapshot, cluster: Cluster, drivers: DriversShown, out: Te
 
 
 def _coloured(line: str) -> str:
-    words = {"Unknown": "red", "out-of-service": "red", "detaching": "yellow", "attaching": "yellow", "Ready": "green"}
+    words = {
+        "Unknown": "red",
+        "out-of-service": "red",
+        "detaching": "yellow",
+        "attaching": "yellow",
+        "Ready": "green",
+    }
     for word, colour in words.items():
         if word in line:
             return line.replace(word, click.style(word, fg=colour), 1)

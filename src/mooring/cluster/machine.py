@@ -59,7 +59,11 @@ class Machine:
     def _start_agent(self) -> None:
         # SIGUSR1 is blocked until the agent listens: pressed early, the power button waits.
         self._agent = os.posix_spawnp(
-            self._command[0], self._command, os.environ, setsigmask=[signal.SIGUSR1], setsigdef=[signal.SIGTERM]
+            self._command[0],
+            self._command,
+            os.environ,
+            setsigmask=[signal.SIGUSR1],
+            setsigdef=[signal.SIGTERM],
         )
         if self._stopping:
             os.kill(self._agent, signal.SIGUSR1)

@@ -1,4 +1,5 @@
-"""What a new cluster is given: the default classes of volumes and of snapshots, and with a cloud its driver and its."""
+"""What a new cluster is given: the default classes of volumes and of snapshots, and with a cloud its driver
+and its."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One simulated machine, seen from the host: power button, power loss, power on.
 
-Losing power means: its file systems stop without flushing, its processes are gone, its devices are gone. In this order,
-so that nothing that was not synced reaches a disk (docs/architecture.md, "A simulated machine").
+Losing power means: its file systems stop without flushing, its processes are gone, its devices are gone. In
+this order, so that nothing that was not synced reaches a disk (docs/architecture.md, "A simulated machine").
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class NodeMachine:
         shared: bool = False,
         cloud: CloudParts | None = None,
     ) -> None:
-        """`shared`: what others mount in the node's directory appears in the machine. With a `cloud` the machine is an
-        instance of it, and has its driver."""
+        """`shared`: what others mount in the node's directory appears in the machine. With a `cloud` the
+        machine is an instance of it, and has its driver."""
         self._shared = shared
         self._cloud = cloud
         self._driver: Part | None = None
@@ -67,7 +67,8 @@ class NodeMachine:
                 await self._boot()
 
     async def stop(self, *, grace: float = CLEAN_STOP_S) -> bool:
-        """Presses the power button and waits up to `grace` seconds; then the power is cut. True if it went cleanly."""
+        """Presses the power button and waits up to `grace` seconds; then the power is cut. True if it went
+        cleanly."""
         async with self._lock:
             if not self.on or self._part is None:
                 return True
@@ -114,7 +115,9 @@ class NodeMachine:
             await self._driver.start()
         self._part = Part(
             f"machine-{self.name}",
-            machine_command(self.name, self._agent(self.name), self._layout.node(self.name) if self._shared else None),
+            machine_command(
+                self.name, self._agent(self.name), self._layout.node(self.name) if self._shared else None
+            ),
             run=self._layout.run,
             logs=self._layout.logs,
             environ={"MOORING_BOOT_ID": boot_id, "MOORING_ENDED_BOOT_ID": ended},
@@ -171,7 +174,8 @@ def stop_file_systems(devices: Sequence[str], pid: int) -> None:
 
 
 def take_devices(array: DiskArray, node: str) -> None:
-    """The node's devices lose power. Its processes are gone; the kernel may still be dropping their mounts. Blocks."""
+    """The node's devices lose power. Its processes are gone; the kernel may still be dropping their mounts.
+    Blocks."""
     deadline = time.monotonic() + RELEASE_S
     while True:
         try:

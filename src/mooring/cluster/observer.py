@@ -107,7 +107,9 @@ class Observer:
         record = self.record(node.name)
         state = ""
         if record is not None:
-            in_use = any(name.endswith((f"/{self.disk}", f"^{self.disk}")) for name in node.status.volumes_in_use)
+            in_use = any(
+                name.endswith((f"/{self.disk}", f"^{self.disk}")) for name in node.status.volumes_in_use
+            )
             if record.deleting or DETACHING in record.metadata.annotations:
                 state = "detaching"
             elif record.status.attached:

@@ -205,7 +205,9 @@ class Part:
 
     def _silent(self) -> None:
         if self._wanted and self._process is not None and self._process.returncode is None:
-            log.error("does nothing any more: killed", part=self.name, silent_s=self._patience, log=str(self._log))
+            log.error(
+                "does nothing any more: killed", part=self.name, silent_s=self._patience, log=str(self._log)
+            )
             self._process.kill()
 
     async def _watch(self) -> None:

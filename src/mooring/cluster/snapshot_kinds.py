@@ -1,4 +1,5 @@
-"""The kinds of snapshot.storage.k8s.io, which no API server has by itself. Names and types are the CSI community's."""
+"""The kinds of snapshot.storage.k8s.io, which no API server has by itself. Names and types are the CSI
+community's."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ def _fields(*required: str, **fields: Schema) -> Schema:
 
 _ERROR = _fields(message=_TEXT, time={"type": "string", "format": "date-time"})
 _REFERENCE = _fields(
-    apiVersion=_TEXT, kind=_TEXT, namespace=_TEXT, name=_TEXT, uid=_TEXT, resourceVersion=_TEXT, fieldPath=_TEXT
+    apiVersion=_TEXT,
+    kind=_TEXT,
+    namespace=_TEXT,
+    name=_TEXT,
+    uid=_TEXT,
+    resourceVersion=_TEXT,
+    fieldPath=_TEXT,
 )
 
 _SNAPSHOT = {
@@ -51,7 +58,9 @@ _CONTENT = {
         volumeSnapshotClassName=_TEXT,
         volumeSnapshotRef=_REFERENCE,
     ),
-    "status": _fields(snapshotHandle=_TEXT, creationTime=_NUMBER, readyToUse=_FLAG, restoreSize=_NUMBER, error=_ERROR),
+    "status": _fields(
+        snapshotHandle=_TEXT, creationTime=_NUMBER, readyToUse=_FLAG, restoreSize=_NUMBER, error=_ERROR
+    ),
 }
 _CLASS = {
     "driver": _TEXT,
@@ -61,7 +70,12 @@ _CLASS = {
 
 
 def _definition(
-    kind: str, plural: str, short: str, scope: str, fields: dict[str, Schema], columns: dict[str, tuple[str, str]]
+    kind: str,
+    plural: str,
+    short: str,
+    scope: str,
+    fields: dict[str, Schema],
+    columns: dict[str, tuple[str, str]],
 ) -> dict[str, Any]:
     version: dict[str, Any] = {
         "name": "v1",
@@ -77,7 +91,9 @@ def _definition(
     return {
         "metadata": {
             "name": f"{plural}.{GROUP}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, names and types alone of the approved kinds"},
+            "annotations": {
+                "api-approved.kubernetes.io": "unapproved, names and types alone of the approved kinds"
+            },
         },
         "spec": {
             "group": GROUP,

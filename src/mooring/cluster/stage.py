@@ -1,7 +1,8 @@
-"""The stage on which the demo (and the tests that play stories) act: a cluster of real processes, driven from outside.
+"""The stage on which the demo (and the tests that play stories) act: a cluster of real processes, driven from
+outside.
 
-Knows how to start `mooring up`, speak to it with kubectl (or, where there is none, with our own client), wait for
-something with a limit, and look at what is true inside a machine. It has no privileged way into any part.
+Knows how to start `mooring up`, speak to it with kubectl (or, where there is none, with our own client), wait
+for something with a limit, and look at what is true inside a machine. It has no privileged way into any part.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Stage:
             raise Disappointed(f"`mooring up` ended:\n{tail}")
         return self.layout.control.exists()
 
-    async def until(self, what: str, holds: Callable[[], Awaitable[Any] | Any], *, patience: float = PATIENCE_S) -> Any:
+    async def until(
+        self, what: str, holds: Callable[[], Awaitable[Any] | Any], *, patience: float = PATIENCE_S
+    ) -> Any:
         """Waits until `holds()` is true and returns what it gave; Disappointed after `patience` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
@@ -121,7 +124,9 @@ class Stage:
     async def drain(self, node: str) -> None:
         """Cordons a node and evicts its pods, with kubectl if there is one."""
         if self.kubectl:
-            await self.kubectl_do("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s")
+            await self.kubectl_do(
+                "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s"
+            )
             return
         await self.cordon(node)
         for pod in (await self.client.list(Pod, field_selector=f"spec.nodeName={node}")).items:
@@ -164,7 +169,9 @@ class Stage:
     def log_of(self, node: str, pod_uid: str, container: str) -> str:
         """A container's output so far, of the attempts that are kept."""
         logs = (self.layout.node(node) / "pods" / pod_uid / "logs").glob(f"{container}.*.log")
-        return "".join(path.read_text(errors="replace") for path in sorted(logs, key=lambda path: path.stat().st_mtime))
+        return "".join(
+            path.read_text(errors="replace") for path in sorted(logs, key=lambda path: path.stat().st_mtime)
+        )
 
     async def down(self) -> tuple[int, str]:
         """`mooring down`; and waits for `mooring up` to end."""
@@ -176,11 +183,14 @@ class Stage:
         return result
 
     def leftovers(self) -> list[str]:
-        """What of the cluster is still on this machine: mounts, loop devices, processes, addresses of pods."""
+        """What of the cluster is still on this machine: mounts, loop devices, processes, addresses of
+        pods."""
         root = str(self.layout.root)
         nodes = [node for node in self.layout.nodes.glob("*") if node.is_dir()]
         found = [
-            f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines() if root in line
+            f"mount {line.split()[4]}"
+            for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            if root in line
         ]
         for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
             if backing.read_text().startswith(root):

@@ -28,7 +28,13 @@ def sweep(layout: Layout) -> list[str]:
             found.append(f"{record.stem} (process {running.pid})")
             _end(record.stem, running)
         record.unlink(missing_ok=True)
-    return found + _clear_nodes(layout) + _take_all_devices(layout) + _take_volumes(layout) + _release_networks(layout)
+    return (
+        found
+        + _clear_nodes(layout)
+        + _take_all_devices(layout)
+        + _take_volumes(layout)
+        + _release_networks(layout)
+    )
 
 
 def _clear_nodes(layout: Layout) -> list[str]:
@@ -46,7 +52,9 @@ def _take_all_devices(layout: Layout) -> list[str]:
     """All nodes are without power now; their next boot gives the devices back."""
     array = DiskArray(layout.array)
     nodes = {node for disk in array.list().values() for node in disk.nodes}
-    found = [f"device {device} of {node}" for node in sorted(nodes) for device in array.devices(node).values()]
+    found = [
+        f"device {device} of {node}" for node in sorted(nodes) for device in array.devices(node).values()
+    ]
     for node in sorted(nodes):
         take_devices(array, node)
     return found

@@ -96,7 +96,8 @@ def _lane(lane: Lane, top: int, end: float, scale: float) -> Iterator[str]:
         x, width = LEFT + span.start * scale, max((span.end - span.start) * scale, 1.0)
         box = f"x='{x:.1f}' y='{y}' width='{width:.1f}' height='{BAND}'"
         hint = (
-            f"<title>{escape(lane.node)} {lane.kind}: {escape(span.state)}, {span.start:.2f}-{span.end:.2f} s</title>"
+            f"<title>{escape(lane.node)} {lane.kind}: {escape(span.state)}, {span.start:.2f}-{span.end:.2f} "
+            f"s</title>"
         )
         if state:
             yield f"<rect {box} fill='{FILLS[state]}'>{hint}</rect>"
@@ -117,7 +118,10 @@ def _axis(end: float, scale: float, bottom: int) -> Iterator[str]:
     for second in range(0, int(end) + 1, step):
         x = LEFT + second * scale
         yield f"<line x1='{x:.1f}' y1='{TOP - 8}' x2='{x:.1f}' y2='{bottom - 14}' class='grid'/>"
-        yield f"<text x='{x:.1f}' y='{bottom + 4}' font-size='11' class='faint' text-anchor='middle'>{second} s</text>"
+        yield (
+            f"<text x='{x:.1f}' y='{bottom + 4}' font-size='11' class='faint' text-anchor='middle'>{second} "
+            f"s</text>"
+        )
 
 
 def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
@@ -135,7 +139,9 @@ def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
         if level is not None:
             ends[level] = x + 6.8 * len(mark.label) + 12
             place = f"x='{x + 4:.1f}' y='{y}'"
-            labels.append(f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>")
+            labels.append(
+                f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>"
+            )
     yield from labels
 
 

@@ -1,7 +1,8 @@
-"""What is true of a volume, looked up where it is: at the storage, and in the kernel. For the demo and its observer.
+"""What is true of a volume, looked up where it is: at the storage, and in the kernel. For the demo and its
+observer.
 
-`ArrayTruth` looks at this machine's disk array, `CloudTruth` at the cloud of `mooring up --cloud`. A volume is known by
-its handle: the name of its disk, or its id in the cloud.
+`ArrayTruth` looks at this machine's disk array, `CloudTruth` at the cloud of `mooring up --cloud`. A volume
+is known by its handle: the name of its disk, or its id in the cloud.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class ArrayTruth(Truth):
         return mount.mount_point.endswith(f"/mounts/{handle}")
 
     def staged_at(self, handle: str, node: str) -> Path:
-        return self._layout.node(node) / "plugins" / escape_plugin_name("mooring.dev/disk") / "mounts" / handle
+        return (
+            self._layout.node(node) / "plugins" / escape_plugin_name("mooring.dev/disk") / "mounts" / handle
+        )
 
     async def slow_down(self, handle: str, seconds: float) -> None:
         self._array.set_delays(handle, Delays(attach=seconds, attach_reply=seconds, detach=seconds))
@@ -105,7 +108,14 @@ class CloudTruth(Truth):
 
     def staged_at(self, handle: str, node: str) -> Path:
         unique = hashlib.sha256(handle.encode()).hexdigest()
-        return self._layout.node(node) / "plugins" / escape_plugin_name(CSI_PLUGIN) / DRIVER / unique / "globalmount"
+        return (
+            self._layout.node(node)
+            / "plugins"
+            / escape_plugin_name(CSI_PLUGIN)
+            / DRIVER
+            / unique
+            / "globalmount"
+        )
 
     async def slow_down(self, handle: str, seconds: float) -> None:
         names = ("attaching_s", "detaching_s")

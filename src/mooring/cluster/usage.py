@@ -20,7 +20,9 @@ async def usage(client: Client) -> list[Section]:
     rows: list[tuple[str, ...]] = []
     for node in (await client.list(Node)).items:
         try:
-            page = await client.request("GET", f"{Node.RESOURCE.path(None, node.name, 'proxy')}/stats/summary")
+            page = await client.request(
+                "GET", f"{Node.RESOURCE.path(None, node.name, 'proxy')}/stats/summary"
+            )
         except Unreachable:
             raise
         except KubeError as error:

@@ -110,4 +110,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as kubectl prints them: as wide as needed, three spaces apart. Cells are made printable."""
     lines = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -3,9 +3,10 @@
     client = Client("unix:///csi/csi.sock")
     info = await client.identity.get_plugin_info(csi.GetPluginInfoRequest(), timeout_s=5)
 
-Guarantees: every call has a deadline and ends with a reply or a CsiError, whose `outcome` says whether it may have
-happened; nothing is ever tried again here. A driver may come and go: the next call finds it. Observers see every call,
-without its secrets. What carries the calls is a `Channel`: gRPC for an address; a simulation gives its own.
+Guarantees: every call has a deadline and ends with a reply or a CsiError, whose `outcome` says whether it may
+have happened; nothing is ever tried again here. A driver may come and go: the next call finds it. Observers
+see every call, without its secrets. What carries the calls is a `Channel`: gRPC for an address; a simulation
+gives its own.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Channel(Caller, Protocol):
 
 @dataclass(frozen=True)
 class Exchange:
-    """A call that has ended, as observers see it. `started` is the loop's time, in seconds like `duration_s`."""
+    """A call that has ended, as observers see it. `started` is the loop's time, in seconds like
+    `duration_s`."""
 
     method: str
     """ControllerPublishVolume."""
@@ -66,11 +68,13 @@ class Exchange:
 
 
 Observer = Callable[[Exchange], None]
-"""Is told of each call after its end, also of those that were cancelled (CANCELLED). Must not raise, and not wait."""
+"""Is told of each call after its end, also of those that were cancelled (CANCELLED). Must not raise, and not
+wait."""
 
 
 class Client:
-    """Calls one driver, by its address or through a channel of the caller's. Has the services as attributes."""
+    """Calls one driver, by its address or through a channel of the caller's. Has the services as
+    attributes."""
 
     def __init__(self, driver: str | Channel, observers: Sequence[Observer] = ()) -> None:
         """Nothing is connected yet. Raises EndpointError for an address that is none."""

@@ -102,7 +102,9 @@ class NotConnected(CsiError):
     def __init__(self, address: str, problem: str, method: str = "") -> None:
         self.address = address
         super().__init__(
-            Code.UNAVAILABLE, f"no driver answers at {address} ({problem}): is it running, with this endpoint?", method
+            Code.UNAVAILABLE,
+            f"no driver answers at {address} ({problem}): is it running, with this endpoint?",
+            method,
         )
 
     @property

@@ -83,7 +83,9 @@ class Faulty:
     async def _delay(self, rpc: Rpc[Request, Reply], delay_s: float, timeout_s: float) -> None:
         if delay_s >= timeout_s:
             await asyncio.sleep(timeout_s)
-            raise _injected(Code.DEADLINE_EXCEEDED, rpc, f"its delay of {delay_s:g} s is longer than it may take")
+            raise _injected(
+                Code.DEADLINE_EXCEEDED, rpc, f"its delay of {delay_s:g} s is longer than it may take"
+            )
         await asyncio.sleep(delay_s)
 
     async def close(self) -> None:

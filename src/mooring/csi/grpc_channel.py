@@ -1,7 +1,7 @@
 """Calls over gRPC: a Unix socket or TCP, without TLS, as CSI has it.
 
-Guarantee: a call for which there is no connection fails at once with NotConnected, and was not sent. Connections are
-made anew within half a second of the driver's coming back.
+Guarantee: a call for which there is no connection fails at once with NotConnected, and was not sent.
+Connections are made anew within half a second of the driver's coming back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 5000),  # in truth: how long a driver that is busy may take to answer
     ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a page of ListVolumes is as long as the driver likes
+    (
+        "grpc.max_receive_message_length",
+        64 * 1024 * 1024,
+    ),  # a page of ListVolumes is as long as the driver likes
 )
 _Calling = Callable[..., Awaitable[Any]]
 
@@ -78,7 +81,9 @@ class GrpcChannel:
     def _caller_of(self, rpc: Rpc[Request, Reply]) -> _Calling:
         if rpc.path not in self._calling:
             method: Any = self._open().unary_unary(
-                rpc.path, request_serializer=rpc.request.SerializeToString, response_deserializer=rpc.reply.FromString
+                rpc.path,
+                request_serializer=rpc.request.SerializeToString,
+                response_deserializer=rpc.reply.FromString,
             )
             self._calling[rpc.path] = method
         return self._calling[rpc.path]

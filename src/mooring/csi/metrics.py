@@ -1,4 +1,5 @@
-"""Counts calls for Prometheus, under upstream's names and with upstream's labels. Label values are few and bounded."""
+"""Counts calls for Prometheus, under upstream's names and with upstream's labels. Label values are few and
+bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _LABELS = ("driver_name", "method_name", "grpc_status_code")
 
 
 class CallMetrics:
-    """How long calls of drivers took, by how they ended: one histogram in a registry, an observer for each driver."""
+    """How long calls of drivers took, by how they ended: one histogram in a registry, an observer for each
+    driver."""
 
     def __init__(self, registry: CollectorRegistry, name: str, **constant: str) -> None:
         """`constant` are labels with always the same value."""
@@ -37,13 +39,15 @@ class CallMetrics:
 
 @cache
 def sidecar_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). One for a registry."""
+    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). One for a
+    registry."""
     return CallMetrics(registry, "csi_sidecar_operations_seconds")
 
 
 @cache
 def plugin_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_plugin_operations_seconds`: upstream's name for what a driver itself counts. One for a registry."""
+    """`csi_plugin_operations_seconds`: upstream's name for what a driver itself counts. One for a
+    registry."""
     return CallMetrics(registry, "csi_plugin_operations_seconds")
 
 

@@ -84,7 +84,9 @@ class Rpc(Generic[Request, Reply]):
     def __get__(self, instance: None, owner: type[Service]) -> Rpc[Request, Reply]: ...
     @overload
     def __get__(self, instance: Service, owner: type[Service]) -> Method[Request, Reply]: ...
-    def __get__(self, instance: Service | None, owner: type[Service]) -> Rpc[Request, Reply] | Method[Request, Reply]:
+    def __get__(
+        self, instance: Service | None, owner: type[Service]
+    ) -> Rpc[Request, Reply] | Method[Request, Reply]:
         if instance is None:
             return self
         caller = instance
@@ -97,7 +99,12 @@ class Rpc(Generic[Request, Reply]):
 
 def _method_that_takes(request: type[Message]) -> MethodDescriptor:
     services = cast(Any, request.DESCRIPTOR.file.services_by_name).values()
-    return next(method for service in services for method in service.methods if method.input_type is request.DESCRIPTOR)
+    return next(
+        method
+        for service in services
+        for method in service.methods
+        if method.input_type is request.DESCRIPTOR
+    )
 
 
 class Identity(Service):
@@ -114,11 +121,17 @@ class Controller(Service):
     create_volume = Rpc(csi.CreateVolumeRequest, csi.CreateVolumeResponse)
     delete_volume = Rpc(csi.DeleteVolumeRequest, csi.DeleteVolumeResponse)
     controller_publish_volume = Rpc(csi.ControllerPublishVolumeRequest, csi.ControllerPublishVolumeResponse)
-    controller_unpublish_volume = Rpc(csi.ControllerUnpublishVolumeRequest, csi.ControllerUnpublishVolumeResponse)
-    validate_volume_capabilities = Rpc(csi.ValidateVolumeCapabilitiesRequest, csi.ValidateVolumeCapabilitiesResponse)
+    controller_unpublish_volume = Rpc(
+        csi.ControllerUnpublishVolumeRequest, csi.ControllerUnpublishVolumeResponse
+    )
+    validate_volume_capabilities = Rpc(
+        csi.ValidateVolumeCapabilitiesRequest, csi.ValidateVolumeCapabilitiesResponse
+    )
     list_volumes = Rpc(csi.ListVolumesRequest, csi.ListVolumesResponse)
     get_capacity = Rpc(csi.GetCapacityRequest, csi.GetCapacityResponse)
-    controller_get_capabilities = Rpc(csi.ControllerGetCapabilitiesRequest, csi.ControllerGetCapabilitiesResponse)
+    controller_get_capabilities = Rpc(
+        csi.ControllerGetCapabilitiesRequest, csi.ControllerGetCapabilitiesResponse
+    )
     create_snapshot = Rpc(csi.CreateSnapshotRequest, csi.CreateSnapshotResponse)
     delete_snapshot = Rpc(csi.DeleteSnapshotRequest, csi.DeleteSnapshotResponse)
     list_snapshots = Rpc(csi.ListSnapshotsRequest, csi.ListSnapshotsResponse)
@@ -134,8 +147,12 @@ class GroupController(Service):
     group_controller_get_capabilities = Rpc(
         csi.GroupControllerGetCapabilitiesRequest, csi.GroupControllerGetCapabilitiesResponse
     )
-    create_volume_group_snapshot = Rpc(csi.CreateVolumeGroupSnapshotRequest, csi.CreateVolumeGroupSnapshotResponse)
-    delete_volume_group_snapshot = Rpc(csi.DeleteVolumeGroupSnapshotRequest, csi.DeleteVolumeGroupSnapshotResponse)
+    create_volume_group_snapshot = Rpc(
+        csi.CreateVolumeGroupSnapshotRequest, csi.CreateVolumeGroupSnapshotResponse
+    )
+    delete_volume_group_snapshot = Rpc(
+        csi.DeleteVolumeGroupSnapshotRequest, csi.DeleteVolumeGroupSnapshotResponse
+    )
     get_volume_group_snapshot = Rpc(csi.GetVolumeGroupSnapshotRequest, csi.GetVolumeGroupSnapshotResponse)
 
 

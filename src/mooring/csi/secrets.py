@@ -1,4 +1,5 @@
-"""Messages as plain values to be shown: in logs, traces and errors. Secrets are left out, as the protos mark them."""
+"""Messages as plain values to be shown: in logs, traces and errors. Secrets are left out, as the protos mark
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ STRIPPED = "***stripped***"
 
 
 def stripped(message: Message) -> dict[str, object]:
-    """The fields that are set, by their names in the protos; enums by their names. Nothing of a secret is in it."""
+    """The fields that are set, by their names in the protos; enums by their names. Nothing of a secret is in
+    it."""
     return {field.name: _shown(field, value) for field, value in message.ListFields()}
 
 

@@ -26,7 +26,8 @@ _C = ControllerCapability
 
 
 class DiskController(ControllerService):
-    """Everything that has to do with the array. Exceptions of the array are answered as `driver.CODES` says."""
+    """Everything that has to do with the array. Exceptions of the array are answered as `driver.CODES`
+    says."""
 
     capabilities = (
         _C.CREATE_DELETE_VOLUME,
@@ -77,7 +78,9 @@ class DiskController(ControllerService):
         source = ContentSource(snapshot=content.snapshot.snapshot_id, volume=content.volume.volume_id)
         least = self._size_of(source)
         if least and 0 < request.capacity_range.required_bytes < least:
-            raise CsiError(Code.OUT_OF_RANGE, f"what the volume is to hold needs {least} bytes: ask for as many")
+            raise CsiError(
+                Code.OUT_OF_RANGE, f"what the volume is to hold needs {least} bytes: ask for as many"
+            )
         size = SIZES.choose(request.capacity_range, least)
         return self._snapshots.restore(source, disk, size, make) if least else make()
 
@@ -125,7 +128,9 @@ class DiskController(ControllerService):
         record = await blocking(self._array.get, request.volume_id)
         check_use([request.volume_capability], record.exclusive)
         if request.readonly:
-            raise CsiError(Code.INVALID_ARGUMENT, "disks are attached for writing; NodePublishVolume can be read-only")
+            raise CsiError(
+                Code.INVALID_ARGUMENT, "disks are attached for writing; NodePublishVolume can be read-only"
+            )
         async with self._nodes.room_for(request.volume_id, request.node_id):
             path = await attach_disk(self._array, request.volume_id, request.node_id)
         return csi.ControllerPublishVolumeResponse(publish_context={"devicePath": path})
@@ -152,7 +157,9 @@ class DiskController(ControllerService):
         ]
         return csi.ListVolumesResponse(entries=entries, next_token=token)
 
-    async def controller_get_volume(self, request: csi.ControllerGetVolumeRequest) -> csi.ControllerGetVolumeResponse:
+    async def controller_get_volume(
+        self, request: csi.ControllerGetVolumeRequest
+    ) -> csi.ControllerGetVolumeResponse:
         record = await blocking(self._array.get, request.volume_id)
         status = csi.ControllerGetVolumeResponse.VolumeStatus(published_node_ids=record.nodes)
         return csi.ControllerGetVolumeResponse(volume=self._volume(request.volume_id, record), status=status)
@@ -160,7 +167,9 @@ class DiskController(ControllerService):
     async def get_capacity(self, request: csi.GetCapacityRequest) -> csi.GetCapacityResponse:
         given = parameters_of(request.parameters)
         elsewhere = request.HasField("accessible_topology") and not self._is_here(request.accessible_topology)
-        if elsewhere or any(refusal(capability, given.exclusive) for capability in request.volume_capabilities):
+        if elsewhere or any(
+            refusal(capability, given.exclusive) for capability in request.volume_capabilities
+        ):
             return csi.GetCapacityResponse(available_capacity=0)
         room = await blocking(os.statvfs, self._root)
         reply = csi.GetCapacityResponse(available_capacity=room.f_bavail * room.f_frsize)
@@ -175,7 +184,9 @@ class DiskController(ControllerService):
         await blocking(self._snapshots.create, request.source_volume_id, name)
         record = await blocking(self._snapshots.record, name)
         if record.disk != request.source_volume_id:
-            raise CsiError(Code.ALREADY_EXISTS, f"there is a snapshot {request.name} of another volume, {record.disk}")
+            raise CsiError(
+                Code.ALREADY_EXISTS, f"there is a snapshot {request.name} of another volume, {record.disk}"
+            )
         return csi.CreateSnapshotResponse(snapshot=_snapshot(name, record))
 
     async def delete_snapshot(self, request: csi.DeleteSnapshotRequest) -> csi.DeleteSnapshotResponse:
@@ -193,7 +204,10 @@ class DiskController(ControllerService):
             if request.snapshot_id in ("", name) and request.source_volume_id in ("", record.disk)
         }
         shown, token = page(found, request)
-        entries = [csi.ListSnapshotsResponse.Entry(snapshot=_snapshot(name, record)) for name, record in shown.items()]
+        entries = [
+            csi.ListSnapshotsResponse.Entry(snapshot=_snapshot(name, record))
+            for name, record in shown.items()
+        ]
         return csi.ListSnapshotsResponse(entries=entries, next_token=token)
 
     # --- what is where
@@ -211,13 +225,17 @@ class DiskController(ControllerService):
     def _check_reachable(self, wanted: csi.TopologyRequirement) -> None:
         places: Sequence[csi.Topology] = [*wanted.requisite] or [*wanted.preferred]
         if places and not any(map(self._is_here, places)):
-            raise CsiError(Code.RESOURCE_EXHAUSTED, f"this array is reachable from machine {self._machine} only")
+            raise CsiError(
+                Code.RESOURCE_EXHAUSTED, f"this array is reachable from machine {self._machine} only"
+            )
 
     def _is_here(self, place: csi.Topology) -> bool:
         return place.segments.get(TOPOLOGY_KEY, self._machine) == self._machine
 
 
 def _snapshot(name: str, record: SnapshotRecord) -> csi.Snapshot:
-    snapshot = csi.Snapshot(snapshot_id=name, source_volume_id=record.disk, size_bytes=record.size, ready_to_use=True)
+    snapshot = csi.Snapshot(
+        snapshot_id=name, source_volume_id=record.disk, size_bytes=record.size, ready_to_use=True
+    )
     snapshot.creation_time.FromDatetime(record.created)
     return snapshot

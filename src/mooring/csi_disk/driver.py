@@ -37,7 +37,8 @@ CODES: dict[type[Exception], Code] = {
     CommandFailed: Code.INTERNAL,
     ProbeFailed: Code.INTERNAL,
 }
-"""How what the array and the mounts raise is answered. Except for the last ones, nothing has happened then."""
+"""How what the array and the mounts raise is answered. Except for the last ones, nothing has happened
+then."""
 
 
 def disk_driver(
@@ -53,7 +54,8 @@ def disk_driver(
     node: bool = True,
     max_volumes: int = 0,
 ) -> Driver:
-    """The driver of the array in the directory `root`, whose disks `machine` can reach; `now` stamps snapshots."""
+    """The driver of the array in the directory `root`, whose disks `machine` can reach; `now` stamps
+    snapshots."""
     root.mkdir(parents=True, exist_ok=True)
     snapshots = DiskSnapshots(root, array, now)
     return Driver(

@@ -76,11 +76,15 @@ class DiskNode(NodeService):
             await self._mounts.format_and_mount(device, request.staging_target_path, fs_type, options)
         return csi.NodeStageVolumeResponse()
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         await self._mounts.unmount(request.staging_target_path)
         return csi.NodeUnstageVolumeResponse()
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         await self._check_use(request.volume_id, request.volume_capability)
         check_staging_path(request.staging_target_path)
         device = await self._device(request.volume_id)
@@ -92,13 +96,17 @@ class DiskNode(NodeService):
         await self._mounts.bind_mount(source, request.target_path, read_only)
         return csi.NodePublishVolumeResponse()
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         await self._mounts.unmount(request.target_path)
         if not await blocking(remove_file, request.target_path):
             await self._mounts.remove_mount_point(request.target_path)
         return csi.NodeUnpublishVolumeResponse()
 
-    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+    async def node_get_volume_stats(
+        self, request: csi.NodeGetVolumeStatsRequest
+    ) -> csi.NodeGetVolumeStatsResponse:
         await self._shown(request.volume_id, request.volume_path)
         return csi.NodeGetVolumeStatsResponse(usage=await blocking(volume_usage, request.volume_path))
 
@@ -106,7 +114,9 @@ class DiskNode(NodeService):
         device = await self._shown(request.volume_id, request.volume_path)
         size = (await blocking(self._array.get, request.volume_id)).size
         if size < request.capacity_range.required_bytes:
-            raise CsiError(Code.OUT_OF_RANGE, f"the disk has {size} bytes: ControllerExpandVolume comes first")
+            raise CsiError(
+                Code.OUT_OF_RANGE, f"the disk has {size} bytes: ControllerExpandVolume comes first"
+            )
         if await blocking(os.path.isdir, request.volume_path):
             await self._mounts.resize(device, request.volume_path)
         return csi.NodeExpandVolumeResponse(capacity_bytes=size)
@@ -149,7 +159,9 @@ class DiskNode(NodeService):
             raise CsiError(Code.NOT_FOUND, f"volume {disk} is not at {path}")
         return device
 
-    async def _check_target(self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool) -> None:
+    async def _check_target(
+        self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool
+    ) -> None:
         """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for
         now; or if another target has the volume for itself."""
         here = await self._mount_at(request.target_path)
@@ -178,4 +190,8 @@ class DiskNode(NodeService):
 
 
 _READING = (AccessMode.SINGLE_NODE_READER_ONLY, AccessMode.MULTI_NODE_READER_ONLY)
-_ALONE = (AccessMode.SINGLE_NODE_WRITER, AccessMode.SINGLE_NODE_SINGLE_WRITER, AccessMode.SINGLE_NODE_READER_ONLY)
+_ALONE = (
+    AccessMode.SINGLE_NODE_WRITER,
+    AccessMode.SINGLE_NODE_SINGLE_WRITER,
+    AccessMode.SINGLE_NODE_READER_ONLY,
+)

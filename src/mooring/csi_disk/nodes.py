@@ -14,8 +14,8 @@ from mooring.volumes.plugins.disk_files import write_durably
 
 
 class Nodes:
-    """Each node writes itself down before it gives its name to anybody: in the array's directory, because controller
-    and nodes share nothing else."""
+    """Each node writes itself down before it gives its name to anybody: in the array's directory, because
+    controller and nodes share nothing else."""
 
     def __init__(self, root: Path, array: DiskArray) -> None:
         self._directory = root / "csi-nodes"
@@ -30,17 +30,23 @@ class Nodes:
 
     @asynccontextmanager
     async def room_for(self, disk: str, node: str) -> AsyncGenerator[None]:
-        """The disk may be attached to the node while this is entered. Raises CsiError: NOT_FOUND for a node that has
-        never registered, RESOURCE_EXHAUSTED for one that has as many disks as it may have."""
+        """The disk may be attached to the node while this is entered. Raises CsiError: NOT_FOUND for a node
+        that has never registered, RESOURCE_EXHAUSTED for one that has as many disks as it may have."""
         limit = await blocking(self._limit, node)
         async with self._deciding:
-            others = set(self._attaching)  # before the array is read: what ends meanwhile is in one of the two
+            others = set(
+                self._attaching
+            )  # before the array is read: what ends meanwhile is in one of the two
             others |= {
-                (other, on) for other, nodes in (await blocking(self._array.attachments)).items() for on in nodes
+                (other, on)
+                for other, nodes in (await blocking(self._array.attachments)).items()
+                for on in nodes
             }
             count = sum(on == node and other != disk for other, on in others)
             if 0 < limit <= count:
-                raise CsiError(Code.RESOURCE_EXHAUSTED, f"node {node} has {count} disks, as many as it may have")
+                raise CsiError(
+                    Code.RESOURCE_EXHAUSTED, f"node {node} has {count} disks, as many as it may have"
+                )
             self._attaching.add((disk, node))
         try:
             yield
@@ -52,4 +58,6 @@ class Nodes:
         try:
             return int(path.read_text() if path.parent == self._directory else "")
         except (OSError, ValueError):
-            raise CsiError(Code.NOT_FOUND, f"no node {node}: does this driver's node service run there?") from None
+            raise CsiError(
+                Code.NOT_FOUND, f"no node {node}: does this driver's node service run there?"
+            ) from None

@@ -23,7 +23,11 @@ FS_TYPE = "fsType"
 
 SIZES = Sizes()
 SHARED_MODES = frozenset(
-    {AccessMode.MULTI_NODE_READER_ONLY, AccessMode.MULTI_NODE_SINGLE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER}
+    {
+        AccessMode.MULTI_NODE_READER_ONLY,
+        AccessMode.MULTI_NODE_SINGLE_WRITER,
+        AccessMode.MULTI_NODE_MULTI_WRITER,
+    }
 )
 _READABLE = re.compile(r"(?!sha256-)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -35,7 +39,9 @@ def volume_id(name: str) -> str:
 
 def parameters_of(given: Mapping[str, str]) -> Parameters:
     """The parameters of a class, without what Kubernetes' provisioners add. Raises InvalidSpec, CsiError."""
-    found = parameters({key: value for key, value in given.items() if not key.startswith("csi.storage.k8s.io/")})
+    found = parameters(
+        {key: value for key, value in given.items() if not key.startswith("csi.storage.k8s.io/")}
+    )
     check_mount(found.fs_type)
     return found
 
@@ -46,7 +52,9 @@ def refusal(capability: csi.VolumeCapability, exclusive: bool) -> str:
     if mode in SHARED_MODES and exclusive:
         return f"{AccessMode.Name(mode)}: the disk is exclusive to one node (parameter exclusive)"
     if mode in SHARED_MODES and mode != AccessMode.MULTI_NODE_READER_ONLY and capability.HasField("mount"):
-        return f"{AccessMode.Name(mode)}: a file system may be mounted by one node only: ask for a block volume"
+        return (
+            f"{AccessMode.Name(mode)}: a file system may be mounted by one node only: ask for a block volume"
+        )
     if capability.HasField("mount"):
         return _refused_mount(capability.mount.fs_type, capability.mount.mount_flags)
     return ""

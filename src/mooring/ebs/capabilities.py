@@ -1,4 +1,5 @@
-"""The ways in which EBS volumes can be used: one rule for the controller service and for the node service. Pure."""
+"""The ways in which EBS volumes can be used: one rule for the controller service and for the node service.
+Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def _refusal(capability: csi.VolumeCapability) -> str:
     if not capability.HasField("mount"):
         return ""
     if mode == AccessMode.MULTI_NODE_MULTI_WRITER:
-        return "MULTI_NODE_MULTI_WRITER: a file system may be mounted by one node only: ask for a block volume"
+        return (
+            "MULTI_NODE_MULTI_WRITER: a file system may be mounted by one node only: ask for a block volume"
+        )
     try:
         fs_type_of(capability.mount.fs_type)
     except CsiError as error:

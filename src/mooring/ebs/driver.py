@@ -65,7 +65,9 @@ async def region_of(options: Options) -> str:
     if options.region:
         return options.region
     if not options.metadata_endpoint:
-        raise MetadataError("no region: set AWS_REGION, or --region, where the instance metadata service is not asked")
+        raise MetadataError(
+            "no region: set AWS_REGION, or --region, where the instance metadata service is not asked"
+        )
     return (await Imds(options.metadata_endpoint).instance()).region
 
 

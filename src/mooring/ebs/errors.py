@@ -35,4 +35,5 @@ class MalformedAnswer(EbsError):
 
 
 class MetadataError(EbsError):
-    """What the driver must know about its own instance could not be learnt; the message says how to tell it."""
+    """What the driver must know about its own instance could not be learnt; the message says how to tell
+    it."""

@@ -1,7 +1,8 @@
 """What a class may ask of a new file system, and the words with which mkfs is told. Pure.
 
-The controller checks a class's parameters with `check_format` and writes the result into the volume's context. The node
-checks what it reads there once more: a context may come from anywhere, and its values become arguments of a program.
+The controller checks a class's parameters with `check_format` and writes the result into the volume's
+context. The node checks what it reads there once more: a context may come from anywhere, and its values
+become arguments of a program.
 """
 
 from __future__ import annotations
@@ -39,14 +40,21 @@ _REFUSED: Mapping[str, frozenset[str]] = {
 _SIZE = re.compile(r"[0-9]{1,20}[A-Za-z]?")
 _PARTITION = re.compile(r"[0-9]{1,3}")
 
-_EXT_FLAGS = {BLOCK_SIZE: "-b", INODE_SIZE: "-I", BYTES_PER_INODE: "-i", NUMBER_OF_INODES: "-N", CLUSTER_SIZE: "-C"}
+_EXT_FLAGS = {
+    BLOCK_SIZE: "-b",
+    INODE_SIZE: "-I",
+    BYTES_PER_INODE: "-i",
+    NUMBER_OF_INODES: "-N",
+    CLUSTER_SIZE: "-C",
+}
 _EXT_FEATURES = {BIGALLOC: "bigalloc", ENCRYPTION: "encrypt"}
 _XFS_FLAGS = {BLOCK_SIZE: "-b", INODE_SIZE: "-i"}
 _LEGACY_XFS = ("-m", "bigtime=0,inobtcount=0,reflink=0", "-i", "nrext64=0")
 
 
 def fs_type_of(asked: str) -> str:
-    """The file system for a request that asks for this one; for none: ext4. Raises CsiError, INVALID_ARGUMENT."""
+    """The file system for a request that asks for this one; for none: ext4. Raises CsiError,
+    INVALID_ARGUMENT."""
     if asked == "ntfs":
         raise _refused("file system ntfs is one of Windows nodes, which this driver does not serve")
     if asked and asked not in FS_TYPES:
@@ -55,10 +63,11 @@ def fs_type_of(asked: str) -> str:
 
 
 def check_format(parameters: Mapping[str, str], fs_type: str, block: bool) -> dict[str, str]:
-    """What of the parameters is about formatting, as it goes into the volume's context; other keys are left alone.
+    """What of the parameters is about formatting, as it goes into the volume's context; other keys are left
+    alone.
 
-    Raises CsiError, INVALID_ARGUMENT: for a raw block volume, for what the file system does not have, for values that
-    are no sizes. A switch is on if it is exactly "true", else it is left out.
+    Raises CsiError, INVALID_ARGUMENT: for a raw block volume, for what the file system does not have, for
+    values that are no sizes. A switch is on if it is exactly "true", else it is left out.
     """
     asked = {key.lower(): value for key, value in parameters.items() if key.lower() in KEYS}
     found = {key: value for key, value in asked.items() if key not in SWITCHES or value == "true"}
@@ -83,10 +92,14 @@ def mkfs_options(context: Mapping[str, str], fs_type: str, legacy_xfs: bool = Fa
     kind = fs_type_of(fs_type)
     asked = check_format(context, kind, block=False)
     if kind == "xfs":
-        sizes = [part for key, flag in _XFS_FLAGS.items() if key in asked for part in (flag, f"size={asked[key]}")]
+        sizes = [
+            part for key, flag in _XFS_FLAGS.items() if key in asked for part in (flag, f"size={asked[key]}")
+        ]
         return (*sizes, *(_LEGACY_XFS if legacy_xfs else ()))
     values = [part for key, flag in _EXT_FLAGS.items() if key in asked for part in (flag, asked[key])]
-    features = ",".join(name for key, name in _EXT_FEATURES.items() if key in asked)  # mke2fs heeds one -O only
+    features = ",".join(
+        name for key, name in _EXT_FEATURES.items() if key in asked
+    )  # mke2fs heeds one -O only
     return (*values, *(("-O", features) if features else ()))
 
 
@@ -94,7 +107,9 @@ def partition_of(context: Mapping[str, str]) -> int:
     """The partition that is the volume; 0 for the whole device. Raises CsiError, INVALID_ARGUMENT."""
     text = context.get(PARTITION, "") or "0"
     if not _PARTITION.fullmatch(text):
-        raise _refused(f"{PARTITION} {text!r} is no number of a partition: 1, 2, ..., or 0 for the whole device")
+        raise _refused(
+            f"{PARTITION} {text!r} is no number of a partition: 1, 2, ..., or 0 for the whole device"
+        )
     return int(text)
 
 

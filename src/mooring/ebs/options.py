@@ -1,9 +1,9 @@
 """What the driver can be told when it starts: upstream's flags, and a few of its own. Pure.
 
-Names and defaults are those of upstream's v1.64 (its options documentation), save that `--batching` is on, that
-`--extra-volume-tags` has an effect, and that what cannot work is refused. The driver makes no call to Kubernetes, so
-flags that are about such calls have no use here: the harmless ones are accepted and said in the log, the others are
-refused.
+Names and defaults are those of upstream's v1.64 (its options documentation), save that `--batching` is on,
+that `--extra-volume-tags` has an effect, and that what cannot work is refused. The driver makes no call to
+Kubernetes, so flags that are about such calls have no use here: the harmless ones are accepted and said in
+the log, the others are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ CONTROLLER_FLAGS = frozenset(
         "settle_time",
     }
 )
-"""By the names of `Options`' fields; `--deprecated-metrics` and what is about logs and sockets is for all modes."""
+"""By the names of `Options`' fields; `--deprecated-metrics` and what is about logs and sockets is for all
+modes."""
 
 NODE_FLAGS = frozenset(
     {
@@ -99,7 +100,8 @@ class Options:
     modify_volume_request_handler_timeout: float = 2.0
     """Seconds for which changes to one volume are gathered, to be asked of EC2 as one."""
     settle_time: float = SETTLE_S
-    """Seconds by which EC2's descriptions may be behind; 0 for an endpoint that always shows what is (`settling`)."""
+    """Seconds by which EC2's descriptions may be behind; 0 for an endpoint that always shows what is
+    (`settling`)."""
 
     volume_attach_limit: int = -1
     """Volumes that this node may have; below 0: from the instance's type."""
@@ -131,10 +133,16 @@ class Options:
 
 
 def refusals(options: Options, given: Collection[str]) -> list[str]:
-    """Why the driver cannot be started so, in words; empty if it can. `given` are the fields whose flags were given."""
-    problems = [f"{flag(name)} has no meaning in mode {options.mode}" for name in sorted(_foreign(options.mode, given))]
+    """Why the driver cannot be started so, in words; empty if it can. `given` are the fields whose flags were
+    given."""
+    problems = [
+        f"{flag(name)} has no meaning in mode {options.mode}"
+        for name in sorted(_foreign(options.mode, given))
+    ]
     if options.volume_attach_limit >= 0 and options.reserved_volume_attachments >= 0:
-        problems.append("--volume-attach-limit and --reserved-volume-attachments exclude each other: give one of them")
+        problems.append(
+            "--volume-attach-limit and --reserved-volume-attachments exclude each other: give one of them"
+        )
     if options.modify_volume_request_handler_timeout <= 0:
         problems.append("--modify-volume-request-handler-timeout must be longer than 0")
     if bool(options.metrics_cert_file) != bool(options.metrics_key_file):
@@ -157,7 +165,8 @@ def _foreign(mode: Mode, given: Collection[str]) -> set[str]:
 
 
 def parse_tags(text: str) -> dict[str, str]:
-    """`key=value,key=value`. Raises ValueError. Whether EC2 takes them is looked at where they are written."""
+    """`key=value,key=value`. Raises ValueError. Whether EC2 takes them is looked at where they are
+    written."""
     tags: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (part.strip() for part in entry.partition("="))
@@ -185,8 +194,8 @@ SOURCES = frozenset({"imds", "kubernetes", "metadata-labeler"})
 
 
 def parse_sources(text: str) -> tuple[bool, list[str]]:
-    """Of `--metadata-sources`: whether the instance metadata service may be asked, and the sources that have no use
-    here. Raises ValueError."""
+    """Of `--metadata-sources`: whether the instance metadata service may be asked, and the sources that have
+    no use here. Raises ValueError."""
     sources = [part.strip() for part in text.split(",")]
     if unknown := [source for source in sources if source not in SOURCES]:
         raise ValueError(f"unknown source {unknown[0]!r}: there are {', '.join(sorted(SOURCES))}")

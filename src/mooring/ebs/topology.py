@@ -1,8 +1,8 @@
 """Where volumes and nodes are: an availability zone, under the keys by which orchestrators know it. Pure.
 
-A node has the zone under two keys: Kubernetes' own, and the driver's, by which volumes were pinned before the first one
-existed. A volume that is made says only the first. A zone's id (`use1-az1`) names the same zone in every account; a
-class may ask for it, but nodes do not have it.
+A node has the zone under two keys: Kubernetes' own, and the driver's, by which volumes were pinned before the
+first one existed. A volume that is made says only the first. A zone's id (`use1-az1`) names the same zone in
+every account; a class may ask for it, but nodes do not have it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ def node_segments(zone: str) -> dict[str, str]:
 
 
 def volume_topology(zone: str) -> csi.Topology:
-    """From where a volume in this zone can be reached. The zone is the one that EC2 says, never an empty one."""
+    """From where a volume in this zone can be reached. The zone is the one that EC2 says, never an empty
+    one."""
     return csi.Topology(segments={ZONE_KEY: zone})
 
 
 def places(wanted: csi.TopologyRequirement) -> list[Place]:
-    """The places that a CreateVolume request would have, best first, each once: those that it prefers, then those that
-    will do. Empty if it names no zone; the driver then takes any."""
+    """The places that a CreateVolume request would have, best first, each once: those that it prefers, then
+    those that will do. Empty if it names no zone; the driver then takes any."""
     found = (place_of(topology.segments) for topology in (*wanted.preferred, *wanted.requisite))
     return list(dict.fromkeys(place for place in found if place != Place()))
 
 
 def allows(wanted: csi.TopologyRequirement, zone: str, zone_id: str = "") -> bool:
-    """Whether a volume in this zone is one that the request would have. `zone_id` is that zone's id, if it is known; a
-    request for an id is then compared with it, and let pass if it is not known.
+    """Whether a volume in this zone is one that the request would have. `zone_id` is that zone's id, if it is
+    known; a request for an id is then compared with it, and let pass if it is not known.
 
-    What is only preferred binds nothing beside a list of what will do (CSI specification, TopologyRequirement).
+    What is only preferred binds nothing beside a list of what will do (CSI specification,
+    TopologyRequirement).
     """
     lists = wanted.requisite or wanted.preferred
     asked = [place for topology in lists if (place := place_of(topology.segments)) != Place()]

@@ -1,4 +1,5 @@
-"""An API server and who we are there: what a kubeconfig, or the service account of the pod we run in, comes to."""
+"""An API server and who we are there: what a kubeconfig, or the service account of the pod we run in, comes
+to."""
 
 from __future__ import annotations
 
@@ -27,17 +28,22 @@ class Access:
 
     def client(self) -> Client:
         """A client for it."""
-        return Client(HttpTransport(self.server, credentials=self.credentials, trust=self.trust, proxy=self.proxy))
+        return Client(
+            HttpTransport(self.server, credentials=self.credentials, trust=self.trust, proxy=self.proxy)
+        )
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Access:
-    """The API server of the cluster whose pod we are, in the name of the pod's service account; its token is rotated.
+    """The API server of the cluster whose pod we are, in the name of the pod's service account; its token is
+    rotated.
 
     ConfigError if we run in no pod, or its service account was not mounted.
     """
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
-        raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
+        raise ConfigError(
+            "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set"
+        )
     namespace = folder / "namespace"
     try:
         trust = Trust(authority=(folder / "ca.crt").read_bytes())

@@ -216,7 +216,9 @@ class Client:
         """The body of a subresource (scale, log) of the named object, as the server sends it."""
         return await self.request("GET", kind.RESOURCE.path(namespace, name, sub))
 
-    async def create_raw(self, kind: type[T], body: Mapping[str, Any], *, name: str, namespace: str, sub: str) -> bytes:
+    async def create_raw(
+        self, kind: type[T], body: Mapping[str, Any], *, name: str, namespace: str, sub: str
+    ) -> bytes:
         """Posts `body` to a subresource (binding, eviction) of the named object."""
         return await self.request("POST", kind.RESOURCE.path(namespace, name, sub), body=body)
 
@@ -348,7 +350,11 @@ class Client:
         version has left the server's history; Unreachable when the stream breaks.
         """
         seconds = timeout or self._watch_s
-        initial = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")) if initial_events else ()
+        initial = (
+            (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+            if initial_events
+            else ()
+        )
         query = (
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
@@ -358,7 +364,9 @@ class Client:
             *_selectors(label_selector, field_selector),
         )
         path = kind.RESOURCE.path(namespace)
-        answer = await self._send(Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=seconds + 30))
+        answer = await self._send(
+            Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=seconds + 30)
+        )
         assert answer.stream is not None
         stream = answer.stream
         try:
@@ -418,11 +426,15 @@ def _retry_after(request: Request, answer: Response, *, last: bool) -> float:
 
 def _error(request: Request, answer: Response) -> errors.ApiError:
     after = next((value for name, value in answer.headers.items() if name.lower() == "retry-after"), "")
-    return errors.from_answer(answer.status, answer.body, tried=f"{request.method} {request.path}", retry_after=after)
+    return errors.from_answer(
+        answer.status, answer.body, tried=f"{request.method} {request.path}", retry_after=after
+    )
 
 
 def _delete_options(
-    grace_period_seconds: int | None, propagation_policy: str | None, preconditions: Mapping[str, str] | None = None
+    grace_period_seconds: int | None,
+    propagation_policy: str | None,
+    preconditions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {
         "apiVersion": "v1",
@@ -439,7 +451,9 @@ def _selectors(label_selector: str, field_selector: str) -> list[tuple[str, str]
     return [(key, value) for key, value in pairs if value]
 
 
-def _with_preconditions(body: Mapping[str, Any], uid: str | None, resource_version: str | None) -> dict[str, Any]:
+def _with_preconditions(
+    body: Mapping[str, Any], uid: str | None, resource_version: str | None
+) -> dict[str, Any]:
     metadata = dict(body.get("metadata") or {})
     if uid is not None:
         metadata["uid"] = uid
@@ -467,12 +481,16 @@ def _told(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
         raise errors.from_answer(int(status.get("code") or 500), bytes(told.object), tried=f"watch {path}")
     if isinstance(told, _Bookmark):
         metadata = told.object.metadata
-        return WatchEvent("BOOKMARK", None, metadata.resource_version, INITIAL_EVENTS_END in metadata.annotations)
+        return WatchEvent(
+            "BOOKMARK", None, metadata.resource_version, INITIAL_EVENTS_END in metadata.annotations
+        )
     return WatchEvent(told.TYPE, told.object, told.object.metadata.resource_version)
 
 
 @cache
-def _events(kind: type[T]) -> msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]:
+def _events(
+    kind: type[T],
+) -> msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]:
     return msgspec.json.Decoder(_Added[kind] | _Modified[kind] | _Deleted[kind] | _Bookmark | _Error)
 
 

@@ -1,7 +1,7 @@
 """Which API server to use: the one that a kubeconfig names, or that of the cluster whose pod we run in.
 
-`connect` takes the file given, else the files of KUBECONFIG, else ~/.kube/config, else the service account of the pod.
-What is in the files is `mooring.kube.kubeconfig`'s business.
+`connect` takes the file given, else the files of KUBECONFIG, else ~/.kube/config, else the service account of
+the pod. What is in the files is `mooring.kube.kubeconfig`'s business.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def connect(
     *,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Client:
-    """A client for the API server to use; ConfigError naming what was tried. A pod's own only if no file is given."""
+    """A client for the API server to use; ConfigError naming what was tried. A pod's own only if no file is
+    given."""
     try:
         files = find(environ, given)
     except NoKubeconfig:

@@ -181,7 +181,9 @@ class Connections:
     `tls` is None for http; `name` is the name that the server's certificate must have, if not that of the
     URL. `proxy` is a URL, or empty."""
 
-    def __init__(self, url: SplitResult, tls: ssl.SSLContext | None, *, name: str = "", proxy: str = "") -> None:
+    def __init__(
+        self, url: SplitResult, tls: ssl.SSLContext | None, *, name: str = "", proxy: str = ""
+    ) -> None:
         self._loop = asyncio.get_running_loop()  # asked for once: it costs a system call before Python 3.12
         self._host, self._port = url.hostname or "", url.port or (443 if tls else 80)
         self._tls = tls
@@ -205,7 +207,11 @@ class Connections:
         connection = Connection(self._loop, self._ended)
         try:
             async with asyncio.timeout(CONNECT_S):
-                await (self._direct(connection) if self._proxy is None else self._through(self._proxy, connection))
+                await (
+                    self._direct(connection)
+                    if self._proxy is None
+                    else self._through(self._proxy, connection)
+                )
         except TimeoutError as error:
             raise TimeoutError(str(error) or f"no connection after {CONNECT_S:g} s") from None
         self._open.add(connection)
@@ -250,7 +256,9 @@ class Connections:
         # server starts on the same socket, and `connection` gets what comes out of that.
         near = Connection(self._loop, self._ended) if self._tls else connection
         port = proxy.port or (443 if secure else 80)
-        transport, _ = await self._loop.create_connection(lambda: near, proxy.hostname or "", port, ssl=secure or None)
+        transport, _ = await self._loop.create_connection(
+            lambda: near, proxy.hostname or "", port, ssl=secure or None
+        )
         if self._tls is None:
             return
         where = f"{self._host}:{self._port}"
@@ -258,7 +266,9 @@ class Connections:
         answer, _ = await near.exchange(asked, timeout=CONNECT_S, bodiless=True)
         if answer.status != 200:
             near.abort()
-            raise ConnectionRefusedError(f"proxy {proxy.hostname}:{port} answers {answer.status} to CONNECT {where}")
+            raise ConnectionRefusedError(
+                f"proxy {proxy.hostname}:{port} answers {answer.status} to CONNECT {where}"
+            )
         over = await self._loop.start_tls(transport, connection, self._tls, server_hostname=self._name)
         assert over is not None
         connection.connection_made(over)

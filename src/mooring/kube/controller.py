@@ -1,7 +1,8 @@
 """The plan that every controller has: informers → queue of keys → reconcile one key → write.
 
-A controller subclasses `Controller`, makes its informers with `watch`, says which keys a change touches, and reconciles
-one key at a time. It remembers nothing that it could not read again: after a restart every key is marked once.
+A controller subclasses `Controller`, makes its informers with `watch`, says which keys a change touches, and
+reconciles one key at a time. It remembers nothing that it could not read again: after a restart every key is
+marked once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ SOON_TRIES, SLOWER_TIMES = 4, 5
 
 
 class Controller(Generic[K]):
-    """One controller; `name` is its Kubernetes name, used for logs and as the source of its events. `K`: its keys."""
+    """One controller; `name` is its Kubernetes name, used for logs and as the source of its events. `K`: its
+    keys."""
 
     name = "controller"
     workers = 8
@@ -57,9 +59,9 @@ class Controller(Generic[K]):
     ) -> Informer[T]:
         """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object.
 
-        With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own notes of
-        an error, which must not end that error's backoff. With `differ`, a change marks only the keys that it gives for
-        old and new, if it does not give None. `keep` gives what of an object is kept.
+        With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own
+        notes of an error, which must not end that error's backoff. With `differ`, a change marks only the
+        keys that it gives for old and new, if it does not give None. `keep` gives what of an object is kept.
         """
         informer = Informer(
             self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector, keep=keep
@@ -85,7 +87,8 @@ class Controller(Generic[K]):
         return informer
 
     def cache(self, kind: type[T]) -> Informer[T]:
-        """What this controller knows of a kind. A test that runs no watches puts there what they would bring."""
+        """What this controller knows of a kind. A test that runs no watches puts there what they would
+        bring."""
         return next(informer for informer in self._informers if informer.kind is kind)
 
     @property
@@ -107,7 +110,8 @@ class Controller(Generic[K]):
             await self.lead()
 
     async def follow(self) -> None:
-        """Fills the caches, and keeps them current; writes nothing. A candidate does so while it stands by."""
+        """Fills the caches, and keeps them current; writes nothing. A candidate does so while it stands
+        by."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
@@ -127,11 +131,14 @@ class Controller(Generic[K]):
         try:
             await self.reconcile(key)
         except (Conflict, NotFound) as error:
-            # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept meanwhile: the
-            # writes of a rival would wake it at once, and two could hinder each other for ever.
+            # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept
+            # meanwhile: the writes of a rival would wake it at once, and two could hinder each other for
+            # ever.
             self.log.debug("decided on something old", key=str(key), error=str(error))
             tries = self._overtaken[key] = self._overtaken.get(key, 0) + 1
-            slower = 2.0 ** min(max(tries - SOON_TRIES, 0), SLOWER_TIMES)  # where the cache is late, hurry is in vain
+            slower = 2.0 ** min(
+                max(tries - SOON_TRIES, 0), SLOWER_TIMES
+            )  # where the cache is late, hurry is in vain
             await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)
             self.queue.add(key)
         else:

@@ -1,8 +1,9 @@
 """What every controller's `decide.py` returns: an action and the reason for it.
 
-Each `decide` module has its own `Action` enum. Where carrying an action out takes more than the action itself (a node,
-a volume, seconds to wait), the module derives a class with further fields. The code that carries decisions out matches
-on `action` and ends with `typing.assert_never`, so that the type checker finds an action that nothing carries out.
+Each `decide` module has its own `Action` enum. Where carrying an action out takes more than the action itself
+(a node, a volume, seconds to wait), the module derives a class with further fields. The code that carries
+decisions out matches on `action` and ends with `typing.assert_never`, so that the type checker finds an
+action that nothing carries out.
 """
 
 from __future__ import annotations

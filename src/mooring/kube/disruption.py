@@ -10,8 +10,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 
 
 def disruption(reason: str, message: str, now: datetime) -> dict[str, str]:
-    """The condition, for a strategic patch of the pod's status. `reason` is upstream's word: DeletionByTaintManager,
-    DeletionByPodGC, ..."""
+    """The condition, for a strategic patch of the pod's status. `reason` is upstream's word:
+    DeletionByTaintManager, DeletionByPodGC, ..."""
     return {
         "type": DISRUPTION_TARGET,
         "status": "True",

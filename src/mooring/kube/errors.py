@@ -61,7 +61,9 @@ class ApiError(KubeError):
     """An answer that is not a success. `status` is the HTTP code, `reason` the Status reason, `details` its
     details."""
 
-    def __init__(self, message: str, *, status: int, reason: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int, reason: str = "", details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason

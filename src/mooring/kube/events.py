@@ -124,7 +124,9 @@ class Recorder:
     def _drop(self, about: Object, reason: str) -> None:
         """Said once for all that are dropped one after the other: in a burst there are thousands."""
         if not self._dropped:
-            log.warning("events are dropped: too many are waiting", waiting=PENDING, first=about.key, reason=reason)
+            log.warning(
+                "events are dropped: too many are waiting", waiting=PENDING, first=about.key, reason=reason
+            )
         self._dropped += 1
 
     def _combined(self, key: Key) -> tuple[Key, str]:
@@ -134,13 +136,22 @@ class Recorder:
         now = self._now()
         last, held = self._messages.get((about, type_, reason), (now, _NONE))
         messages = (held if now - last <= WINDOW else _NONE) | {message}
-        _keep(self._messages, (about, type_, reason), (now, messages if len(messages) < DISTINCT_MESSAGES else held))
+        _keep(
+            self._messages,
+            (about, type_, reason),
+            (now, messages if len(messages) < DISTINCT_MESSAGES else held),
+        )
         if len(messages) < DISTINCT_MESSAGES:
             return key, message
         return (about, type_, reason, COMBINED), (COMBINED + message)[:MESSAGE_LENGTH]
 
     def _name(self, about: Object, key: Key) -> str:
-        parts = (*self._source.values(), *key, format_micro_time(self._now()), str(self._random.getrandbits(64)))
+        parts = (
+            *self._source.values(),
+            *key,
+            format_micro_time(self._now()),
+            str(self._random.getrandbits(64)),
+        )
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
         return f"{about.name[: NAME_LENGTH - len(digest) - 1]}.{digest}"
 
@@ -163,7 +174,11 @@ class Recorder:
     async def _write(self, wish: _Wish) -> None:
         for attempt in range(TRIES):
             try:
-                _keep(self._written, wish.key, _Written.of(await self._count_up(wish) or await self._create(wish)))
+                _keep(
+                    self._written,
+                    wish.key,
+                    _Written.of(await self._count_up(wish) or await self._create(wish)),
+                )
                 return
             except KubeError as error:
                 if isinstance(error, ApiError) and not isinstance(error, (Throttled, ServerError)):

@@ -1,8 +1,9 @@
-"""Exec plugins: commands that print who we are, as kubectl's kubeconfigs name them (`aws eks get-token` and others).
+"""Exec plugins: commands that print who we are, as kubectl's kubeconfigs name them (`aws eks get-token` and
+others).
 
 Guarantees:
-- The command runs when there is no credential yet, when it has expired and when the server did not accept it; once
-  for all requests that wait for it.
+- The command runs when there is no credential yet, when it has expired and when the server did not accept it;
+  once for all requests that wait for it.
 - A failure is a CredentialError that names the command; what was printed is a secret and is in no message.
 
 Source of the protocol: client.authentication.k8s.io/v1 and v1beta1, ExecCredential.
@@ -45,7 +46,8 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class Plugin:
-    """An exec plugin as a kubeconfig's user describes it. `cluster` is what it is told with provideClusterInfo."""
+    """An exec plugin as a kubeconfig's user describes it. `cluster` is what it is told with
+    provideClusterInfo."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -92,7 +94,9 @@ class ExecPlugin:
             hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
             raise self._failure(f"could not be started: {error.strerror or error}{hint}") from error
         try:
-            printed, _ = await asyncio.wait_for(process.communicate(), None if interactive else PLUGIN_TIMEOUT_S)
+            printed, _ = await asyncio.wait_for(
+                process.communicate(), None if interactive else PLUGIN_TIMEOUT_S
+            )
         except TimeoutError as error:
             raise self._failure(f"did not end within {PLUGIN_TIMEOUT_S:.0f} s") from error
         finally:

@@ -1,9 +1,9 @@
 """The transport over TCP: keep-alive connections, credentials, TLS and proxy as the kubeconfig says.
 
-Guarantees: a request whose credential the server did not accept (401: nothing was done) is sent once more if there is
-a newer credential; so is a read whose connection had been kept and turned out to be closed. When the client
-certificate changes, the connections made with the old one are closed, as client-go does: watches break and are
-resumed. After `close` no socket is left, also where the server answers no TLS goodbye.
+Guarantees: a request whose credential the server did not accept (401: nothing was done) is sent once more if
+there is a newer credential; so is a read whose connection had been kept and turned out to be closed. When the
+client certificate changes, the connections made with the old one are closed, as client-go does: watches break
+and are resumed. After `close` no socket is left, also where the server answers no TLS goodbye.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FAILURES = (OSError, Malformed)  # a TimeoutError is an OSError
 
 
 class HttpTransport:
-    """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop. Raises ConfigError
-    for a URL that cannot be part of a request."""
+    """Speaks to the API server at `server` (an http or https URL). Must be used from one event loop. Raises
+    ConfigError for a URL that cannot be part of a request."""
 
     def __init__(
         self,
@@ -110,7 +110,9 @@ class HttpTransport:
     def _message(self, request: Request, token: str) -> bytes:
         """Nothing that a request is made of can end its line. Raises InvalidRequest, CredentialError."""
         if not (_FIELD_NAME.fullmatch(request.method) and _PATH.fullmatch(request.path)):
-            raise InvalidRequest(f"no path of a request: {request.method!a} {request.path[:200]!a}; it was not sent")
+            raise InvalidRequest(
+                f"no path of a request: {request.method!a} {request.path[:200]!a}; it was not sent"
+            )
         query = "?" + urlencode(request.query, safe="(),/=") if request.query else ""
         lines = [f"{request.method} {self._target}{request.path}{query} HTTP/1.1\r\n{self._said}"]
         lines += [_field(name, value) for name, value in request.headers.items()]
@@ -140,10 +142,14 @@ class HttpTransport:
         try:
             return self._trust.context(credential.certificate, credential.key)
         except (OSError, ValueError) as error:
-            raise CredentialError(f"the client certificate for {self._server} cannot be used: {error}") from None
+            raise CredentialError(
+                f"the client certificate for {self._server} cannot be used: {error}"
+            ) from None
 
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable:
-        return Unreachable(f"{request.method} {request.path} at {self._server}: {str(error) or type(error).__name__}")
+        return Unreachable(
+            f"{request.method} {request.path} at {self._server}: {str(error) or type(error).__name__}"
+        )
 
     async def close(self) -> None:
         """Closes idle and open connections; watches end. What is sent later opens new ones."""

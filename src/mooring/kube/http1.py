@@ -27,7 +27,17 @@ class Answer:
     `bodiless`: whatever its head says, there is no body (an answer to CONNECT).
     """
 
-    __slots__ = ("_fed", "_interim", "_parser", "_pieces", "bodiless", "complete", "headers", "lasting", "status")
+    __slots__ = (
+        "_fed",
+        "_interim",
+        "_parser",
+        "_pieces",
+        "bodiless",
+        "complete",
+        "headers",
+        "lasting",
+        "status",
+    )
 
     def __init__(self, *, bodiless: bool = False) -> None:
         self.bodiless = bodiless
@@ -69,7 +79,9 @@ class Answer:
         """The connection has ended: Malformed if the answer has not."""
         framed = "content-length" in self.headers or "transfer-encoding" in self.headers
         if not self.status or framed:
-            raise Malformed("the connection was closed" + (" in the middle of the answer" if self.status else ""))
+            raise Malformed(
+                "the connection was closed" + (" in the middle of the answer" if self.status else "")
+            )
         self.complete, self.lasting = True, False
 
     # --- what the parser tells

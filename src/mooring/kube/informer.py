@@ -149,7 +149,10 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(
-            self.kind, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+            self.kind,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
         )
         self._replace({item.key: self._kept(item) for item in listing.items}, int(listing.resource_version))
 

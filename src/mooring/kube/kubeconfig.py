@@ -1,12 +1,12 @@
 """Kubeconfig files: merged as kubectl merges them, and resolved to what one context comes to.
 
 Guarantees:
-- The first file to name a context, cluster, user or the current context wins, whole entries at a time; relative paths
-  are relative to their own file.
-- Understood are contexts with their namespace, CA and client certificates as files or inline data, `tls-server-name`,
-  `proxy-url`, bearer tokens, token files and exec plugins.
-- Whatever is wrong with a file is a ConfigError that names the file and the place in it. A way of being somebody that
-  is not understood (a password, impersonation) is refused, never left out.
+- The first file to name a context, cluster, user or the current context wins, whole entries at a time;
+  relative paths are relative to their own file.
+- Understood are contexts with their namespace, CA and client certificates as files or inline data,
+  `tls-server-name`, `proxy-url`, bearer tokens, token files and exec plugins.
+- Whatever is wrong with a file is a ConfigError that names the file and the place in it. A way of being
+  somebody that is not understood (a password, impersonation) is refused, never left out.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def resolve(paths: Sequence[Path], context: str | None, now: Now) -> Access:
         server, trust = _server(cluster), _trust(cluster)
     with _about(entry.path):
         credentials = _credentials(entry, cluster, trust, now)
-    return Access(server, credentials, trust, cluster.text("proxy-url"), chosen.text("namespace") or "default")
+    return Access(
+        server, credentials, trust, cluster.text("proxy-url"), chosen.text("namespace") or "default"
+    )
 
 
 @contextmanager
@@ -149,7 +151,9 @@ def _credentials(user: _Entry, cluster: _Entry, trust: Trust, now: Now) -> Crede
             raise _Wrong(f"user {user.name!r} has {field!r}, which is not understood: use a token")
     certificate, key = user.data("client-certificate"), user.data("client-key")
     if bool(certificate) != bool(key):
-        raise _Wrong(f"user {user.name!r} has a client certificate without its key, or a key without its certificate")
+        raise _Wrong(
+            f"user {user.name!r} has a client certificate without its key, or a key without its certificate"
+        )
     if certificate:
         trust.context(certificate, key)
     given = Credential(user.text("token"), certificate, key)
@@ -164,9 +168,13 @@ def _plugin(user: _Entry, cluster: _Entry, trust: Trust) -> Plugin:
     spec = _mapping(user.fields["exec"], f"exec of user {user.name!r}")
     version, mode = spec.get("apiVersion"), spec.get("interactiveMode") or "IfAvailable"
     if version not in EXEC_VERSIONS:
-        raise _Wrong(f"exec of user {user.name!r} has apiVersion {version!r}; known are {', '.join(EXEC_VERSIONS)}")
+        raise _Wrong(
+            f"exec of user {user.name!r} has apiVersion {version!r}; known are {', '.join(EXEC_VERSIONS)}"
+        )
     if mode not in INTERACTIVE_MODES:
-        raise _Wrong(f"exec of user {user.name!r} has interactiveMode {mode!r}; known are {INTERACTIVE_MODES}")
+        raise _Wrong(
+            f"exec of user {user.name!r} has interactiveMode {mode!r}; known are {INTERACTIVE_MODES}"
+        )
     command = str(spec.get("command") or "")
     if not command:
         raise _Wrong(f"exec of user {user.name!r} names no command")

@@ -250,7 +250,9 @@ class LeaderElector:
 
     def _valid(self, lease: Lease) -> bool:
         """Whether its holder may still act. The time counts from when *we* saw the record first."""
-        return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < self._held_until(lease)
+        return bool(lease.spec.holder_identity) and asyncio.get_running_loop().time() < self._held_until(
+            lease
+        )
 
     def _held_until(self, lease: Lease) -> float:
         return self._seen_at + min(lease.spec.lease_duration_seconds or 0.0, _stops_after(lease) * APART)
@@ -292,7 +294,11 @@ class LeaderElector:
         lease = self._lease
         if lease is None or not self._ours(lease):
             return
-        record = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": format_micro_time(self._now())}
+        record = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "renewTime": format_micro_time(self._now()),
+        }
         try:
             async with asyncio.timeout(self._timing.retry_period):
                 self._observe(await self._write(lease, record))

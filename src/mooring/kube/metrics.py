@@ -1,10 +1,10 @@
 """What this process counts, for Prometheus: one registry, with upstream's names wherever upstream has one.
 
-Guarantees: counting never fails and never waits; labels are few and bounded (no object names). Times are the event
-loop's, in seconds. Several queues or informers of one name in a process add up.
+Guarantees: counting never fails and never waits; labels are few and bounded (no object names). Times are the
+event loop's, in seconds. Several queues or informers of one name in a process add up.
 
-Sources of the names: client-go (workqueue_*, rest_client_*, reflector_*, leader_election_*). Other packages add their
-own metrics to `REGISTRY`.
+Sources of the names: client-go (workqueue_*, rest_client_*, reflector_*, leader_election_*). Other packages
+add their own metrics to `REGISTRY`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 _DEPTH = Gauge("workqueue_depth", "Keys that want work and are not worked on.", ["name"], registry=REGISTRY)
 _ADDS = Counter("workqueue_adds_total", "Keys added.", ["name"], registry=REGISTRY)
-_RETRIES = Counter("workqueue_retries_total", "Keys added again after a failure.", ["name"], registry=REGISTRY)
+_RETRIES = Counter(
+    "workqueue_retries_total", "Keys added again after a failure.", ["name"], registry=REGISTRY
+)
 _WAITED = Histogram(
     "workqueue_queue_duration_seconds",
     "How long a key waited until it was taken.",
@@ -60,10 +62,17 @@ _REQUEST_DURATION = Histogram(
 )
 _LISTS = Counter("reflector_lists_total", "Lists that informers made.", ["name"], registry=REGISTRY)
 _WATCHES = Counter("reflector_watches_total", "Watches that informers began.", ["name"], registry=REGISTRY)
-_SHORT = Counter("reflector_short_watches_total", "Watches that brought nothing.", ["name"], registry=REGISTRY)
-_VERSION = Gauge("reflector_last_resource_version", "The last version that was seen.", ["name"], registry=REGISTRY)
+_SHORT = Counter(
+    "reflector_short_watches_total", "Watches that brought nothing.", ["name"], registry=REGISTRY
+)
+_VERSION = Gauge(
+    "reflector_last_resource_version", "The last version that was seen.", ["name"], registry=REGISTRY
+)
 _LEADING = Gauge(
-    "leader_election_master_status", "Whether this process holds the lease: 1 or 0.", ["name"], registry=REGISTRY
+    "leader_election_master_status",
+    "Whether this process holds the lease: 1 or 0.",
+    ["name"],
+    registry=REGISTRY,
 )
 
 
@@ -111,7 +120,8 @@ def note_leading(name: str, leading: bool) -> None:
 
 @asynccontextmanager
 async def serving(host: str, port: int, tls: SSLContext | None = None) -> AsyncGenerator[int]:
-    """Serves /metrics and /healthz while entered; gives the port, which may be asked for as 0. ConfigError if taken."""
+    """Serves /metrics and /healthz while entered; gives the port, which may be asked for as 0. ConfigError if
+    taken."""
     from aiohttp import web
 
     async def metrics(_: web.Request) -> web.Response:
@@ -128,7 +138,9 @@ async def serving(host: str, port: int, tls: SSLContext | None = None) -> AsyncG
         try:
             await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError as error:
-            raise ConfigError(f"metrics cannot be served on {host}:{port}: {error.strerror or error}") from error
+            raise ConfigError(
+                f"metrics cannot be served on {host}:{port}: {error.strerror or error}"
+            ) from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

@@ -1,4 +1,5 @@
-"""What ties an object to the one that made it: the owner reference, and the hash of the template it was made from."""
+"""What ties an object to the one that made it: the owner reference, and the hash of the template it was made
+from."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def owner_reference(owner: Object) -> dict[str, Any]:
-    """What marks an object as controlled by `owner`, and makes the owner's foreground deletion wait for it."""
+    """What marks an object as controlled by `owner`, and makes the owner's foreground deletion wait for
+    it."""
     return {
         "apiVersion": owner.RESOURCE.api_version,
         "kind": owner.RESOURCE.kind,
@@ -33,5 +35,7 @@ def controller_uid(owned: Object) -> list[str]:
 
 def template_hash(template: Mapping[str, Any], salt: int = 0) -> str:
     """Ten characters that name a pod template; `salt` gives another name after a collision."""
-    digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic") + (b"%d" % salt if salt else b""))
+    digest = hashlib.sha256(
+        msgspec.json.encode(template, order="deterministic") + (b"%d" % salt if salt else b"")
+    )
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest.digest()[:10])

@@ -1,8 +1,9 @@
 """Text from outside, made fit for a terminal and for one line of a log. Pure.
 
-Names, messages and labels of objects may hold anything: a line feed forges a line of a log, an escape sequence clears a
-terminal or sets its title, a bidirectional override shows one name as another. Such characters are shown as Python
-writes them. What is asked for as it is (a container's log, `-o json`) is not changed.
+Names, messages and labels of objects may hold anything: a line feed forges a line of a log, an escape
+sequence clears a terminal or sets its title, a bidirectional override shows one name as another. Such
+characters are shown as Python writes them. What is asked for as it is (a container's log, `-o json`) is not
+changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Kubernetes quantities (`10Gi`, `500m`, `1e3`), read exactly and printed canonically.
 
-Pure; knows nothing of objects. Grammar and canonical form: the `resource.Quantity` documentation of the Kubernetes API.
+Pure; knows nothing of objects. Grammar and canonical form: the `resource.Quantity` documentation of the
+Kubernetes API.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Since when a pod is ready, and when it counts as available. One rule for every controller that counts pods."""
+"""Since when a pod is ready, and when it counts as available. One rule for every controller that counts
+pods."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ _LONG_AGO = "1970-01-01T00:00:00Z"
 
 def ready_since(pod: Pod) -> datetime | None:
     """Since when the pod is ready, or None if it is not."""
-    ready = next((each for each in pod.status.conditions if each.type == "Ready" and each.status == "True"), None)
+    ready = next(
+        (each for each in pod.status.conditions if each.type == "Ready" and each.status == "True"), None
+    )
     return None if ready is None else parse_time(ready.last_transition_time or _LONG_AGO)
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class Reason(NamedTuple):
-    """`code` is CamelCase and stable (an event reason, a metric label); `message` is a sentence for a person."""
+    """`code` is CamelCase and stable (an event reason, a metric label); `message` is a sentence for a
+    person."""
 
     code: str
     message: str

@@ -1,8 +1,8 @@
 """Label and field selectors: parse, match, print.
 
-Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and for node
-affinity `key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`, with `\\` before
-a literal comma, equals sign or backslash.
+Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and
+for node affinity `key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`,
+with `\\` before a literal comma, equals sign or backslash.
 """
 
 import re
@@ -264,11 +264,14 @@ class FieldSelector:
         return bool(self.terms)
 
     def __str__(self) -> str:
-        return ",".join(f"{field}{'=' if equal else '!='}{_escape(value)}" for field, equal, value in self.terms)
+        return ",".join(
+            f"{field}{'=' if equal else '!='}{_escape(value)}" for field, equal, value in self.terms
+        )
 
 
 def field_equals(field: str, value: str) -> str:
-    """The query-string form of a selector for objects whose `field` is `value`, whatever characters that has."""
+    """The query-string form of a selector for objects whose `field` is `value`, whatever characters that
+    has."""
     return str(FieldSelector(((field, True, value),)))
 
 

@@ -1,4 +1,5 @@
-"""RFC 3339 times as the API writes them: seconds for `metav1.Time`, microseconds for `metav1.MicroTime`, always UTC."""
+"""RFC 3339 times as the API writes them: seconds for `metav1.Time`, microseconds for `metav1.MicroTime`,
+always UTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How the API server proves who it is, and how a client does with a certificate: TLS contexts from PEM data."""
+"""How the API server proves who it is, and how a client does with a certificate: TLS contexts from PEM
+data."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from typing import NamedTuple
 
 
 class Trust(NamedTuple):
-    """What a server's certificate must be: signed by `authority` (PEM; empty for the system's), for `server_name`."""
+    """What a server's certificate must be: signed by `authority` (PEM; empty for the system's), for
+    `server_name`."""
 
     authority: bytes = b""
     server_name: str = ""
     insecure: bool = False
 
     def context(self, certificate: bytes = b"", key: bytes = b"") -> ssl.SSLContext:
-        """A context that verifies so, and shows the client certificate (PEM). ValueError or OSError for bad PEM."""
+        """A context that verifies so, and shows the client certificate (PEM). ValueError or OSError for bad
+        PEM."""
         if self.authority:
             context = ssl.create_default_context(cadata=self.authority.decode())
         else:

@@ -93,7 +93,9 @@ class InProcess:
         self._token = token
 
     async def send(self, request: Request) -> Response:
-        headers = {"authorization": f"Bearer {self._token}"} | {k.lower(): v for k, v in request.headers.items()}
+        headers = {"authorization": f"Bearer {self._token}"} | {
+            k.lower(): v for k, v in request.headers.items()
+        }
         answer = await self._handle(
             method=request.method,
             path=unquote(request.path) if "%" in request.path else request.path,

@@ -45,7 +45,9 @@ class QueueClosed(Exception):
 class WorkQueue(Generic[K]):
     """Keys to be worked on."""
 
-    def __init__(self, *, name: str = "", first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S) -> None:
+    def __init__(
+        self, *, name: str = "", first_delay: float = FIRST_DELAY_S, last_delay: float = LAST_DELAY_S
+    ) -> None:
         self._name = name  # for the log
         self._metrics = QueueMetrics(name)
         self._ready: deque[K] = deque()  # every element is in _dirty and not in _working

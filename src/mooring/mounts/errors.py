@@ -25,7 +25,9 @@ class CommandFailed(MountsError):
         self.command = tuple(command)
         self.status = status
         self.output = output.strip()
-        super().__init__(f"`{' '.join(command)}` failed with exit status {status}: {self.output or 'no output'}")
+        super().__init__(
+            f"`{' '.join(command)}` failed with exit status {status}: {self.output or 'no output'}"
+        )
 
 
 class ToolMissing(MountsError):

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool, run
-from mooring.mounts.errors import CommandFailed, FilesystemCheckFailed, FilesystemMismatch, MountsError, ProbeFailed
+from mooring.mounts.errors import (
+    CommandFailed,
+    FilesystemCheckFailed,
+    FilesystemMismatch,
+    MountsError,
+    ProbeFailed,
+)
 from mooring.mounts.interface import Content, Probe
 
 _MARGIN = 1024 * 1024
@@ -88,7 +94,9 @@ def interpret_blkid(device: str, status: int, output: str, has_data: bool) -> Pr
         return Probe(Content.UNKNOWN)
     if status == _BLKID_NOTHING:
         return Probe(Content.UNKNOWN if has_data else Content.BLANK)
-    raise ProbeFailed(f"blkid cannot tell what {device} holds (exit status {status}): {output.strip() or 'no output'}")
+    raise ProbeFailed(
+        f"blkid cannot tell what {device} holds (exit status {status}): {output.strip() or 'no output'}"
+    )
 
 
 async def make_filesystem(device: str, fs_type: str, options: Sequence[str] = ()) -> None:

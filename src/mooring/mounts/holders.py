@@ -51,7 +51,10 @@ def who_mounts(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[str]:
     """For each mount namespace with a process in it: the mounts that `select` chooses from
     its table, in words."""
     found = mounts_everywhere(select)
-    return [f"mounted at {mount.mount_point} in the mount namespace of {describe_process(pid)}" for pid, mount in found]
+    return [
+        f"mounted at {mount.mount_point} in the mount namespace of {describe_process(pid)}"
+        for pid, mount in found
+    ]
 
 
 def mounts_everywhere(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[tuple[int, Mount]]:

@@ -135,7 +135,9 @@ def _unmount(target: str) -> None:
 def _users_of(target: str) -> list[str]:
     """Returns what keeps a mount busy, in words: mounts below it, and processes that work in
     it or have files of it open."""
-    below = [mount for mount in table.mounts_below(table.read_mount_table(), target) if mount.mount_point != target]
+    below = [
+        mount for mount in table.mounts_below(table.read_mount_table(), target) if mount.mount_point != target
+    ]
     prefix = target + "/"
     return [f"mounted below it: {mount.mount_point}" for mount in below] + [
         f"used by {describe_process(pid)}"

@@ -55,7 +55,9 @@ def create(backing_file: str, read_only: bool = False) -> str:
                 continue  # another process took it between the two calls
             _set_read_only(device, read_only)
             return device
-    raise MountsError(f"no loop device for {backing_file}: others took each free one first, {_TRIES} times. Try again")
+    raise MountsError(
+        f"no loop device for {backing_file}: others took each free one first, {_TRIES} times. Try again"
+    )
 
 
 def _set_read_only(device: str, read_only: bool) -> None:
@@ -103,7 +105,9 @@ def devices_of(file: str) -> list[str]:
     """The loop devices whose backing file is, or was before its deletion, at the path `file`."""
     real = os.path.realpath(file)
     names = (entry for entry in os.listdir("/sys/block") if entry.startswith("loop"))
-    return [f"/dev/{name}" for name in sorted(names) if backing_file(f"/dev/{name}") in (real, real + _DELETED)]
+    return [
+        f"/dev/{name}" for name in sorted(names) if backing_file(f"/dev/{name}") in (real, real + _DELETED)
+    ]
 
 
 def is_device_of(device: str, file: str) -> bool:

@@ -41,7 +41,9 @@ def shutdown_filesystems(devices: Collection[tuple[int, int]], pid: int) -> list
     done: list[tuple[int, int]] = []
     failures: list[str] = []
     for device in dict.fromkeys(mount.device for mount in mounts):
-        problems = [_shut_down(mount, pid) for mount in mounts if mount.device == device and device not in done]
+        problems = [
+            _shut_down(mount, pid) for mount in mounts if mount.device == device and device not in done
+        ]
         if None in problems:
             done.append(device)
         else:

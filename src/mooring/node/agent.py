@@ -189,11 +189,18 @@ class Agent:
     async def _vouch_for(self, pod: Pod) -> Pod:
         word = {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}
         patch = {"status": word}
-        return await self._client.revise(pod, patch, subresource="status", any_version=True, strategy="strategic")
+        return await self._client.revise(
+            pod, patch, subresource="status", any_version=True, strategy="strategic"
+        )
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works until cancelled, or until `shutdown` was set and is done."""
-        log.info("starting", node=self._options.name, root=str(self._options.root_dir), boot_id=self._options.boot_id)
+        log.info(
+            "starting",
+            node=self._options.name,
+            root=str(self._options.root_dir),
+            boot_id=self._options.boot_id,
+        )
         await self._runtime.recover(self._pod_changed)
         await self._volumes.reconstruct()
         held: ExceptionGroup[HeldByAnother] | None = None

@@ -91,7 +91,8 @@ def _connect(directory: Path) -> socket.socket:
 
 
 def new_terminal(pts: str) -> tuple[int, int]:
-    """Master and slave of a new terminal of the devpts that is mounted at `pts`; of this machine's if that is gone."""
+    """Master and slave of a new terminal of the devpts that is mounted at `pts`; of this machine's if that is
+    gone."""
     try:
         master = os.open(f"{pts}/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

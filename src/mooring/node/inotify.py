@@ -30,7 +30,10 @@ class Inotify:
         try:
             for directory in directories:
                 path = os.fsencode(directory)
-                _check(_libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(mask)), f"watch {directory}")
+                _check(
+                    _libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(mask)),
+                    f"watch {directory}",
+                )
         except OSError:
             self.close()
             raise

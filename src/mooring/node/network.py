@@ -1,9 +1,10 @@
 """The pods' network of this host: one bridge, on which each node has its part of the addresses.
 
-The bridge and its addresses are the only record: a node's claim is the address `10.88.X.1` on the bridge, with a label
-made from the node's root directory. So a claim is found again after any crash, two nodes never have the same part, and
-`release` finds what is left of a node that was killed. Pods and their host reach one another, on all nodes of this
-host; there is no way out of it, no Service and no DNS: `hostNetwork: true` has the host's.
+The bridge and its addresses are the only record: a node's claim is the address `10.88.X.1` on the bridge,
+with a label made from the node's root directory. So a claim is found again after any crash, two nodes never
+have the same part, and `release` finds what is left of a node that was killed. Pods and their host reach one
+another, on all nodes of this host; there is no way out of it, no Service and no DNS: `hostNetwork: true` has
+the host's.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ def claim(root: Path, addresses: IPv4Network) -> NodeNetwork:
             parts = (part.network_address + 1 for part in addresses.subnets(new_prefix=PART))
             mine = next((first for first in list(parts)[1:] if first not in taken), None)
             if mine is None:
-                raise NetworkUnavailable(f"all parts of {addresses} are taken: take down clusters that are not used")
+                raise NetworkUnavailable(
+                    f"all parts of {addresses} are taken: take down clusters that are not used"
+                )
             _ip("address", "add", f"{mine}/32", "dev", BRIDGE, "label", _label(root))
         _ip("route", "replace", str(addresses), "dev", BRIDGE)
         return NodeNetwork(mine, addresses)
 
 
 def release(root: Path) -> bool:
-    """Gives the node's part back, and removes the bridge with the last one. Blocks. True if there was a claim."""
+    """Gives the node's part back, and removes the bridge with the last one. Blocks. True if there was a
+    claim."""
     try:
         with _alone():
             mine = _claims().get(_label(root))
@@ -84,12 +88,16 @@ class NodeNetwork:
             if str(address) not in taken:
                 self._last = number
                 interface = f"mor{int(address):08x}"
-                return PodNetwork(BRIDGE, interface, str(address), self._addresses.prefixlen, str(self._gateway))
+                return PodNetwork(
+                    BRIDGE, interface, str(address), self._addresses.prefixlen, str(self._gateway)
+                )
         raise NetworkUnavailable("all 253 addresses of this node are in use by pods")
 
 
 def _make_bridge(addresses: IPv4Network) -> None:
-    others = [route["dev"] for route in _ip_json("route", "show", "root", str(addresses)) if route["dev"] != BRIDGE]
+    others = [
+        route["dev"] for route in _ip_json("route", "show", "root", str(addresses)) if route["dev"] != BRIDGE
+    ]
     if others:
         raise NetworkUnavailable(f"{addresses} is used by {others[0]}: choose others with --pod-network")
     if not Path("/sys/class/net", BRIDGE).exists():
@@ -101,8 +109,14 @@ def _claims() -> dict[str, IPv4Address]:
     """By label."""
     if not Path("/sys/class/net", BRIDGE).exists():
         return {}
-    entries = [entry for link in _ip_json("address", "show", "dev", BRIDGE) for entry in link.get("addr_info", [])]
-    return {entry["label"]: IPv4Address(entry["local"]) for entry in entries if entry.get("label", BRIDGE) != BRIDGE}
+    entries = [
+        entry for link in _ip_json("address", "show", "dev", BRIDGE) for entry in link.get("addr_info", [])
+    ]
+    return {
+        entry["label"]: IPv4Address(entry["local"])
+        for entry in entries
+        if entry.get("label", BRIDGE) != BRIDGE
+    }
 
 
 def _label(root: Path) -> str:

@@ -153,7 +153,10 @@ class NodeLease:
         """The Lease after its holder has certainly missed a renewal."""
         interval = (lease.spec.lease_duration_seconds or DEFAULT_DURATION_S) / RENEWALS
         log.info(
-            "waiting for the node's former agent", node=self._name, holder=str(holder_of(lease)), interval_s=interval
+            "waiting for the node's former agent",
+            node=self._name,
+            holder=str(holder_of(lease)),
+            interval_s=interval,
         )
         loop = asyncio.get_running_loop()
         until, first = loop.time() + MISSED * interval, lease
@@ -192,7 +195,9 @@ class NodeLease:
         self._renewed.add(stamp)
         metadata: dict[str, Any] = {"annotations": _annotation(self.own)}
         if owner:
-            metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": owner}]
+            metadata["ownerReferences"] = [
+                {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": owner}
+            ]
         return {
             "metadata": metadata,
             "spec": {

@@ -132,7 +132,9 @@ class ProcessRuntime:
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         await self._request(uid, {"signal": {"container": container, "signal": int(number)}})
 
-    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+    async def exec(
+        self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False
+    ) -> int:
         return await run_in_container(self._directory(uid), container, argv, stdio, tty=tty)
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
@@ -217,7 +219,9 @@ class ProcessRuntime:
         """Keeps the connection; ends with the supervisor's death, which `_died` sees."""
         while True:
             try:
-                with contextlib.suppress(OSError):  # not listening yet, or it dropped a client that was too slow
+                with contextlib.suppress(
+                    OSError
+                ):  # not listening yet, or it dropped a client that was too slow
                     await self._read_states(uid, pod)
             except (ValueError, msgspec.DecodeError) as error:
                 log.warning("a supervisor says what is no state", pod_uid=uid, error=str(error))
@@ -257,7 +261,9 @@ class ProcessRuntime:
         ended = {
             name: record
             if record.exit_code is not None
-            else msgspec.structs.replace(record, exit_code=KILLED, signal=int(signal.SIGKILL), finished_at=time.time())
+            else msgspec.structs.replace(
+                record, exit_code=KILLED, signal=int(signal.SIGKILL), finished_at=time.time()
+            )
             for name, record in last.containers.items()
         }
         return msgspec.structs.replace(last, running=False, containers=ended)

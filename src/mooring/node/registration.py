@@ -52,7 +52,10 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": hardware.architecture,
     }
-    addresses = [{"type": "InternalIP", "address": options.address}, {"type": "Hostname", "address": options.name}]
+    addresses = [
+        {"type": "InternalIP", "address": options.address},
+        {"type": "Hostname", "address": options.name},
+    ]
     return {
         "metadata": {
             "name": options.name,
@@ -138,7 +141,9 @@ class Registration:
         """Where the agent answers the API server; 0: nowhere. Set before `register`."""
         self.uid = ""
         """The uid under which this node is registered; "" before the first registration."""
-        self.nodes = Informer(client, Node, random=random, field_selector=field_equals("metadata.name", options.name))
+        self.nodes = Informer(
+            client, Node, random=random, field_selector=field_equals("metadata.name", options.name)
+        )
         self.nodes.add_handler(self._node_changed)
 
     @property
@@ -172,7 +177,10 @@ class Registration:
         """Makes volumesInUse known. Raises `KubeError` if that is not sure."""
         async with self._lock:
             awaited = self._volumes_awaited()
-            if self._acknowledged != frozenset(self._volumes_in_use()) or self._acknowledged_awaited != awaited:
+            if (
+                self._acknowledged != frozenset(self._volumes_in_use())
+                or self._acknowledged_awaited != awaited
+            ):
                 await self._write()
 
     async def shut_down(self, message: str) -> None:
@@ -213,7 +221,9 @@ class Registration:
                 volumes, awaited = self._volumes_in_use(), self._volumes_awaited()
                 answer = await self._send(base, volumes, awaited)
                 break
-            except Conflict:  # AlreadyExists too: another writer was first; compute again from what is there now
+            except (
+                Conflict
+            ):  # AlreadyExists too: another writer was first; compute again from what is there now
                 await self._confirm_name()
                 base = await self._client.find(Node, self._options.name)
                 if base is None:  # another create is in flight: it can be neither read nor repeated yet
@@ -258,7 +268,9 @@ class Registration:
                 f"agent is started with --enable-controller-attach-detach={str(wanted).lower()}"
             )
 
-    def _body(self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]) -> dict[str, Any]:
+    def _body(
+        self, base: Node | None, volumes: tuple[str, ...], awaited: Mapping[str, int]
+    ) -> dict[str, Any]:
         body = node_body(self._options)
         for amount in ("capacity", "allocatable"):
             body["status"][amount] = body["status"][amount] | self._limits

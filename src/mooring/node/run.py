@@ -117,5 +117,7 @@ def _only_agent(root: Path) -> Generator[None, None, None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AgentAlreadyRuns(f"another node agent works in {root}: stop it, or give another directory") from None
+            raise AgentAlreadyRuns(
+                f"another node agent works in {root}: stop it, or give another directory"
+            ) from None
         yield

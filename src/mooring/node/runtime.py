@@ -164,7 +164,9 @@ class Runtime(Protocol):
         """Sends a signal to the container's first process, if it runs."""
         ...
 
-    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+    async def exec(
+        self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False
+    ) -> int:
         """Runs a command in the container and returns its exit code. Cancelling kills it. Raises
         `ExecFailure`."""
         ...

@@ -72,7 +72,11 @@ class Attachability:
             if (found := csi_name(spec)) is not None:
                 return found if self.answers_for(found) else None
             plugin = self._plugins.find_attachable_plugin_by_spec(spec)
-            found = attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec)) if plugin else None
+            found = (
+                attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
+                if plugin
+                else None
+            )
             return found if found and self.answers_for(found) else None
         except (VolumeError, ValueError):
             return None  # no plugin for it, or malformed: the node reports that in the pod's events
@@ -84,7 +88,9 @@ class Attachability:
 
     def attach_required(self, unique_name: str) -> bool:
         """Whether volumes of this driver need attaching. One without a CSIDriver does, as in upstream."""
-        driver = self._get_driver(driver_of(unique_name)) if unique_name.startswith(f"{CSI_PLUGIN}/") else None
+        driver = (
+            self._get_driver(driver_of(unique_name)) if unique_name.startswith(f"{CSI_PLUGIN}/") else None
+        )
         return driver is None or driver.spec.attach_required
 
     def answers_for(self, unique_name: str) -> bool:

@@ -50,11 +50,15 @@ class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         """Returns the lock after a force detach from the node. `advance`: all
         VolumeAttachments made so far become void."""
         epoch = self.epoch + advance
-        return msgspec.structs.replace(self, epoch=epoch, closed={**self.closed, node: Closed(epoch, boot_id)})
+        return msgspec.structs.replace(
+            self, epoch=epoch, closed={**self.closed, node: Closed(epoch, boot_id)}
+        )
 
     def opened(self, node: str) -> Lock:
         """Returns the lock, open for the node again."""
-        return msgspec.structs.replace(self, closed={name: c for name, c in self.closed.items() if name != node})
+        return msgspec.structs.replace(
+            self, closed={name: c for name, c in self.closed.items() if name != node}
+        )
 
 
 def needs_lock(capabilities: AttachCapabilities, *, exclusive: bool) -> bool:

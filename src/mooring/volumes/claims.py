@@ -42,7 +42,9 @@ def users_of_claim(key: str, pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.spec.node_name and not pod.finished and key in claims_of(pod)]
 
 
-def not_of_successor(pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool) -> list[Pod]:
+def not_of_successor(
+    pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool
+) -> list[Pod]:
     """Returns those users of a deleted claim that may have its volume, and not the volume of its successor:
     the claim that has its name now, if there is one.
 
@@ -113,10 +115,14 @@ def refuse_wrong_use(pod: Pod, volume: Volume, spec: VolumeSpec) -> None:
     """Raises `ClaimError` if a raw device is to be mounted, or a file system is to be given as a device."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     mounted = any(mount.name == volume.name for container in containers for mount in container.volume_mounts)
-    as_device = any(device.name == volume.name for container in containers for device in container.volume_devices)
+    as_device = any(
+        device.name == volume.name for container in containers for device in container.volume_devices
+    )
     where = f"Pod {pod.key}"
     if spec.block and mounted:
-        message = f"volume {volume.name} has volumeMode Block, so it belongs under volumeDevices, not volumeMounts"
+        message = (
+            f"volume {volume.name} has volumeMode Block, so it belongs under volumeDevices, not volumeMounts"
+        )
         raise ClaimError(where, "VolumeModeMismatch", message)
     if not spec.block and as_device:
         message = f"volume {volume.name} has volumeMode Filesystem, so it belongs under volumeMounts, not volumeDevices"

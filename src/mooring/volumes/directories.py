@@ -25,7 +25,9 @@ def entry(name: str) -> str:
     """Returns the name if it can be that of one entry of a directory. Raises InvalidSpec if
     it would lead elsewhere."""
     if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > LONGEST_ENTRY:
-        raise InvalidSpec(f"{name[:100]!a} cannot be the name of a file: a uid or a volume's name was expected")
+        raise InvalidSpec(
+            f"{name[:100]!a} cannot be the name of a file: a uid or a volume's name was expected"
+        )
     return name
 
 

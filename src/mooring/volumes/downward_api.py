@@ -27,7 +27,9 @@ def downward_files(
     """Returns the files. Raises InvalidSpec for a field that a volume cannot show."""
     default = DEFAULT_MODE if default_mode is None else default_mode
     return {
-        item.path: PayloadFile(_text(item, pod, allocatable).encode(), default if item.mode is None else item.mode)
+        item.path: PayloadFile(
+            _text(item, pod, allocatable).encode(), default if item.mode is None else item.mode
+        )
         for item in items
     }
 
@@ -46,7 +48,9 @@ def field_text(pod: Pod, path: str) -> str:
     maps = {"metadata.labels": meta.labels, "metadata.annotations": meta.annotations}
     plain = {"metadata.name": pod.name, "metadata.namespace": pod.namespace, "metadata.uid": pod.uid}
     if path in maps:
-        return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(maps[path].items()))
+        return "\n".join(
+            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(maps[path].items())
+        )
     if match := _MAP_KEY.fullmatch(path):
         return maps[f"metadata.{match[1]}"].get(match[2], "")
     if path not in plain:
@@ -62,7 +66,9 @@ def resource_text(pod: Pod, reference: ResourceFieldSelector, allocatable: Mappi
     of = next((each for each in containers if each.name == reference.container_name), None)
     kind, _, resource = reference.resource.partition(".")
     if of is None or kind not in ("limits", "requests") or not resource:
-        raise InvalidSpec(f"there is no resource {reference.resource!r} of container {reference.container_name!r}")
+        raise InvalidSpec(
+            f"there is no resource {reference.resource!r} of container {reference.container_name!r}"
+        )
     try:
         amount = parse_quantity(_amount(of, kind, resource, allocatable))
         divisor = parse_quantity(reference.divisor or "1") or parse_quantity("1")

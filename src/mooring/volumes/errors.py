@@ -2,7 +2,7 @@
 
     VolumeError
     ├── PluginError                   the plugin machinery
-    │   ├── InvalidPlugin             a plugin was left out: bad name, registered twice, init failed, not loadable
+    │   ├── InvalidPlugin             a plugin was left out: bad name, a second one, init failed, not loadable
     │   ├── NoPluginMatched           no plugin for this spec or name
     │   └── MultiplePluginsMatched    more than one plugin claims this spec
     ├── ClaimError                    a pod's volume cannot be resolved (yet): `mooring.volumes.claims`
@@ -130,7 +130,9 @@ class DeletedVolumeInUse(StorageRefused):
         self.volume = volume
         self.nodes = tuple(nodes)
         self.users = (*([f"attached to node {', '.join(nodes)}"] if nodes else []), *users)
-        super().__init__(f"volume {volume} is still {'; '.join(self.users)}; it is reclaimed when that has ended")
+        super().__init__(
+            f"volume {volume} is still {'; '.join(self.users)}; it is reclaimed when that has ended"
+        )
 
 
 class StorageFull(StorageRefused):

@@ -35,4 +35,6 @@ def is_exclusive(spec: VolumeSpec, capabilities: AttachCapabilities) -> bool:
 
 def is_one_pod_only(spec: VolumeSpec) -> bool:
     """Whether one pod in the whole cluster may use the volume: ReadWriteOncePod is its only access mode."""
-    return spec.persistent_volume is not None and tuple(spec.persistent_volume.spec.access_modes) == (ONE_POD_MODE,)
+    return spec.persistent_volume is not None and tuple(spec.persistent_volume.spec.access_modes) == (
+        ONE_POD_MODE,
+    )

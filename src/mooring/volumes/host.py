@@ -5,7 +5,7 @@ Layout on a node, like the kubelet's:
 
     <root>/pods/<pod uid>/volumes/<plugin, / as ~>/<spec name>     a pod's volume
     <root>/pods/<pod uid>/volumeDevices/<plugin, / as ~>/<spec name>    a link to a raw device
-    <root>/plugins/<plugin, / as ~>/mounts/<volume name>           a device, mounted once for all pods of the node
+    <root>/plugins/<plugin, / as ~>/mounts/<volume name>    a device, mounted once for all pods of the node
 """
 
 from __future__ import annotations
@@ -202,7 +202,9 @@ class ControllerVolumeHost:
 
 def _given(reader: ObjectReader | None) -> ObjectReader:
     if reader is None:
-        raise PluginError("a plugin asked for objects of the API server, and this process reads none for plugins")
+        raise PluginError(
+            "a plugin asked for objects of the API server, and this process reads none for plugins"
+        )
     return reader
 
 

@@ -17,7 +17,9 @@ Contents = Mapping[str, bytes]
 
 def config_map_contents(config_map: ConfigMap, where: str) -> Contents:
     """Text and binary data by key. Raises InvalidSpec."""
-    return {key: text.encode() for key, text in config_map.data.items()} | _decoded(config_map.binary_data, where)
+    return {key: text.encode() for key, text in config_map.data.items()} | _decoded(
+        config_map.binary_data, where
+    )
 
 
 def secret_contents(secret: Secret, where: str) -> Contents:
@@ -26,7 +28,11 @@ def secret_contents(secret: Secret, where: str) -> Contents:
 
 
 def key_files(
-    contents: Contents | None, items: Sequence[KeyToPath], default_mode: int | None, optional: bool, where: str
+    contents: Contents | None,
+    items: Sequence[KeyToPath],
+    default_mode: int | None,
+    optional: bool,
+    where: str,
 ) -> Payload:
     """The files: all keys, or those of `items`. `contents` None: the object does not exist. Raises
     ContentMissing if something that is not optional is missing."""
@@ -38,7 +44,9 @@ def key_files(
     items = tuple(items) or tuple(KeyToPath(key=key, path=key) for key in contents)
     missing = [item.key for item in items if item.key not in contents]
     if missing and not optional:
-        raise ContentMissing(f"{where} has no key {', '.join(missing)}: add it, or mark the volume as optional")
+        raise ContentMissing(
+            f"{where} has no key {', '.join(missing)}: add it, or mark the volume as optional"
+        )
     return {
         item.path: PayloadFile(contents[item.key], default if item.mode is None else item.mode)
         for item in items

@@ -81,4 +81,6 @@ def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
 
 def is_asked_to_grow(claim: PersistentVolumeClaim) -> bool:
     """Whether the claim asks its node for a larger file system: its volume has grown."""
-    return any(each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions)
+    return any(
+        each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions
+    )

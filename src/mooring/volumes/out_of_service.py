@@ -65,4 +65,6 @@ def _reported_since(node: Node, taint: Taint) -> bool:
 def _written(entries: list[ManagedFieldsEntry]) -> str | None:
     """Returns when the present taints were last written by a manager that is no controller;
     None if that is unknown."""
-    return max((each.time for each in entries if each.time and "f:taints" in each.fields_v1.spec), default=None)
+    return max(
+        (each.time for each in entries if each.time and "f:taints" in each.fields_v1.spec), default=None
+    )

@@ -117,7 +117,11 @@ class PluginManager:
         """The plugin if this volume is mounted once for a node, else None. Raises as
         `find_plugin_by_spec`."""
         plugin = self.find_plugin_by_spec(spec)
-        return plugin if isinstance(plugin, DeviceMountableVolumePlugin) and plugin.can_device_mount(spec) else None
+        return (
+            plugin
+            if isinstance(plugin, DeviceMountableVolumePlugin) and plugin.can_device_mount(spec)
+            else None
+        )
 
     def find_device_mountable_plugin_by_name(self, name: str) -> DeviceMountableVolumePlugin | None:
         plugin = self.find_plugin_by_name(name)
@@ -163,15 +167,21 @@ class PluginManager:
     def attachers(self) -> dict[str, str]:
         """Returns the attachers' names whose VolumeAttachments this process can carry out, with the finalizer
         of each: `plugins.mooring.dev` for all plugins together, and CSI drivers by their names."""
-        attach = {name: each for name, each in self._plugins.items() if isinstance(each, AttachableVolumePlugin)}
+        attach = {
+            name: each for name, each in self._plugins.items() if isinstance(each, AttachableVolumePlugin)
+        }
         ours = {ATTACHER: ATTACHER_FINALIZER} if attach.keys() - {CSI_PLUGIN} else {}
-        drivers = {name: each for name, each in self._drivers.items() if isinstance(each, AttachableVolumePlugin)}
+        drivers = {
+            name: each for name, each in self._drivers.items() if isinstance(each, AttachableVolumePlugin)
+        }
         return ours | {name: each.finalizer() for name, each in drivers.items()}
 
     def volume_limits(self) -> dict[str, int]:
         """Returns how many volumes of each plugin this node takes, for plugins that know a limit."""
         attachable = [each for each in self.plugins if isinstance(each, AttachableVolumePlugin)]
-        return {each.get_plugin_name(): limit for each in attachable if (limit := each.volume_limit()) is not None}
+        return {
+            each.get_plugin_name(): limit for each in attachable if (limit := each.volume_limit()) is not None
+        }
 
     def unique_volume_name(self, spec: VolumeSpec, pod_uid: str) -> str:
         """The unique name of a pod's volume, as in `volumesInUse` and `volumesAttached`. Raises as
@@ -208,7 +218,9 @@ class PluginManager:
 
     def _leave_out(self, error: InvalidPlugin) -> None:
         self.errors.append(error)
-        _log.error("VolumePluginLeftOut", plugin=error.plugin, problem=error.problem, exc_info=error.__cause__)
+        _log.error(
+            "VolumePluginLeftOut", plugin=error.plugin, problem=error.problem, exc_info=error.__cause__
+        )
 
     def _left_out(self) -> str:
         return "".join(f" ({error})" for error in self.errors)
@@ -243,5 +255,7 @@ def _caused_by(cause: Exception, error: InvalidPlugin) -> InvalidPlugin:
 
 def _must_be(plugin: VolumePlugin, kind: type[_Kind], ability: str) -> _Kind:
     if not isinstance(plugin, kind):
-        raise NoPluginMatched(f"volume plugin {plugin.get_plugin_name()} is not {ability}: choose another plugin")
+        raise NoPluginMatched(
+            f"volume plugin {plugin.get_plugin_name()} is not {ability}: choose another plugin"
+        )
     return plugin

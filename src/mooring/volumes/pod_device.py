@@ -38,5 +38,7 @@ def block_device(path: str, volume: str) -> str:
     there is nothing."""
     device = os.path.realpath(path)
     if not stat.S_ISBLK(os.stat(device).st_mode):
-        raise InvalidSpec(f"volume {volume} has volumeMode Block, but {path} is not a block device: use Filesystem")
+        raise InvalidSpec(
+            f"volume {volume} has volumeMode Block, but {path} is not a block device: use Filesystem"
+        )
     return device

@@ -40,7 +40,13 @@ class BindMounter(PodDirectoryMounter):
     unless it is read-only."""
 
     def __init__(
-        self, host: VolumeHost, plugin: str, spec: VolumeSpec, pod: Pod, device_mount_path: str, read_only: bool
+        self,
+        host: VolumeHost,
+        plugin: str,
+        spec: VolumeSpec,
+        pod: Pod,
+        device_mount_path: str,
+        read_only: bool,
     ) -> None:
         super().__init__(host, plugin, spec, pod)
         self._device_mount_path = device_mount_path
@@ -51,7 +57,9 @@ class BindMounter(PodDirectoryMounter):
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         if not await self._host.mounts.is_mount_point(self._device_mount_path):
-            raise VolumeError(f"volume {self._name} is not mounted on the node yet, at {self._device_mount_path}")
+            raise VolumeError(
+                f"volume {self._name} is not mounted on the node yet, at {self._device_mount_path}"
+            )
         if fs_group is not None and not self._read_only:
             await blocking(give_to_group, self._device_mount_path, fs_group)
         await self._host.mounts.bind_mount(self._device_mount_path, directory, self._read_only)

@@ -20,7 +20,11 @@ _HOLE = re.compile(r"\$\{([^}]*)\}")
 
 
 def secret_reference(
-    parameters: Mapping[str, str], operation: str, values: Mapping[str, str], *, only_in_name: tuple[str, ...] = ()
+    parameters: Mapping[str, str],
+    operation: str,
+    values: Mapping[str, str],
+    *,
+    only_in_name: tuple[str, ...] = (),
 ) -> SecretReference | None:
     """Returns the Secret for `operation` (provisioner, controller-publish, node-stage, ...), or None
     if none is named. `values` fill the braces; those that `only_in_name` names (with or without a
@@ -31,16 +35,24 @@ def secret_reference(
     if not (name or namespace):
         return None
     if not (name and namespace):
-        raise InvalidSpec(f"the class has one of the parameters {keys[0]} and {keys[1]}: it needs both, or none")
-    in_namespace = {hole: value for hole, value in values.items() if hole.partition("[")[0] not in only_in_name}
-    return SecretReference(name=_filled(keys[0], name, values), namespace=_filled(keys[1], namespace, in_namespace))
+        raise InvalidSpec(
+            f"the class has one of the parameters {keys[0]} and {keys[1]}: it needs both, or none"
+        )
+    in_namespace = {
+        hole: value for hole, value in values.items() if hole.partition("[")[0] not in only_in_name
+    }
+    return SecretReference(
+        name=_filled(keys[0], name, values), namespace=_filled(keys[1], namespace, in_namespace)
+    )
 
 
 def _filled(key: str, template: str, values: Mapping[str, str]) -> str:
     def fill(hole: re.Match[str]) -> str:
         if hole[1] not in values:
             known = ", ".join(sorted(values))
-            raise InvalidSpec(f"parameter {key}: ${{{hole[1]}}} is not known there; what can stand there: {known}")
+            raise InvalidSpec(
+                f"parameter {key}: ${{{hole[1]}}} is not known there; what can stand there: {known}"
+            )
         return values[hole[1]]
 
     return _HOLE.sub(fill, template)

@@ -47,7 +47,9 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 def topology_allowed(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
     """Whether a place with these labels is one that the term (of a StorageClass) allows."""
-    return all(labels.get(each.get("key", "")) in each.get("values", ()) for each in term.match_label_expressions)
+    return all(
+        labels.get(each.get("key", "")) in each.get("values", ()) for each in term.match_label_expressions
+    )
 
 
 def requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:

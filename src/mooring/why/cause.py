@@ -26,7 +26,9 @@ class Cause:
     def because(self, *causes: Cause | None) -> Cause:
         """Returns the same with these further causes; None, and causes where nothing is
         wrong, are left out."""
-        return replace(self, causes=(*self.causes, *(each for each in causes if each is not None and not each.ok)))
+        return replace(
+            self, causes=(*self.causes, *(each for each in causes if each is not None and not each.ok))
+        )
 
     @property
     def roots(self) -> Iterator[Cause]:

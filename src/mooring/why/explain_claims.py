@@ -57,13 +57,18 @@ def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot)
     if failed is not None:
         step = "it is tried again by itself; mend what the storage says, or the class's parameters"
         return Cause(
-            about(claim), Reason(failed.reason, failed.message), since=failed.last_timestamp or "", next_step=step
+            about(claim),
+            Reason(failed.reason, failed.message),
+            since=failed.last_timestamp or "",
+            next_step=step,
         )
     storage_class = known.classes[claim.spec.storage_class_name or ""]
     missing = _missing_provisioner(storage_class.provisioner, known)
     what = Cause(f"storageclass/{storage_class.name}", missing) if missing else None
     step = f"install the driver {storage_class.provisioner}, or name another class" if missing else ""
-    return Cause(about(claim), reason, since=claim.metadata.creation_timestamp or "", next_step=step).because(what)
+    return Cause(about(claim), reason, since=claim.metadata.creation_timestamp or "", next_step=step).because(
+        what
+    )
 
 
 def _missing_provisioner(name: str, known: Snapshot) -> Reason | None:
@@ -82,13 +87,19 @@ def _waiting(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> C
     if reason.code == "WaitForFirstConsumer":
         users = known.users_of_claim(claim)
         step = (
-            "create a pod that uses it" if not users else f"see: mooring why pod/{users[0].name} -n {claim.namespace}"
+            "create a pod that uses it"
+            if not users
+            else f"see: mooring why pod/{users[0].name} -n {claim.namespace}"
         )
         return Cause(about(claim), reason, since=since, next_step=step)
     if reason.code == "ProvisioningFailed":
         others = ", ".join(sorted(known.classes)) or "none"
-        return Cause(about(claim), reason, since=since, next_step=f"create class {wanted}; there are: {others}")
-    step = "create a volume that fits, or change the claim" + ("" if wanted else ": it names no storage class")
+        return Cause(
+            about(claim), reason, since=since, next_step=f"create class {wanted}; there are: {others}"
+        )
+    step = "create a volume that fits, or change the claim" + (
+        "" if wanted else ": it names no storage class"
+    )
     return Cause(about(claim), reason, since=since, next_step=step).because(*_candidates(claim, known))
 
 
@@ -121,7 +132,9 @@ def _vanishing(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
     if users:
         names = ", ".join(pod.key for pod in users)
         message = f"claim {claim.key} is being deleted, and kept while pods use it: {names}"
-        return Cause(about(claim), Reason("HeldByFinalizer", message), since=since, next_step=f"delete {names}")
+        return Cause(
+            about(claim), Reason("HeldByFinalizer", message), since=since, next_step=f"delete {names}"
+        )
     held = ", ".join(claim.metadata.finalizers) or "nothing"
     message = f"claim {claim.key} is being deleted, and held by {held}"
     step = "the controller that set the finalizer removes it when its work is done: look at its log"

@@ -25,7 +25,9 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
     if node.ready == "True" and not node.spec.unschedulable:
         pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
         attached = len(node.status.volumes_attached)
-        return fine(node, f"{where} is ready; {pods} pods run there, {attached} volumes are attached", "Ready")
+        return fine(
+            node, f"{where} is ready; {pods} pods run there, {attached} volumes are attached", "Ready"
+        )
     if node.ready == "True":
         return Cause(
             about(node),
@@ -49,11 +51,18 @@ def _silent(node: Node, since: str) -> Cause:
         message = f"{where} does not answer and was declared out of service: what it holds is being released"
         return Cause(about(node), Reason("OutOfService", message), since=since)
     if taint_of(node) is not None and spent(node):
-        message = f"{where} does not answer; its out-of-service taint is spent, because it has reported under it"
+        message = (
+            f"{where} does not answer; its out-of-service taint is spent, because it has reported under it"
+        )
         return Cause(about(node), Reason("TaintSpent", message), since=since, next_step=advice)
     message = f"{where} does not answer, and may still write to the volumes that it holds"
-    return Cause(about(node), Reason("NodeNotAnswering", message), since=since, next_step=f"bring it back; or {advice}")
+    return Cause(
+        about(node), Reason("NodeNotAnswering", message), since=since, next_step=f"bring it back; or {advice}"
+    )
 
 
 def _message(node: Node) -> str:
-    return next((each.message for each in node.status.conditions if each.type == "Ready"), "") or "no reason given"
+    return (
+        next((each.message for each in node.status.conditions if each.type == "Ready"), "")
+        or "no reason given"
+    )

@@ -71,7 +71,9 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
     since = pod.metadata.creation_timestamp or ""
     if pod.spec.scheduler_name != SCHEDULER:
         message = f"pod {pod.key} waits for scheduler {pod.spec.scheduler_name} to choose a node"
-        return Cause(about(pod), Reason("OtherScheduler", message), since=since, next_step="see whether it runs")
+        return Cause(
+            about(pod), Reason("OtherScheduler", message), since=since, next_step="see whether it runs"
+        )
     missing = [key for key in claims_of(pod) if key not in known.claims]
     if missing:
         name = missing[0].partition("/")[2]
@@ -85,7 +87,9 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
     if choice.node is None:
         step = next((advice for obstacle, advice in _ADVICE.items() if obstacle in choice.obstacles), "")
         nodes = [explain_node(node, known) for node in known.nodes.values()]
-        stuck = [each for each in unbound if each.reason.code != "WaitForFirstConsumer"]  # it waits for this very pod
+        stuck = [
+            each for each in unbound if each.reason.code != "WaitForFirstConsumer"
+        ]  # it waits for this very pod
         return Cause(about(pod), choice.reason, since=since, next_step=step).because(*stuck, *nodes)
     if unbound:
         message = f"node {choice.node.name} is chosen; the pod is bound when its claims are"
@@ -119,7 +123,9 @@ def _node(pod: Pod, known: Snapshot) -> Cause:
     node = known.nodes.get(pod.spec.node_name)
     if node is not None:
         return explain_node(node, known)
-    message = f"node {pod.spec.node_name} does not exist any more; whether its machine still runs is not known"
+    message = (
+        f"node {pod.spec.node_name} does not exist any more; whether its machine still runs is not known"
+    )
     step = f"if the machine is certainly off: mooring node confirm-dead {pod.spec.node_name}"
     return Cause(f"node/{pod.spec.node_name}", Reason("NodeGone", message), next_step=step)
 
@@ -130,7 +136,9 @@ def _on_node(pod: Pod, known: Snapshot) -> Cause:
         held_up = [cause for volume in pod.spec.volumes if (cause := _volume(pod, volume, known)) is not None]
         if held_up:
             message = f"pod {pod.key} waits on node {pod.spec.node_name} for its volumes"
-            return Cause(about(pod), Reason("WaitingForVolumes", message), since=_scheduled_at(pod)).because(*held_up)
+            return Cause(about(pod), Reason("WaitingForVolumes", message), since=_scheduled_at(pod)).because(
+                *held_up
+            )
     troubled = next((each for each in _statuses(pod) if _trouble(each)), None)
     if troubled is not None:
         return _container(pod, troubled, known)
@@ -139,7 +147,9 @@ def _on_node(pod: Pod, known: Snapshot) -> Cause:
     failed = known.warning(pod)
     if started:
         message = f"pod {pod.key} runs on node {pod.spec.node_name}, and is not ready yet"
-        return Cause(about(pod), Reason("NotReady", message), next_step=_logs(pod)).because(_event(pod, failed))
+        return Cause(about(pod), Reason("NotReady", message), next_step=_logs(pod)).because(
+            _event(pod, failed)
+        )
     if failed is not None:
         reason = Reason(failed.reason, failed.message)
         step = "it is tried again by itself, with growing pauses; mend what the message says"
@@ -153,7 +163,11 @@ def _volume(pod: Pod, volume: Volume, known: Snapshot) -> Cause | None:
         spec = known.spec_of(pod, volume.name)
     except ClaimError as error:
         claim = next(
-            (known.claims[key] for key in claims_of(pod) if key in known.claims and error.object.endswith(f" {key}")),
+            (
+                known.claims[key]
+                for key in claims_of(pod)
+                if key in known.claims and error.object.endswith(f" {key}")
+            ),
             None,
         )
         what = explain_claim(claim, known) if claim is not None else None
@@ -178,13 +192,20 @@ def _trouble(status: ContainerStatus) -> bool:
 
 def _container(pod: Pod, status: ContainerStatus, known: Snapshot) -> Cause:
     waiting, last = status.state.waiting, status.state.terminated or status.last_state.terminated
-    code = waiting.reason if waiting is not None else (last.reason if last is not None else "Error") or "Error"
+    code = (
+        waiting.reason if waiting is not None else (last.reason if last is not None else "Error") or "Error"
+    )
     problem = (waiting.message if waiting is not None else "") or (last.message if last is not None else "")
     ended = f"its last run ended with exit code {last.exit_code}" if last is not None else ""
     message = f"container {status.name}: " + ("; ".join(each for each in (problem, ended) if each) or code)
     since = (last.finished_at if last is not None else "") or ""
     step = f"{_logs(pod)} -c {status.name}" + (" --previous" if status.restart_count else "")
-    if code in ("ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+    if code in (
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    ):
         step = "change the pod as the message says: kubectl describe pod " + pod.name
     failed = known.warning(pod) if waiting is not None and not problem else None
     return Cause(about(pod), Reason(code, message), since=since, next_step=step).because(_event(pod, failed))
@@ -202,8 +223,12 @@ def _scheduled_at(pod: Pod) -> str:
 
 
 def _exits(pod: Pod) -> str:
-    ended = [(each.name, each.state.terminated) for each in _statuses(pod) if each.state.terminated is not None]
-    failed = [f"container {name} ended with exit code {state.exit_code}" for name, state in ended if state.exit_code]
+    ended = [
+        (each.name, each.state.terminated) for each in _statuses(pod) if each.state.terminated is not None
+    ]
+    failed = [
+        f"container {name} ended with exit code {state.exit_code}" for name, state in ended if state.exit_code
+    ]
     return f": {', '.join(failed)}" if failed else ""
 
 

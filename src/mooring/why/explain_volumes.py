@@ -43,7 +43,9 @@ def explain_volume(pv: PersistentVolume, known: Snapshot) -> Cause:
         return Cause(about(pv), Reason(code, message), since=_when(failed), next_step=step)
     stuck = explain_attachments(VolumeSpec.of_persistent_volume(pv), known)
     if stuck is not None:
-        return Cause(about(pv), stuck.reason, since=stuck.since, next_step=stuck.next_step, causes=stuck.causes)
+        return Cause(
+            about(pv), stuck.reason, since=stuck.since, next_step=stuck.next_step, causes=stuck.causes
+        )
     if pv.status.phase == "Released" and pv.spec.persistent_volume_reclaim_policy == "Retain":
         reference = pv.spec.claim_ref
         whose = f"{reference.namespace}/{reference.name}" if reference else "a claim"
@@ -51,12 +53,16 @@ def explain_volume(pv: PersistentVolume, known: Snapshot) -> Cause:
         step = f"to give it to a new claim: kubectl patch pv {pv.name} --type json -p "
         step += """'[{"op":"remove","path":"/spec/claimRef"}]'; to give it up: kubectl delete pv """ + pv.name
         return Cause(about(pv), Reason("Retained", message), next_step=step)
-    return fine(pv, f"volume {pv.name} is {pv.status.phase or 'new'}{_where(pv, known)}", pv.status.phase or "Healthy")
+    return fine(
+        pv, f"volume {pv.name} is {pv.status.phase or 'new'}{_where(pv, known)}", pv.status.phase or "Healthy"
+    )
 
 
 def _where(pv: PersistentVolume, known: Snapshot) -> str:
     name = known.unique_name(VolumeSpec.of_persistent_volume(pv))
-    nodes = [each.spec.node_name for each in known.attachments_of(name) if each.status.attached] if name else []
+    nodes = (
+        [each.spec.node_name for each in known.attachments_of(name) if each.status.attached] if name else []
+    )
     return f" and attached to node {', '.join(nodes)}" if nodes else ""
 
 
@@ -122,13 +128,19 @@ def _stuck(spec: VolumeSpec, state: VolumeState, decision: VolumeDecision, known
     subject = f"volumeattachment/{record.name}" if record is not None else _subject(spec)
     reason = decision.reason
     if decision.reason.code == "MultiAttach":
-        return Cause(_subject(spec), reason, next_step=_advice(state, known)).because(*_holders(state, decision, known))
+        return Cause(_subject(spec), reason, next_step=_advice(state, known)).because(
+            *_holders(state, decision, known)
+        )
     if record is not None and reason.code in ("Attaching", "Detaching"):
         error = record.status.detach_error if record.deleting else record.status.attach_error
         since = (
             error.time if error else record.metadata.deletion_timestamp or record.metadata.creation_timestamp
         ) or ""
-        step = "the attacher tries again by itself, with growing pauses; mend what the storage says" if error else ""
+        step = (
+            "the attacher tries again by itself, with growing pauses; mend what the storage says"
+            if error
+            else ""
+        )
         return Cause(subject, reason, since=since, next_step=step).because(_node(decision.node, known))
     if decision.action in _DOING:
         step = "this lasts moments; if not, see whether the attach/detach controller runs: mooring status"

@@ -57,13 +57,17 @@ class Snapshot:
     def warning(self, obj: Object, *reasons: str) -> Event | None:
         """Returns the latest Warning about the object, of one of the reasons if any are given."""
         found_events = self.events.get(obj.uid, ()) or self.events.get(obj.name, ())
-        fitting = (e for e in reversed(found_events) if e.type == "Warning" and (not reasons or e.reason in reasons))
+        fitting = (
+            e for e in reversed(found_events) if e.type == "Warning" and (not reasons or e.reason in reasons)
+        )
         return next(fitting, None)
 
     def spec_of(self, pod: Pod, volume_name: str) -> VolumeSpec:
         """Returns the spec of a pod's volume. Raises `ClaimError` as `volume_spec` does."""
         volume = next(each for each in pod.spec.volumes if each.name == volume_name)
-        return claims.volume_spec(pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.volumes.get)
+        return claims.volume_spec(
+            pod, volume, lambda ns, name: self.claims.get(f"{ns}/{name}"), self.volumes.get
+        )
 
     @cached_property
     def attachability(self) -> Attachability:
@@ -125,6 +129,8 @@ def _by_key(listing: Listing[T]) -> dict[str, T]:
 
 def _by_subject(events: Iterable[Event]) -> dict[str, tuple[Event, ...]]:
     found: dict[str, list[Event]] = {}
-    for event in sorted(events, key=lambda each: each.last_timestamp or each.metadata.creation_timestamp or ""):
+    for event in sorted(
+        events, key=lambda each: each.last_timestamp or each.metadata.creation_timestamp or ""
+    ):
         found.setdefault(event.involved_object.uid or event.involved_object.name, []).append(event)
     return {uid: tuple(found_events) for uid, found_events in found.items()}

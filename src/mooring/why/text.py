@@ -24,7 +24,9 @@ def lines(cause: Cause, now: datetime, paint: Paint) -> Iterator[str]:
 def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> Iterator[str]:
     yield f"{first}{_head(cause, cause, now, paint)}"
     bar = f"{rest}│  " if cause.causes else f"{rest}   "
-    yield from (f"{bar}{printable(line.strip())}" for line in cause.reason.message.splitlines() if line.strip())
+    yield from (
+        f"{bar}{printable(line.strip())}" for line in cause.reason.message.splitlines() if line.strip()
+    )
     if cause.next_step:
         yield f"{bar}{paint('next:', 'green')} {printable(cause.next_step)}"
     for number, each in enumerate(cause.causes, 1):

@@ -1,5 +1,5 @@
-"""A driver unlike the others: nothing is attached or staged, each node has a zone of its own, it takes its time, and
-half of its calls fail, some of them after they were carried out. `ENDPOINT NODE ROOT ALLOWED`.
+"""A driver unlike the others: nothing is attached or staged, each node has a zone of its own, it takes its
+time, and half of its calls fail, some of them after they were carried out. `ENDPOINT NODE ROOT ALLOWED`.
 
 While the file ROOT/malformed names a method, that method's answers lack what they must have.
 """
@@ -17,7 +17,13 @@ from typing import TypeVar
 from mooring.csi.driver.dispatch import Dispatcher
 from mooring.csi.driver.log import log_call
 from mooring.csi.driver.server import serving
-from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver, NodeService, PluginService
+from mooring.csi.driver.services import (
+    ControllerCapability,
+    ControllerService,
+    Driver,
+    NodeService,
+    PluginService,
+)
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.mounts.host import HostMounts
@@ -100,15 +106,21 @@ class OddNode(NodeService):
         place = csi.Topology(segments={ZONE: f"zone-of-{self.node_id}"})
         return csi.NodeGetInfoResponse(node_id=self.node_id, accessible_topology=place)
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         zone, _, name = request.volume_id.partition(".")
         if zone != f"zone-of-{self.node_id}":
-            raise CsiError(Code.FAILED_PRECONDITION, f"{request.volume_id} cannot be reached from {self.node_id}")
+            raise CsiError(
+                Code.FAILED_PRECONDITION, f"{request.volume_id} cannot be reached from {self.node_id}"
+            )
         await self.odd.slowly("NodePublishVolume", lambda: None)
         await self.mounts.bind_mount(str(self.odd.root / zone / name), request.target_path, read_only=False)
         return csi.NodePublishVolumeResponse()
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         await self.odd.slowly("NodeUnpublishVolume", lambda: None)
         await self.mounts.remove_mount_point(request.target_path)
         return csi.NodeUnpublishVolumeResponse()

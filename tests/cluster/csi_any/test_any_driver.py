@@ -1,5 +1,5 @@
-"""`mooring up --csi` with a driver that is unlike `disk.mooring.dev` in everything: pods get their volumes, and
-what the driver does wrong is told where its author looks."""
+"""`mooring up --csi` with a driver that is unlike `disk.mooring.dev` in everything: pods get their volumes,
+and what the driver does wrong is told where its author looks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def drivers(root: Path, allowed: Path) -> Iterator[None]:
         for node in NODES:
             arguments = [f"unix://{root}/{node}.sock", node, str(root / "folders"), str(allowed)]
             with (root / f"{node}.log").open("wb") as log:
-                running.append(subprocess.Popen([sys.executable, PROGRAM, *arguments], stdout=log, stderr=log))
+                running.append(
+                    subprocess.Popen([sys.executable, PROGRAM, *arguments], stdout=log, stderr=log)
+                )
         yield
     finally:
         for each in running:
@@ -59,8 +61,12 @@ async def staged(data_dir: Path, malformed: str = "", *options: str) -> AsyncIte
     stage = Stage(data_dir / "d")
     with drivers(root, data_dir):
         try:
-            await stage.up("--nodes", "2", "--port", "0", "--csi", f"{NAME}=unix://{root}/{{node}}.sock", *options)
-            await stage.client.create(CSIDriver, {"metadata": {"name": NAME}, "spec": {"attachRequired": False}})
+            await stage.up(
+                "--nodes", "2", "--port", "0", "--csi", f"{NAME}=unix://{root}/{{node}}.sock", *options
+            )
+            await stage.client.create(
+                CSIDriver, {"metadata": {"name": NAME}, "spec": {"attachRequired": False}}
+            )
             of_class = {"provisioner": NAME, "volumeBindingMode": "WaitForFirstConsumer"}
             await stage.client.create(StorageClass, {"metadata": {"name": "odd"}, **of_class})
             yield stage, folders
@@ -104,12 +110,19 @@ async def no_volumes(stage: Stage) -> bool:
 
 
 async def test_pods_get_volumes_where_they_run_although_half_of_the_calls_fail(data_dir: Path) -> None:
-    faults = ("--csi-fault", "NodePublishVolume:after-UNAVAILABLE:0.25", "--csi-fault", "CreateVolume:UNKNOWN:0.25")
+    faults = (
+        "--csi-fault",
+        "NodePublishVolume:after-UNAVAILABLE:0.25",
+        "--csi-fault",
+        "CreateVolume:UNKNOWN:0.25",
+    )
     async with staged(data_dir, "", *faults) as (stage, folders):
         for node in NODES:
             await pod(stage, f"on-{node}", node)
         for node in NODES:
-            await stage.until(f"the pod of {node} runs", lambda node=node: runs(stage, f"on-{node}"), patience=120)
+            await stage.until(
+                f"the pod of {node} runs", lambda node=node: runs(stage, f"on-{node}"), patience=120
+            )
         written = sorted((each.parent.parent.name, each.read_text()) for each in folders.glob("*/*/word"))
         assert written == [(f"zone-of-{node}", f"on-{node}\n") for node in NODES]
         assert (await stage.client.list(VolumeAttachment)).items == [], "nothing is attached"

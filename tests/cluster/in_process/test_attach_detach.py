@@ -1,4 +1,5 @@
-"""Storage that does not refuse a second node, nodes that attach for themselves, and statements about lost nodes."""
+"""Storage that does not refuse a second node, nodes that attach for themselves, and statements about lost
+nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ async def the_volume(world: World) -> PersistentVolume:
     return found
 
 
-# --- the lock, end to end --------------------------------------------------------------------------------------------
+# --- the lock, end to end
 
 
 def test_a_volume_without_a_storage_lock_moves_under_the_lock_on_its_persistent_volume(play: Play, lax: None):
@@ -122,8 +123,12 @@ def test_an_agent_that_was_cut_off_drops_its_old_mount_before_it_gets_the_volume
         name = (await the_volume(world)).name
         await break_attachment(world.api, name, confirmed=True, by="me", now=world.now)
         await world.until(lambda: no_records(world))
-        forever = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ("unreachable", "not-ready")]
-        await world.create_pod("q", "c", nodeName="n0", tolerations=forever)  # waits there when the agent comes back
+        forever = [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ("unreachable", "not-ready")
+        ]
+        await world.create_pod(
+            "q", "c", nodeName="n0", tolerations=forever
+        )  # waits there when the agent comes back
         await asyncio.sleep(30)
         assert await no_records(world)
         world.machines["n0"].wire.down = False
@@ -164,7 +169,7 @@ def test_a_pod_goes_where_its_volume_can_be_reached(play: Play, lax: None):
     play(story)
 
 
-# --- nodes that attach for themselves ------------------------------------------------------------------------------
+# --- nodes that attach for themselves
 
 
 def test_a_node_that_attaches_for_itself_and_one_that_does_not_live_in_one_cluster(play: Play):
@@ -230,7 +235,7 @@ def test_a_node_that_attaches_for_itself_takes_no_volume_that_needs_the_lock(pla
     play(story)
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
+# --- statements
 
 
 def test_a_statement_about_a_node_that_is_gone_releases_its_volumes(play: Play):
@@ -271,7 +276,7 @@ def test_nothing_is_stated_of_a_node_that_nothing_names(play: Play):
     play(story)
 
 
-# --- the node's own rules (docs/protocol.md C5, C6) ----------------------------------------------------------------
+# --- the node's own rules (docs/protocol.md C5, C6)
 
 
 async def c5_restarted(world: World, before: Callable[[], None] = lambda: None) -> list[Any]:
@@ -305,7 +310,8 @@ def test_c5_does_harm_if_an_agent_speaks_before_it_has_looked(play: Play, monkey
 
 
 async def c6_late_word(world: World) -> tuple[int, bool]:
-    """ "Not in use any more" is under way while the volume is mounted again: is it said of what is mounted?"""
+    """ "Not in use any more" is under way while the volume is mounted again: is it said of what is
+    mounted?"""
     await world.start(nodes=1)
     await world.claim("c")
     await world.create_pod("p", "c", nodeName="n0")

@@ -33,7 +33,9 @@ def test_pods_wait_until_a_node_has_room_for_their_volumes(play: Play):
         pods = await world.until(placed)
         (waiting,) = [name for name, node in pods.items() if not node]
         await asyncio.sleep(10)
-        known = await read(world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now)))
+        known = await read(
+            world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now))
+        )
         cause = explain(f"pod/{waiting}", "default", known)
         assert "2 node(s) exceed max volume count" in cause.reason.message
         assert "detach volumes" in cause.next_step

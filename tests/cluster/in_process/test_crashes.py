@@ -1,7 +1,7 @@
 """Controllers are killed at each of their requests, right before it and right after it had its effect.
 
-Whoever comes next finishes the work: the volume ends on the right node, was never attached twice (the array's own
-record), was never taken from under a mount, and API, array and nodes agree.
+Whoever comes next finishes the work: the volume ends on the right node, was never attached twice (the array's
+own record), was never taken from under a mount, and API, array and nodes agree.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ Play = Callable[[Any], Any]
 AFTER = pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])
 
 
-async def killed_in(world: World, process: Process, names: Iterable[str], done: Callable[[], Awaitable[Any]]) -> bool:
-    """Waits until the process has crashed, and starts another in its place; False if the work is done before."""
+async def killed_in(
+    world: World, process: Process, names: Iterable[str], done: Callable[[], Awaitable[Any]]
+) -> bool:
+    """Waits until the process has crashed, and starts another in its place; False if the work is done
+    before."""
     while not process.wire.crashed.is_set():
         if await done():
             process.wire.spare()
@@ -139,7 +142,10 @@ def test_killed_while_a_silent_node_is_noticed(play: Play, after: bool):
         await world.until(lambda: pod_is_ending(world))
         node = await world.api.get(Node, first)
         assert node.ready == "Unknown"
-        assert {t.effect for t in node.spec.taints if t.key.endswith("unreachable")} == {"NoSchedule", "NoExecute"}
+        assert {t.effect for t in node.spec.taints if t.key.endswith("unreachable")} == {
+            "NoSchedule",
+            "NoExecute",
+        }
         await world.out_of_service(first)
         second = await world.until(lambda: world.running(other_than=first))
         await asyncio.sleep(5)

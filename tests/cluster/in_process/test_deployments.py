@@ -1,4 +1,5 @@
-"""Deployments in a whole cluster: availability first, and what that means for a volume that cannot be in two places."""
+"""Deployments in a whole cluster: availability first, and what that means for a volume that cannot be in two
+places."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_a_deployment_rolls_forward_and_back(play: Play):
         await world.until(lambda: rolled_out(world))
         sets = (await world.api.list(ReplicaSet, "default")).items
         revisions = {
-            each.metadata.annotations["deployment.kubernetes.io/revision"]: each.spec.replicas for each in sets
+            each.metadata.annotations["deployment.kubernetes.io/revision"]: each.spec.replicas
+            for each in sets
         }
         assert revisions == {"2": 0, "3": 3}, "the first template became the newest revision again"
 
@@ -103,7 +105,8 @@ def test_a_rollout_that_does_not_get_on_says_so(play: Play):
 
 
 def test_with_an_exclusive_volume_the_new_pod_waits_for_the_old_ones_detach(play: Play):
-    """The documented contrast: a Deployment starts the next pod at once; only the attachment keeps the two apart."""
+    """The documented contrast: a Deployment starts the next pod at once; only the attachment keeps the two
+    apart."""
 
     async def story(world: World):
         await world.start()

@@ -1,4 +1,5 @@
-"""A namespace whose pod is on a lost node is not gone until somebody who knows says what became of the node."""
+"""A namespace whose pod is on a lost node is not gone until somebody who knows says what became of the
+node."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def test_its_deletion_waits_for_the_lost_node(play: Play):
     async def story(world: World):
         await world.start(controllers=(ATTACHING, PLACING, WATCHING, ("cleanup",)))
         await world.api.create(Namespace, {"metadata": {"name": "team"}})
-        await world.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim_spec("disk")}, "team")
+        await world.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim_spec("disk")}, "team"
+        )
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
         spec = {**pod_spec(), "volumes": [volume], "nodeName": "n0"}
         await world.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "team")

@@ -1,4 +1,5 @@
-"""What `kubectl get pods` shows of a pod whose node stops answering, as the controllers and the agent write it."""
+"""What `kubectl get pods` shows of a pod whose node stops answering, as the controllers and the agent write
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ async def shows(world: World, status: str) -> bool:
     return [row["cells"][column] for row in table["rows"]] == [status]
 
 
-def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again_where_it_was(play: Callable[[Any], Any]):
+def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again_where_it_was(
+    play: Callable[[Any], Any],
+):
     async def story(world: World):
         await world.start(nodes=1)
         await world.stateful_set()
@@ -27,7 +30,9 @@ def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again_where_it
         assert await shows(world, "Running")
         world.machines[node].wire.down = True
         await world.until(lambda: shows(world, "NodeLost"))
-        await world.until(lambda: shows(world, "Terminating"))  # evicted; only the node can say that it is gone
+        await world.until(
+            lambda: shows(world, "Terminating")
+        )  # evicted; only the node can say that it is gone
         world.machines[node].wire.down = False
         await world.until(lambda: shows(world, "Running"))
 
@@ -37,7 +42,9 @@ def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again_where_it
 def test_a_node_that_comes_back_in_time_tells_again_that_its_pods_run(play: Callable[[Any], Any]):
     async def story(world: World):
         await world.start(nodes=1)
-        forever = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ("unreachable", "not-ready")]
+        forever = [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ("unreachable", "not-ready")
+        ]
         await world.claim("c")
         await world.create_pod("p", "c", tolerations=forever)
         node = await world.until(lambda: world.running("p"))

@@ -53,9 +53,13 @@ def test_an_update_goes_through_all_and_back(play: Play):
         await settles_at(world, "2", "2", "2")
         await patch(world, template={"metadata": {"annotations": {"v": None}}})
         await settles_at(world, "1", "1", "1")
-        revisions = sorted((await world.api.list(ControllerRevision, "default")).items, key=lambda each: each.revision)
+        revisions = sorted(
+            (await world.api.list(ControllerRevision, "default")).items, key=lambda each: each.revision
+        )
         status = (await world.api.get(StatefulSet, "app", "default")).status
-        assert [each.revision for each in revisions] == [2, 3], "the first template is the newest revision again"
+        assert [each.revision for each in revisions] == [2, 3], (
+            "the first template is the newest revision again"
+        )
         assert status.current_revision == status.update_revision == revisions[-1].name
 
     play(story)
@@ -80,7 +84,9 @@ def test_claims_go_with_what_the_policy_names(play: Play):
     async def story(world: World):
         await world.start(controllers=EVERYTHING)
         await world.stateful_set(replicas=3)
-        await patch(world, persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete", "whenScaled": "Delete"})
+        await patch(
+            world, persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete", "whenScaled": "Delete"}
+        )
         await settles_at(world, "1", "1", "1")
         await patch(world, replicas=1)
 

@@ -1,4 +1,5 @@
-"""Every explanation here comes from a real fault in a whole cluster: cause object, reason code and next step."""
+"""Every explanation here comes from a real fault in a whole cluster: cause object, reason code and next
+step."""
 
 from __future__ import annotations
 
@@ -160,7 +161,9 @@ def test_a_silent_node_is_the_end_of_the_chain_and_the_operator_is_told_what_to_
         assert cause.causes[0].since
         known = await snapshot(world)
         assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod"}
-        (line,) = [text.one_line(c, world.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about]
+        (line,) = [
+            text.one_line(c, world.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about
+        ]
         assert f"node/{node}: node {node} does not answer" in line
         await world.out_of_service(node)
         await world.until(lambda: world.running(other_than=node))
@@ -313,7 +316,10 @@ def test_a_volume_that_its_former_node_still_uses_is_waited_for_by_name(play: Pl
 
         async def detaching() -> bool:
             cause = await says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
-            return cause is not None and "is being detached from node n0" in cause.causes[0].causes[0].reason.message
+            return (
+                cause is not None
+                and "is being detached from node n0" in cause.causes[0].causes[0].reason.message
+            )
 
         await world.until(detaching)
         await world.until(lambda: world.running("second"))

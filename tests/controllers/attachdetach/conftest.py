@@ -32,7 +32,10 @@ class Leader:
         self.client, self.wire = faulty_client(server)
         random = Random(seed)
         self.records = Informer(
-            self.client, VolumeAttachment, random=random, indexers={"node": lambda record: [record.spec.node_name]}
+            self.client,
+            VolumeAttachment,
+            random=random,
+            indexers={"node": lambda record: [record.spec.node_name]},
         )
         self.nodes = Informer(self.client, Node, random=random)
         self.handshake = Handshake(

@@ -41,7 +41,7 @@ CREATE = request("POST", "/volumeattachments")
 DELETE = request("DELETE", "/volumeattachments/")
 
 
-# --- how rules are switched off -------------------------------------------------------------------------------------
+# --- how rules are switched off
 
 
 def without_version_on_the_list(patch: Patch) -> None:
@@ -88,7 +88,7 @@ def with_a_judgement_made_before(patch: Patch) -> None:
     patch.setattr(handshake, "may_release", lambda node, attachment, terms: verdict)
 
 
-# --- C1, C3: a report arrives late ----------------------------------------------------------------------------------
+# --- C1, C3: a report arrives late
 
 
 async def c1_late_report(stage: Any, a: Any, b: Any) -> tuple[int, bool]:
@@ -106,7 +106,9 @@ def test_c1_a_report_that_arrives_after_the_detach_is_refused(play: Play):
     assert play(c1_late_report) == (409, False)
 
 
-def test_c1_does_harm_if_the_list_is_written_without_the_version_it_was_computed_from(play: Play, monkeypatch: Patch):
+def test_c1_does_harm_if_the_list_is_written_without_the_version_it_was_computed_from(
+    play: Play, monkeypatch: Patch
+):
     without_version_on_the_list(monkeypatch)
     assert play(c1_late_report) == (200, True)
 
@@ -116,7 +118,7 @@ def test_c3_does_harm_if_an_unreport_may_leave_the_node_as_it_is(play: Play, mon
     assert play(c1_late_report) == (200, True)
 
 
-# --- C2: a deletion whose outcome is not known ----------------------------------------------------------------------
+# --- C2: a deletion whose outcome is not known
 
 
 async def c2_unanswered_deletion(stage: Any, a: Any, b: Any) -> tuple[bool, bool]:
@@ -164,7 +166,7 @@ def test_c2_does_harm_if_the_deletion_does_not_carry_the_marks_version(play: Pla
     assert play(c2_late_deletion) == (200, True)
 
 
-# --- C4: a write for another volume ---------------------------------------------------------------------------------
+# --- C4: a write for another volume
 
 
 def test_c4_a_report_of_another_volume_does_not_bring_one_back_that_the_cache_still_thinks_usable(play: Play):
@@ -214,7 +216,7 @@ def test_c4_a_late_write_for_another_volume_is_refused(play: Play):
     play(schedule)
 
 
-# --- C7, C11: a forced release --------------------------------------------------------------------------------------
+# --- C7, C11: a forced release
 
 
 async def c7_the_node_comes_back(stage: Any, a: Any, b: Any) -> tuple[bool, bool]:
@@ -286,7 +288,7 @@ def test_c11_a_taint_set_anew_releases(play: Play):
     play(schedule)
 
 
-# --- C13: a node registered anew ------------------------------------------------------------------------------------
+# --- C13: a node registered anew
 
 
 @pytest.mark.parametrize(("reconstructed", "allowed"), [(False, False), (True, True)])
@@ -312,7 +314,7 @@ def test_c13_a_node_registered_anew_with_the_mounts_that_it_found_releases_nothi
     play(schedule)
 
 
-# --- C8, C9: evidence of a fence --------------------------------------------------------------------------------------
+# --- C8, C9: evidence of a fence
 
 
 async def boots(stage: Any, boot_id: str) -> None:
@@ -356,7 +358,9 @@ def test_c8_evidence_about_another_boot_releases_nothing(play: Play):
 
 
 def test_c8_does_harm_if_evidence_names_the_uid_alone(play: Play, monkeypatch: Patch):
-    monkeypatch.setattr(release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid)
+    monkeypatch.setattr(
+        release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid
+    )
     assert play(c8_another_boot) == ("Fenced", True)
 
 
@@ -385,11 +389,13 @@ def test_c9_of_an_absent_node_an_earlier_fence_releases_nothing(play: Play):
 
 
 def test_c9_does_harm_if_evidence_outlives_the_node(play: Play, monkeypatch: Patch):
-    monkeypatch.setattr(release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid)
+    monkeypatch.setattr(
+        release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid
+    )
     assert play(c9_absent_node) == ("Fenced", True)
 
 
-# --- C10: a live agent that is not ready ------------------------------------------------------------------------------
+# --- C10: a live agent that is not ready
 
 
 async def c10_not_ready(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
@@ -417,7 +423,7 @@ def test_c10_does_harm_if_not_ready_is_taken_for_silent(play: Play, monkeypatch:
     assert play(c10_not_ready) == ("OutOfService", True)
 
 
-# --- C12: an administrator who is wrong, or right at another time -----------------------------------------------------
+# --- C12: an administrator who is wrong, or right at another time
 
 
 async def c12_deleted_while_it_writes(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
@@ -454,7 +460,9 @@ async def c12b_stated_and_booted(stage: Any, a: Any, b: Any) -> tuple[str, bool]
     await a.handshake.report(a.record())
     await stage.n0.falls_silent()
     node = await stage.api.get(Node, "n0")
-    await annotate(stage, **annotation(statement_about(node, "an operator", "now")))  # rightly: the machine is off
+    await annotate(
+        stage, **annotation(statement_about(node, "an operator", "now"))
+    )  # rightly: the machine is off
     assert CONFIRMED_DEAD in (await stage.find()).metadata.annotations
     await boots(stage, "b2")
     assert await stage.n0.mount()
@@ -484,7 +492,7 @@ def test_c12b_a_statement_about_a_node_that_is_there_does_not_outlive_it(play: P
     assert play(schedule) == ("NodeGone", False)
 
 
-# --- C13: a node registered anew --------------------------------------------------------------------------------------
+# --- C13: a node registered anew
 
 
 async def c13_registered_anew(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
@@ -520,7 +528,7 @@ def test_c13_a_node_of_another_uid_is_not_told_before_the_attachment_is_stamped(
     play(schedule)
 
 
-# --- C14: storage that does not refuse --------------------------------------------------------------------------------
+# --- C14: storage that does not refuse
 
 
 async def granted(stage: Any, leader: Any, node: str, pod: str) -> VolumeAttachment:
@@ -583,7 +591,9 @@ def test_c14_what_the_storage_has_detached_does_not_keep_the_lock_from_another_n
         await annotate(stage, **{"mooring.dev/detached": "now"})
         with pytest.raises(Conflict, match="has a VolumeAttachment on node n0"):
             await granted(stage, b, "n1", "default/q")  # it is not even being deleted
-        await stage.api.patch(VolumeAttachment, kept.name, {"metadata": {"finalizers": ["mooring.dev/attacher"]}})
+        await stage.api.patch(
+            VolumeAttachment, kept.name, {"metadata": {"finalizers": ["mooring.dev/attacher"]}}
+        )
         await stage.api.delete(VolumeAttachment, kept.name)
         assert (await granted(stage, b, "n1", "default/q")).status.attached
 
@@ -646,7 +656,7 @@ def test_c14_two_attachments_that_neither_was_carried_out_do_not_wait_for_each_o
     play(schedule)
 
 
-# --- C16: after a release by force ------------------------------------------------------------------------------------
+# --- C16: after a release by force
 
 
 async def taken_by_force(stage: Any, a: Any) -> None:
@@ -714,7 +724,9 @@ async def c16_scene(stage: Any, a: Any, b: Any) -> bool:
     node = await stage.api.get(Node, "n0")
     live = await stage.api.get(PersistentVolume, "pv-d1")
     with pytest.raises(Unreachable):
-        await b.handshake.attach(VOLUME, node, VolumeSpec.of_persistent_volume(live), locked=True, pod="default/p")
+        await b.handshake.attach(
+            VOLUME, node, VolumeSpec.of_persistent_volume(live), locked=True, pod="default/p"
+        )
     return await c16_late_creation(stage, a, b)
 
 
@@ -728,5 +740,7 @@ def test_c16_does_harm_if_a_forced_release_does_not_advance_the_epoch(play: Play
 
     monkeypatch.setattr(Lock, "granted", same_epoch)
     whole = Lock.released
-    monkeypatch.setattr(Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False))
+    monkeypatch.setattr(
+        Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False)
+    )
     assert play(c16_scene) is True

@@ -76,7 +76,7 @@ async def nowhere(cluster: CsiCluster, disk: str = "v") -> bool:
     return not await cluster.on(disk)
 
 
-# --- the usual course ------------------------------------------------------------------------------------------------
+# --- the usual course
 
 
 def test_a_volume_is_attached_reported_and_detached_when_its_node_has_let_it_go(play: Play):
@@ -122,7 +122,9 @@ def test_a_pod_that_has_ended_wants_nothing_though_it_is_still_there(play: Play)
     play(story)
 
 
-@pytest.mark.parametrize("statuses", [[], [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]])
+@pytest.mark.parametrize(
+    "statuses", [[], [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]]
+)
 def test_h5_a_deleted_pod_whose_containers_only_wait_keeps_its_volume(play: Play, statuses: list[Any]):
     async def story(cluster: CsiCluster):
         revokes = AttachDetachOptions(revokes={DRIVER: True})
@@ -284,7 +286,7 @@ def test_a_node_whose_status_cannot_be_written_holds_up_no_other(play: Play):
     play(story)
 
 
-# --- one node at a time ----------------------------------------------------------------------------------------------
+# --- one node at a time
 
 
 def test_an_uncertain_attachment_keeps_the_volume_from_another_node(play: Play):
@@ -342,7 +344,7 @@ def test_of_two_records_of_one_volume_one_node_is_told_and_the_other_record_goes
     play(story)
 
 
-# --- taking over -----------------------------------------------------------------------------------------------------
+# --- taking over
 
 
 def test_what_upstream_has_attached_is_taken_over_as_it_is(play: Play):
@@ -365,7 +367,9 @@ def test_what_upstream_has_attached_is_taken_over_as_it_is(play: Play):
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_h4a_a_record_whose_persistent_volume_is_gone_is_cleaned_up_when_the_node_has_let_go(play: Play, used: bool):
+def test_h4a_a_record_whose_persistent_volume_is_gone_is_cleaned_up_when_the_node_has_let_go(
+    play: Play, used: bool
+):
     async def story(cluster: CsiCluster):
         await cluster.upstreams_record("gone", "n0")
         if used:
@@ -407,7 +411,7 @@ def test_a_record_with_a_volume_of_its_own_and_a_name_of_its_own_is_somebody_els
     play(story)
 
 
-# --- nodes that are lost ---------------------------------------------------------------------------------------------
+# --- nodes that are lost
 
 
 async def lost(cluster: CsiCluster, **options: Any) -> Any:
@@ -482,7 +486,9 @@ def test_the_timer_begins_anew_when_its_ground_was_gone(play: Play, why: str):
         AttachDetachOptions(revokes={DRIVER: False}),
     ],
 )
-def test_without_the_policy_or_where_nothing_is_revoked_it_stays_for_ever(play: Play, options: AttachDetachOptions):
+def test_without_the_policy_or_where_nothing_is_revoked_it_stays_for_ever(
+    play: Play, options: AttachDetachOptions
+):
     async def story(cluster: CsiCluster):
         await lost(cluster, options=options)
         await asyncio.sleep(3000)
@@ -504,7 +510,9 @@ def test_h1_a_node_that_answers_keeps_what_it_uses_however_long(play: Play):
 @pytest.mark.parametrize(
     ("effect", "ready"), [("NoSchedule", "Unknown"), ("NoExecute", "True"), ("NoExecute", "False")]
 )
-def test_h2_an_out_of_service_taint_releases_nothing_of_a_node_that_answers(play: Play, effect: str, ready: str):
+def test_h2_an_out_of_service_taint_releases_nothing_of_a_node_that_answers(
+    play: Play, effect: str, ready: str
+):
     async def story(cluster: CsiCluster):
         await attached(cluster)
         await cluster.end_pod("p")
@@ -602,14 +610,16 @@ async def told(cluster: CsiCluster, reason: str, words: str) -> bool:
     return any(words in each for each in await cluster.events(reason))
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- what is told
 
 
 def test_the_pod_that_waits_is_told_in_upstreams_words_and_again_while_it_lasts(play: Play):
     async def story(cluster: CsiCluster):
         await attached(cluster)
         await cluster.pod("q", "v", "n1")
-        await cluster.until(lambda: told(cluster, "FailedAttachVolume", 'Multi-Attach error for volume "v" Volume is'))
+        await cluster.until(
+            lambda: told(cluster, "FailedAttachVolume", 'Multi-Attach error for volume "v" Volume is')
+        )
         (said,) = await cluster.events("FailedAttachVolume", "q")
         assert said == 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
 
@@ -632,7 +642,9 @@ def test_a_detach_that_fails_is_told_on_the_node(play: Play):
         cluster.detach_fails = True
         await cluster.end_pod("p")
         await cluster.in_use("n0")
-        await cluster.until(lambda: told(cluster, "FailedDetachVolume", 'failed for volume "v" : the array is on fire'))
+        await cluster.until(
+            lambda: told(cluster, "FailedDetachVolume", 'failed for volume "v" : the array is on fire')
+        )
         await cluster.pod("q", "v", "n1")
         await cluster.until(lambda: told(cluster, "FailedAttachVolume", "the array is on fire"))
 
@@ -651,7 +663,7 @@ def test_the_pod_whose_volume_was_attached_is_told_so(play: Play):
     play(story)
 
 
-# --- counted, observed, swept ----------------------------------------------------------------------------------------
+# --- counted, observed, swept
 
 
 def test_what_is_wanted_attached_and_blocked_is_counted_and_no_more_when_it_is_over(play: Play):
@@ -736,15 +748,19 @@ def test_another_active_controller_is_reported(play: Play):
         await attached(cluster)
         assert await cluster.events("AnotherAttachDetachController") == []
         await cluster.say("n0", volumesAttached=[])
-        await cluster.until(lambda: told(cluster, "AnotherAttachDetachController", "volumesAttached of node n0"))
+        await cluster.until(
+            lambda: told(cluster, "AnotherAttachDetachController", "volumesAttached of node n0")
+        )
         await cluster.volume("w")
         await cluster.upstreams_record("w", "n1")
-        await cluster.until(lambda: told(cluster, "AnotherAttachDetachController", "was created by another controller"))
+        await cluster.until(
+            lambda: told(cluster, "AnotherAttachDetachController", "was created by another controller")
+        )
 
     play(story)
 
 
-# --- the lock, where a driver does not refuse ------------------------------------------------------------------------
+# --- the lock, where a driver does not refuse
 
 SHY = {"annotations": {"mooring.dev/refuses-second-attach": "false"}}
 
@@ -798,7 +814,9 @@ def test_a_damaged_lock_grants_nothing(play: Play):
 async def why(cluster: CsiCluster, target: str) -> str:
     """The codes of an explanation, from the object to its last causes."""
     known = await read(cluster.api, PluginManager([], ControllerVolumeHost(cluster.now)))
-    return "\n".join(text.lines(explain(target, "default", known), cluster.now(), lambda words, colour: words))
+    return "\n".join(
+        text.lines(explain(target, "default", known), cluster.now(), lambda words, colour: words)
+    )
 
 
 def test_why_says_what_upstreams_records_do_and_when_the_timer_is_due(play: Play):
@@ -817,7 +835,7 @@ def test_why_says_what_upstreams_records_do_and_when_the_timer_is_due(play: Play
     play(story, **REVOKES)
 
 
-# --- volumes in their storage's own old words ------------------------------------------------------------------------
+# --- volumes in their storage's own old words
 
 EBS = "ebs.csi.aws.com"
 EBS_RECORD = volume_attachment_name(CSI_PLUGIN, f"{EBS}^vol-1", "n0")
@@ -831,7 +849,9 @@ async def recorded(cluster: CsiCluster) -> VolumeAttachment | None:
 
 async def drivers_attacher_says_attached(cluster: CsiCluster) -> None:
     await cluster.until(lambda: recorded(cluster))
-    await cluster.api.patch(VolumeAttachment, EBS_RECORD, {"status": {"attached": True}}, subresource="status")
+    await cluster.api.patch(
+        VolumeAttachment, EBS_RECORD, {"status": {"attached": True}}, subresource="status"
+    )
 
 
 async def lists_it(cluster: CsiCluster) -> bool:
@@ -874,7 +894,10 @@ def test_an_in_tree_volume_that_a_pod_defines_is_written_in_its_record(play: Pla
         record = await recorded(cluster)
         assert record is not None
         assert record.spec.attacher == EBS
-        assert (record.spec.source.inline_volume_spec or {})["csi"] == {"driver": EBS, "volumeHandle": "vol-1"}
+        assert (record.spec.source.inline_volume_spec or {})["csi"] == {
+            "driver": EBS,
+            "volumeHandle": "vol-1",
+        }
         await cluster.until(lambda: lists_it(cluster))
         await cluster.end_pod("p")
         await cluster.until(lambda: record_is_gone(cluster))

@@ -77,7 +77,7 @@ def outcome(given_state: VolumeState) -> tuple[Action, str]:
     return decision.action, decision.reason.code
 
 
-# --- a node wants the volume -----------------------------------------------------------------------------------------
+# --- a node wants the volume
 
 
 def test_a_wanted_volume_is_attached():
@@ -93,19 +93,27 @@ def test_nothing_is_attached_to_a_node_that_does_not_exist():
 
 
 def test_nothing_is_attached_to_a_node_that_attaches_volumes_itself():
-    assert outcome(state(demands=(demand(),), nodes=(node(managed=False),))) == (Action.SETTLED, "NodeAttaches")
+    assert outcome(state(demands=(demand(),), nodes=(node(managed=False),))) == (
+        Action.SETTLED,
+        "NodeAttaches",
+    )
 
 
 def test_of_two_nodes_that_want_a_free_volume_the_one_with_the_older_pod_gets_it():
     both = state(demands=(demand("n0", since="2"), demand("n1", since="1")), nodes=(node("n0"), node("n1")))
-    assert [(each.node, each.action) for each in decide(both)] == [("n0", Action.BLOCKED), ("n1", Action.ATTACH)]
+    assert [(each.node, each.action) for each in decide(both)] == [
+        ("n0", Action.BLOCKED),
+        ("n1", Action.ATTACH),
+    ]
 
 
 @pytest.mark.parametrize(
     "held", [attachment(), attachment(attached=False), attachment(marked=True), attachment(deleting=True)]
 )
 @pytest.mark.parametrize("nodes", [(), (node("n0"),), (node("n0", **SILENT),)])
-def test_an_attachment_in_any_state_keeps_the_volume_from_another_node(held: Attachment, nodes: tuple[NodeState, ...]):
+def test_an_attachment_in_any_state_keeps_the_volume_from_another_node(
+    held: Attachment, nodes: tuple[NodeState, ...]
+):
     given_state = state(demands=(demand("n1"),), attachments=(held,), nodes=(*nodes, node("n1")))
     about = next(each for each in decide(given_state) if each.node == "n1")
     assert (about.action, about.reason.code) == (Action.BLOCKED, "MultiAttach")
@@ -114,7 +122,9 @@ def test_an_attachment_in_any_state_keeps_the_volume_from_another_node(held: Att
 
 def test_what_the_storage_has_detached_keeps_only_its_own_node_from_the_volume():
     out = attachment(deleting=True, detached=True)
-    both = state(demands=(demand("n0"), demand("n1", since="0")), attachments=(out,), nodes=(node("n0"), node("n1")))
+    both = state(
+        demands=(demand("n0"), demand("n1", since="0")), attachments=(out,), nodes=(node("n0"), node("n1"))
+    )
     assert [(each.node, each.action, each.reason.code) for each in decide(both)] == [
         ("n0", Action.WAIT, "Detached"),
         ("n1", Action.ATTACH, "Wanted"),
@@ -135,12 +145,18 @@ def test_the_word_that_it_is_detached_counts_only_for_a_record_that_is_being_del
 
 
 def test_why_the_other_node_keeps_it_is_in_the_message():
-    silent = state(demands=(demand("n1"),), attachments=(attachment(),), nodes=(node("n0", **SILENT), node("n1")))
+    silent = state(
+        demands=(demand("n1"),), attachments=(attachment(),), nodes=(node("n0", **SILENT), node("n1"))
+    )
     assert "mooring node confirm-dead n0" in decide(silent)[1].reason.message
-    used = state(demands=(demand("n0"), demand("n1")), attachments=(attachment(),), nodes=(node("n0"), node("n1")))
+    used = state(
+        demands=(demand("n0"), demand("n1")), attachments=(attachment(),), nodes=(node("n0"), node("n1"))
+    )
     assert "for default/pod-n0" in decide(used)[1].reason.message
     failing = state(
-        demands=(demand("n1"),), attachments=(attachment(deleting=True, detach_error="busy"),), nodes=(node("n1"),)
+        demands=(demand("n1"),),
+        attachments=(attachment(deleting=True, detach_error="busy"),),
+        nodes=(node("n1"),),
     )
     assert "busy" in decide(failing)[1].reason.message
 
@@ -155,7 +171,7 @@ def test_a_volume_for_several_nodes_is_attached_to_each_that_wants_it():
     assert [each.action for each in decide(shared)] == [Action.SETTLED, Action.ATTACH]
 
 
-# --- a node wants the volume and has an attachment -------------------------------------------------------------------
+# --- a node wants the volume and has an attachment
 
 
 @pytest.mark.parametrize(
@@ -183,12 +199,16 @@ def test_what_is_done_about_an_attachment_that_is_wanted(
 
 
 def test_an_attach_that_fails_says_why():
-    failing = state(demands=(demand(),), attachments=(attachment(attached=False, attach_error="no such disk"),))
+    failing = state(
+        demands=(demand(),), attachments=(attachment(attached=False, attach_error="no such disk"),)
+    )
     assert "no such disk" in only(failing).reason.message
 
 
 def test_pods_that_are_ending_keep_what_they_have():
-    ending = state(demands=(demand(starting=False),), attachments=(attachment(),), nodes=(node(reported=True),))
+    ending = state(
+        demands=(demand(starting=False),), attachments=(attachment(),), nodes=(node(reported=True),)
+    )
     assert outcome(ending) == (Action.SETTLED, "Attached")
 
 
@@ -197,12 +217,14 @@ def test_pods_that_are_ending_keep_what_they_have():
 )
 def test_pods_that_have_ended_want_nothing(phase: str, wanted: bool):
     pod = Pod(
-        metadata=ObjectMeta(name="p", namespace="default"), spec=PodSpec(node_name="n0"), status=PodStatus(phase=phase)
+        metadata=ObjectMeta(name="p", namespace="default"),
+        spec=PodSpec(node_name="n0"),
+        status=PodStatus(phase=phase),
     )
     assert bool(demands_of([pod])) is wanted
 
 
-# --- no pod wants the volume on a node that has it --------------------------------------------------------------------
+# --- no pod wants the volume on a node that has it
 
 
 @pytest.mark.parametrize(
@@ -222,7 +244,11 @@ def test_pods_that_have_ended_want_nothing(phase: str, wanted: bool):
         (attachment(), None, (Action.BLOCKED, "NodeGone")),
         (attachment(marked=True), None, (Action.BLOCKED, "NodeGone")),
         (attachment(deleting=True), None, (Action.WAIT, "Detaching")),
-        (replace(attachment(), node_uid="former"), node(reconstructed=False, reported=True), (Action.WAIT, "InUse")),
+        (
+            replace(attachment(), node_uid="former"),
+            node(reconstructed=False, reported=True),
+            (Action.WAIT, "InUse"),
+        ),
         (replace(attachment(), node_uid="former"), node(), (Action.DETACH, "NotInUse")),
     ],
 )
@@ -237,7 +263,7 @@ def test_a_release_against_the_nodes_word_is_called_forced():
     assert not may_release(node(), attachment()).forced
 
 
-# --- whatever is thrown at it ----------------------------------------------------------------------------------------
+# --- whatever is thrown at it
 
 NAMES = ("n0", "n1", "n2")
 BOOLEANS = st.booleans()
@@ -316,7 +342,9 @@ def test_a_node_that_answers_and_uses_the_volume_never_loses_it(there: NodeState
 
 
 @given(node_states("n0"), st.sampled_from(["uid-n0", "new-n0"]))
-def test_a_node_registered_anew_counts_as_using_it_until_its_agent_has_looked(there: NodeState, recorded: str):
+def test_a_node_registered_anew_counts_as_using_it_until_its_agent_has_looked(
+    there: NodeState, recorded: str
+):
     anew = replace(there, uid="another", reconstructed=False)
     verdict = may_release(anew, replace(ATTACHED, node_uid=recorded))
     assert not verdict.allowed or verdict.forced
@@ -331,7 +359,9 @@ def test_an_attachment_that_pods_use_is_never_detached(given_state: VolumeState)
 
 
 @given(states())
-def test_the_same_state_gives_the_same_decisions_in_whatever_order_its_nodes_are_known(given_state: VolumeState):
+def test_the_same_state_gives_the_same_decisions_in_whatever_order_its_nodes_are_known(
+    given_state: VolumeState,
+):
     turned = replace(given_state, nodes=dict(reversed(given_state.nodes.items())))
     assert decide(turned) == decide(given_state)
 
@@ -343,7 +373,7 @@ def test_every_decision_has_a_reason_for_people(given_state: VolumeState):
         assert each.reason.message
 
 
-# --- from objects to values ------------------------------------------------------------------------------------------
+# --- from objects to values
 
 
 def a_node(**changes: Any) -> Node:
@@ -354,11 +384,15 @@ def a_node(**changes: Any) -> Node:
         ),
         volumes_in_use=changes.pop("in_use", ()),
     )
-    taint = Taint(key="node.kubernetes.io/out-of-service", effect="NoExecute", time_added=changes.pop("taint", None))
+    taint = Taint(
+        key="node.kubernetes.io/out-of-service", effect="NoExecute", time_added=changes.pop("taint", None)
+    )
     annotations = changes.pop("annotations", {})
     spec = NodeSpec(taints=(taint,) if taint.time_added else ())
     assert not changes
-    return Node(metadata=ManagedMeta(name="n0", uid="uid-n0", annotations=annotations), spec=spec, status=status)
+    return Node(
+        metadata=ManagedMeta(name="n0", uid="uid-n0", annotations=annotations), spec=spec, status=status
+    )
 
 
 def test_a_nodes_state_is_read_from_the_node():
@@ -387,14 +421,16 @@ def test_an_attachments_state_is_read_from_the_record():
     assert not found.usable
 
 
-# --- the derived list ------------------------------------------------------------------------------------------------
+# --- the derived list
 
 VOLUMES = st.sets(st.sampled_from(["a", "b", "c", "d"]))
 
 
 @given(listed=VOLUMES, usable=VOLUMES, others=VOLUMES)
 @example(listed={"a"}, usable=set(), others=set())
-def test_the_list_is_what_is_usable_and_what_is_somebody_elses(listed: set[str], usable: set[str], others: set[str]):
+def test_the_list_is_what_is_usable_and_what_is_somebody_elses(
+    listed: set[str], usable: set[str], others: set[str]
+):
     ours = {"a", "b", "c", "d"} - others
     paths = {name: f"/dev/{name}" for name in usable & ours}
     found = reported_volumes(a_node(listed=sorted(listed)), paths, ours)
@@ -406,4 +442,6 @@ def test_the_list_is_what_is_usable_and_what_is_somebody_elses(listed: set[str],
 @given(listed=VOLUMES, usable=VOLUMES)
 def test_what_is_to_be_left_out_is_not_in_the_list(listed: set[str], usable: set[str]):
     paths = dict.fromkeys(usable, "")
-    assert "a" not in {e["name"] for e in reported_volumes(a_node(listed=sorted(listed)), paths, (), without="a")}
+    assert "a" not in {
+        e["name"] for e in reported_volumes(a_node(listed=sorted(listed)), paths, (), without="a")
+    }

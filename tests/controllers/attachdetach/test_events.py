@@ -37,8 +37,12 @@ def test_pods_of_other_namespaces_are_never_named(users: list[str]):
 def test_what_keeps_the_volume_where_nobody_wants_it_is_told_too():
     silent = {"ready": "Unknown", "in_use": True}
     nodes = {"n0": replace(NODE, **silent), "n1": replace(NODE, name="n1", uid="uid-n1")}
-    state = VolumeState("example.com/disk/d1", False, (Demand("n1", ("default/q",), "1", True),), (ATTACHED,), nodes)
+    state = VolumeState(
+        "example.com/disk/d1", False, (Demand("n1", ("default/q",), "1", True),), (ATTACHED,), nodes
+    )
     blocked = next(each for each in decide(state) if each.node == "n1")
     told = multi_attach("pv", "default/q", blocked, state)
-    assert told.message.startswith('Multi-Attach error for volume "pv" Volume is already exclusively attached')
+    assert told.message.startswith(
+        'Multi-Attach error for volume "pv" Volume is already exclusively attached'
+    )
     assert "mooring node confirm-dead n0" in told.message

@@ -22,7 +22,7 @@ STATUS = request("PATCH", "/nodes/n0/status")
 DELETE = request("DELETE", "/volumeattachments/")
 
 
-# --- what the steps do -----------------------------------------------------------------------------------------------
+# --- what the steps do
 
 
 def test_attach_writes_the_intent_with_the_nodes_uid(play: Play):
@@ -171,12 +171,14 @@ def test_two_writes_to_the_list_of_one_node_do_not_hinder_each_other(play: Play)
     play(schedule)
 
 
-# --- any single late or lost request ---------------------------------------------------------------------------------
+# --- any single late or lost request
 
 
 @pytest.mark.parametrize("kind", ["lose", "unanswered", "late"])
 @pytest.mark.parametrize("at", range(4))
-def test_a_detach_that_loses_any_of_its_requests_is_finished_by_another_leader(play: Play, kind: str, at: int):
+def test_a_detach_that_loses_any_of_its_requests_is_finished_by_another_leader(
+    play: Play, kind: str, at: int
+):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         await a.handshake.report(a.record())

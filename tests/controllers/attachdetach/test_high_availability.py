@@ -78,7 +78,9 @@ def test_the_leader_dies_among_many_attaches_and_the_other_goes_on(
     run(story())
 
 
-def test_a_leader_that_could_not_renew_stops_and_takes_part_again(run: Callable[[Any], Any], now: Callable[[], Any]):
+def test_a_leader_that_could_not_renew_stops_and_takes_part_again(
+    run: Callable[[Any], Any], now: Callable[[], Any]
+):
     async def story() -> None:
         cluster = CsiCluster(now)
         await cluster.start()

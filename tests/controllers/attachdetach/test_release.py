@@ -120,7 +120,9 @@ def test_a_timer_that_has_not_begun_is_begun_and_one_that_runs_says_when_it_is_d
         (held(marked=False, absent_since=LONG_AGO), "-NodeDeleted"),
     ],
 )
-def test_the_deletion_of_a_node_counts_only_after_two_looks_under_the_mark(attachment: Attachment, expected: str):
+def test_the_deletion_of_a_node_counts_only_after_two_looks_under_the_mark(
+    attachment: Attachment, expected: str
+):
     assert outcome(None, attachment, terms(0.0, deletion=True)) == expected
 
 
@@ -129,13 +131,16 @@ def test_the_deletion_of_a_node_counts_only_where_the_storage_revokes():
     assert outcome(None, dead, terms(0.0, deletion=True, revokes=False)) == "-NodeGone"
 
 
-# --- out-of-service taints and upstream's kubelets -------------------------------------------------------------------
+# --- out-of-service taints and upstream's kubelets
 
 
 def entry(manager: str, when: str, *, status: bool = False, taints: bool = False) -> ManagedFieldsEntry:
     fields = OwnedFields(spec={"f:taints": {}}) if taints else OwnedFields()
     return ManagedFieldsEntry(
-        manager=manager, subresource="status" if status else "", time=f"2030-01-01T00:0{when}Z", fields_v1=fields
+        manager=manager,
+        subresource="status" if status else "",
+        time=f"2030-01-01T00:0{when}Z",
+        fields_v1=fields,
     )
 
 
@@ -153,7 +158,11 @@ def kubelets_node(*entries: ManagedFieldsEntry, added: str | None = None) -> Nod
         ((entry("kubelet", "1:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, True),
         ((entry("kubelet", "3:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, False),
         ((entry("kubelet", "2:00", status=True), entry("kubectl-taint", "2:00", taints=True)), None, False),
-        ((entry("kubelet", "1:00", status=True), entry("kube-controller-manager", "2:00", taints=True)), None, False),
+        (
+            (entry("kubelet", "1:00", status=True), entry("kube-controller-manager", "2:00", taints=True)),
+            None,
+            False,
+        ),
         ((entry("kubelet", "1:00", status=True),), "2030-01-01T00:02:00Z", True),
         ((entry("kubelet", "3:00", status=True),), "2030-01-01T00:02:00Z", False),
         ((entry("kube-controller-manager", "9:00", status=True),), None, True),

@@ -24,9 +24,17 @@ class Stores:
 
 @pytest.mark.parametrize(
     ("nodes", "attachments", "one"),
-    [([7, 7], [7], True), ([7, 9], [8], True), ([7, 9], [6], False), ([7, 9], [10], False), ([7, 7], [9000], False)],
+    [
+        ([7, 7], [7], True),
+        ([7, 9], [8], True),
+        ([7, 9], [6], False),
+        ([7, 9], [10], False),
+        ([7, 7], [9000], False),
+    ],
 )
-async def test_versions_that_fit_into_each_other_are_of_one_store(nodes: list[int], attachments: list[int], one: bool):
+async def test_versions_that_fit_into_each_other_are_of_one_store(
+    nodes: list[int], attachments: list[int], one: bool
+):
     stores: Any = Stores(nodes, attachments)
     assert await versions_comparable(stores) is one
 

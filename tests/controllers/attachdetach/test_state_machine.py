@@ -35,7 +35,9 @@ class World(RuleBasedStateMachine):
     # --- what is decided, and done
 
     def state(self) -> VolumeState:
-        demands = tuple(Demand(n, (f"default/{n}",), str(since), True) for n, since in sorted(self.wanted.items()))
+        demands = tuple(
+            Demand(n, (f"default/{n}",), str(since), True) for n, since in sorted(self.wanted.items())
+        )
         return VolumeState("v", False, demands, tuple(self.records.values()), dict(self.nodes))
 
     @rule(steps=st.integers(1, 4))
@@ -124,7 +126,9 @@ class World(RuleBasedStateMachine):
         there = self.nodes.get(node)
         if there is None or node in self.dead or node not in self.wanted:
             return
-        self.nodes[node] = there = replace(there, in_use=True, ready="True", out_of_service=False, tainted=False)
+        self.nodes[node] = there = replace(
+            there, in_use=True, ready="True", out_of_service=False, tainted=False
+        )
         if there.reported:
             self.mounted.add(node)
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from mooring.controllers.attachdetach.decide import Attachment
-from mooring.controllers.attachdetach.trimming import trimmed_claim, trimmed_pod, trimmed_record, trimmed_volume
+from mooring.controllers.attachdetach.trimming import (
+    trimmed_claim,
+    trimmed_pod,
+    trimmed_record,
+    trimmed_volume,
+)
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.volumes.claims import is_owned_by
 from mooring.volumes.names import DETACHING, NODE_UID, PLUGIN, VOLUME_NAME
@@ -25,7 +30,11 @@ RECORD = {
         },
     },
     "spec": {"attacher": "csi.example.com", "nodeName": "n0", "source": {"persistentVolumeName": "pv"}},
-    "status": {"attached": True, "attachmentMetadata": {"devicePath": "/dev/x"}, "detachError": {"message": "busy"}},
+    "status": {
+        "attached": True,
+        "attachmentMetadata": {"devicePath": "/dev/x"},
+        "detachError": {"message": "busy"},
+    },
 }
 
 
@@ -35,7 +44,10 @@ def of(kind, **body):
 
 def test_of_a_volume_attachment_no_decision_misses_anything():
     record = of(VolumeAttachment, **RECORD)
-    volume, node = of(PersistentVolume, metadata={"name": "pv"}), of(Node, metadata={"name": "n0", "uid": "u-1"})
+    volume, node = (
+        of(PersistentVolume, metadata={"name": "pv"}),
+        of(Node, metadata={"name": "n0", "uid": "u-1"}),
+    )
     for named in ((None, None), (node, volume)):
         kept = trimmed_record(record, *named)
         assert kept == record
@@ -43,7 +55,10 @@ def test_of_a_volume_attachment_no_decision_misses_anything():
 
 
 def test_a_text_that_another_object_has_is_kept_once():
-    volume, node = of(PersistentVolume, metadata={"name": "pv"}), of(Node, metadata={"name": "n0", "uid": "u-1"})
+    volume, node = (
+        of(PersistentVolume, metadata={"name": "pv"}),
+        of(Node, metadata={"name": "n0", "uid": "u-1"}),
+    )
     kept = trimmed_record(of(VolumeAttachment, **RECORD), node, volume)
     assert kept.metadata.annotations[NODE_UID] is node.uid
     assert kept.spec.source.persistent_volume_name is volume.name
@@ -58,7 +73,9 @@ def test_the_uid_of_a_node_that_has_been_registered_anew_is_not_taken_for_the_ol
 def test_a_volume_stays_bound_to_the_claim_that_it_names_and_not_to_one_of_the_same_name():
     reference = {"namespace": "default", "name": "c", "uid": "c-1"}
     volume = of(
-        PersistentVolume, metadata={"name": "pv"}, spec={"claimRef": reference, "accessModes": ["ReadWriteOnce"]}
+        PersistentVolume,
+        metadata={"name": "pv"},
+        spec={"claimRef": reference, "accessModes": ["ReadWriteOnce"]},
     )
     another = of(PersistentVolumeClaim, metadata={"name": "c", "namespace": "default", "uid": "c-2"})
     for claim in (None, another):

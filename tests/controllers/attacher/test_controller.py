@@ -131,7 +131,9 @@ def test_what_the_storage_has_lost_is_attached_again(desk: Desk):
 
 
 @pytest.mark.parametrize("bulk", [False, True])
-def test_a_storage_that_cannot_be_asked_means_still_attached(desk: Desk, bulk: bool, monkeypatch: pytest.MonkeyPatch):
+def test_a_storage_that_cannot_be_asked_means_still_attached(
+    desk: Desk, bulk: bool, monkeypatch: pytest.MonkeyPatch
+):
     async def fail(*given: Any) -> Any:
         raise TimeoutError("no answer")
 

@@ -42,7 +42,9 @@ class Bench:
     async def set_up(self, *, registered: bool = True, **source: Any) -> None:
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
         of_driver = {"driver": NAME, "volumeHandle": "v", **source}
-        await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, "csi": of_driver}})
+        await self.api.create(
+            PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, "csi": of_driver}}
+        )
         if registered:
             await self.register("i-1")
         await self.want()
@@ -229,7 +231,9 @@ def test_a_driver_that_attaches_nothing_is_asked_nothing(desk: Desk):
 
 
 @pytest.mark.parametrize(("elsewhere", "attached"), [({"i-1"}, True), (set(), False), ({"i-2"}, False)])
-def test_what_the_driver_lists_elsewhere_is_recorded_as_not_attached(desk: Desk, elsewhere: set[str], attached: bool):
+def test_what_the_driver_lists_elsewhere_is_recorded_as_not_attached(
+    desk: Desk, elsewhere: set[str], attached: bool
+):
     async def story(bench: Bench) -> None:
         await bench.set_up()
         await bench.reconciled()
@@ -260,7 +264,9 @@ def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_oth
         lost = volume_attachment_name(CSI_PLUGIN, f"{NAME}^w", "a")
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
         of_driver = {"driver": NAME, "volumeHandle": "w"}
-        await bench.api.create(PersistentVolume, {"metadata": {"name": "pw"}, "spec": {**spec, "csi": of_driver}})
+        await bench.api.create(
+            PersistentVolume, {"metadata": {"name": "pw"}, "spec": {**spec, "csi": of_driver}}
+        )
         wish = {"attacher": NAME, "nodeName": "a", "source": {"persistentVolumeName": "pw"}}
         await bench.api.create(VolumeAttachment, {"metadata": {"name": lost}, "spec": wish})
         await bench.api.patch(VolumeAttachment, lost, {"status": {"attached": True}}, subresource="status")
@@ -348,7 +354,13 @@ def test_a_volume_that_a_pod_defines_itself_is_written_in_the_record(desk: Desk)
 def test_a_storage_that_does_not_answer_leaves_workers_to_the_others():
     woken: list[str] = []
     slots = Slots({"given.example.com": 1}, woken.append, otherwise=3)
-    assert [slots.take("hangs.example.com", f"va-{number}") for number in range(5)] == [True, True, True, False, False]
+    assert [slots.take("hangs.example.com", f"va-{number}") for number in range(5)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert slots.take("other.example.com", "va")
     assert [slots.take("given.example.com", f"va-{number}") for number in range(2)] == [True, False]
     slots.free("hangs.example.com")

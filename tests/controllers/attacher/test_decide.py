@@ -9,11 +9,20 @@ from hypothesis import given
 from mooring.controllers.attacher.decide import Action, decide
 from mooring.kube.objects import ObjectMeta, VolumeAttachment, VolumeAttachmentSpec, VolumeAttachmentStatus
 
-ATTACHER, FINALIZER, REQUESTED = "plugins.mooring.dev", "mooring.dev/attacher", "mooring.dev/attach-requested-at"
+ATTACHER, FINALIZER, REQUESTED = (
+    "plugins.mooring.dev",
+    "mooring.dev/attacher",
+    "mooring.dev/attach-requested-at",
+)
 
 
 def record(
-    *, attacher: str = ATTACHER, held: bool = False, asked: bool = False, attached: bool = False, deleting: bool = False
+    *,
+    attacher: str = ATTACHER,
+    held: bool = False,
+    asked: bool = False,
+    attached: bool = False,
+    deleting: bool = False,
 ) -> VolumeAttachment:
     metadata = ObjectMeta(
         name="va",
@@ -50,7 +59,10 @@ def test_the_storage_is_asked_when_this_very_request_was_stored():
     assert decide(record(asked=True), stored=True).action is Action.STORE_INTENT
 
 
-@given(st.fixed_dictionaries({key: st.booleans() for key in ("held", "asked", "attached", "deleting")}), st.booleans())
+@given(
+    st.fixed_dictionaries({key: st.booleans() for key in ("held", "asked", "attached", "deleting")}),
+    st.booleans(),
+)
 def test_the_storage_is_asked_to_attach_only_what_the_finalizer_holds_and_nobody_deletes(
     flags: dict[str, bool], stored: bool
 ):

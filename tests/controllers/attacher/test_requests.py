@@ -31,7 +31,9 @@ def test_only_requests_within_their_validity_are_outstanding():
     sent = tuple(both.split(","))
     assert requests.outstanding_for(sent, START + timedelta(seconds=90), VALIDITY_S) == 70
     assert requests.outstanding_for(sent, START + timedelta(seconds=161), VALIDITY_S) == 0
-    assert requests.begun(sent, START + timedelta(seconds=110), VALIDITY_S).count(",") == 1, "the first has passed"
+    assert requests.begun(sent, START + timedelta(seconds=110), VALIDITY_S).count(",") == 1, (
+        "the first has passed"
+    )
     assert requests.without(sent, sent[1]) == first
     assert requests.without((first,), first) is None
     assert requests.outstanding_for(sent, START + timedelta(seconds=60), 0.0) == 0, (

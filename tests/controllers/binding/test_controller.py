@@ -16,7 +16,11 @@ Desk = Callable[[Any], Any]
 
 
 async def claim(desk: Any) -> PersistentVolumeClaim:
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
     return await desk.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")
 
 
@@ -28,7 +32,9 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
         await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         await desk.api.delete(PersistentVolumeClaim, "c", "default")
         controller = desk.make(BindingController)
-        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(
+            await desk.api.get(PersistentVolumeClaim, "c", "default")
+        )
         await controller.reconcile(ClaimKey("default/c"))
         assert await desk.api.find(PersistentVolumeClaim, "c", "default") is not None
         await desk.api.delete(Pod, "p", "default", grace_period_seconds=0)
@@ -52,7 +58,9 @@ def test_a_binding_that_lost_any_of_its_four_answers_is_finished(desk: Desk):
         for _ in range(5):
             controller = desk.make(BindingController)  # a new one each time, with fresh caches
             controller.cache(PersistentVolume).accept(await desk.api.get(PersistentVolume, "pv"))
-            controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+            controller.cache(PersistentVolumeClaim).accept(
+                await desk.api.get(PersistentVolumeClaim, "c", "default")
+            )
             desk.wire.unanswered(lambda request: request.method == "PATCH")
             try:
                 await controller.reconcile(ClaimKey("default/c"))

@@ -47,7 +47,14 @@ LATE = storage_class(mode="WaitForFirstConsumer")
         (claim(volume_name="pv", annotations=BOUND), volume(to="u"), [], None, Action.BIND, "Bound"),
         (claim(volume_name="pv", annotations=BOUND), None, [], None, Action.LOST, "ClaimLost"),
         (claim(annotations=BOUND), None, [volume()], None, Action.LOST, "ClaimLost"),
-        (claim(volume_name="pv", annotations=BOUND), volume(claim_ref=OTHER), [], None, Action.LOST, "ClaimMisbound"),
+        (
+            claim(volume_name="pv", annotations=BOUND),
+            volume(claim_ref=OTHER),
+            [],
+            None,
+            Action.LOST,
+            "ClaimMisbound",
+        ),
     ],
 )
 def test_what_becomes_of_a_claim(
@@ -74,5 +81,7 @@ def test_what_becomes_of_a_claim(
         (volume(to="u", phase="Failed"), None, False, "Failed"),
     ],
 )
-def test_the_phase_of_a_volume(pv: PersistentVolume, of: PersistentVolumeClaim | None, elsewhere: bool, phase: str):
+def test_the_phase_of_a_volume(
+    pv: PersistentVolume, of: PersistentVolumeClaim | None, elsewhere: bool, phase: str
+):
     assert phase_of(pv, of, elsewhere) == phase

@@ -27,7 +27,9 @@ def play(run: Callable[[Coroutine[Any, Any, Any]], Any], now: Callable[[], datet
         server = Server.in_memory(now=now, random=Random(1))
         await server.start()
         api, _ = faulty_client(server)
-        controller = asyncio.create_task(CleanupController(faulty_client(server)[0], now=now, random=Random(2)).run())
+        controller = asyncio.create_task(
+            CleanupController(faulty_client(server)[0], now=now, random=Random(2)).run()
+        )
         try:
             await story(api)
         finally:
@@ -45,7 +47,9 @@ def gone(api: Client, kind: Any, name: str, namespace: str = "default") -> Calla
 
 async def owner_and_dependent(api: Client, *, blocking: bool = False) -> ConfigMap:
     owner = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
-    await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [names(owner, blocking)]}}, "default")
+    await api.create(
+        Secret, {"metadata": {"name": "owned", "ownerReferences": [names(owner, blocking)]}}, "default"
+    )
     return owner
 
 
@@ -77,7 +81,9 @@ def test_what_names_a_former_owner_of_the_same_name_goes(play: Play) -> None:
         former = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
         await api.delete(ConfigMap, "owner", "default")
         await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
-        await api.create(Secret, {"metadata": {"name": "owned", "ownerReferences": [names(former)]}}, "default")
+        await api.create(
+            Secret, {"metadata": {"name": "owned", "ownerReferences": [names(former)]}}, "default"
+        )
         await until(gone(api, Secret, "owned"))
 
     play(story)

@@ -20,7 +20,9 @@ class Older:
 
     async def send(self, request: Request) -> Response:
         self.sent += 1
-        return await self.inner.send(Request(request.method, request.path, headers={"Accept": "application/json"}))
+        return await self.inner.send(
+            Request(request.method, request.path, headers={"Accept": "application/json"})
+        )
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -22,12 +22,18 @@ SCRATCH = Volume(name="scratch", ephemeral=EphemeralVolumeSource(volume_claim_te
 
 def pod(*, phase: str = "Pending", deleting: bool = False) -> Pod:
     metadata = ObjectMeta(name="p", namespace="ns", uid="u", deletion_timestamp="t" if deleting else None)
-    return Pod(metadata=metadata, spec=PodSpec(volumes=(SCRATCH, Volume(name="plain"))), status=PodStatus(phase=phase))
+    return Pod(
+        metadata=metadata,
+        spec=PodSpec(volumes=(SCRATCH, Volume(name="plain"))),
+        status=PodStatus(phase=phase),
+    )
 
 
 def claim(owner_uid: str) -> PersistentVolumeClaim:
     owner = OwnerReference(kind="Pod", name="p", uid=owner_uid, controller=True)
-    return PersistentVolumeClaim(metadata=ObjectMeta(name="p-scratch", namespace="ns", owner_references=(owner,)))
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="p-scratch", namespace="ns", owner_references=(owner,))
+    )
 
 
 def nothing(_: str) -> None:

@@ -48,7 +48,11 @@ class Bench:
         self.controller = desk.make(ExpansionController, plugins=manager)
 
     async def set_up(self, grows: bool = True) -> None:
-        body = {"metadata": {"name": "k"}, "provisioner": "example.com/elastic", "allowVolumeExpansion": grows}
+        body = {
+            "metadata": {"name": "k"},
+            "provisioner": "example.com/elastic",
+            "allowVolumeExpansion": grows,
+        }
         self.controller.cache(StorageClass).accept(await self.api.create(StorageClass, body))
         spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "k", "volumeName": "pv"}
         requests = {"resources": {"requests": {"storage": "100Mi"}}}
@@ -70,7 +74,9 @@ class Bench:
         await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
 
     async def step(self) -> PersistentVolumeClaim:
-        self.controller.cache(PersistentVolumeClaim).accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
+        self.controller.cache(PersistentVolumeClaim).accept(
+            await self.api.get(PersistentVolumeClaim, "c", "default")
+        )
         self.controller.cache(PersistentVolume).accept(await self.api.get(PersistentVolume, "pv"))
         await self.controller.reconcile("default/c")
         return await self.api.get(PersistentVolumeClaim, "c", "default")

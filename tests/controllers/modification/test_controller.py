@@ -30,7 +30,9 @@ class Bench:
 
     async def set_up(self) -> None:
         gold = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
-        self.controller.cache(VolumeAttributesClass).accept(await self.api.create(VolumeAttributesClass, gold))
+        self.controller.cache(VolumeAttributesClass).accept(
+            await self.api.create(VolumeAttributesClass, gold)
+        )
         spec = {"accessModes": ["ReadWriteOnce"], "volumeName": "pv", "volumeAttributesClassName": "gold"}
         resources = {"resources": {"requests": {"storage": "1Gi"}}}
         claim = {"metadata": {"name": "c"}, "spec": {**spec, **resources}}
@@ -47,7 +49,9 @@ class Bench:
         await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": volume})
 
     async def step(self) -> PersistentVolumeClaim:
-        self.controller.cache(PersistentVolumeClaim).accept(await self.api.get(PersistentVolumeClaim, "c", "default"))
+        self.controller.cache(PersistentVolumeClaim).accept(
+            await self.api.get(PersistentVolumeClaim, "c", "default")
+        )
         self.controller.cache(PersistentVolume).accept(await self.api.get(PersistentVolume, "pv"))
         await self.controller.reconcile("default/c")
         return await self.api.get(PersistentVolumeClaim, "c", "default")

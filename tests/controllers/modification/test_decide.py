@@ -22,7 +22,11 @@ OTHERS = VolumeAttributesClass(metadata=ObjectMeta(name="gold"), driver_name="b.
 
 
 def claim(wants: str | None, has: str | None = None, target: str | None = None) -> PersistentVolumeClaim:
-    under_way = ModifyVolumeStatus(target_volume_attributes_class_name=target, status="InProgress") if target else None
+    under_way = (
+        ModifyVolumeStatus(target_volume_attributes_class_name=target, status="InProgress")
+        if target
+        else None
+    )
     return PersistentVolumeClaim(
         spec=PersistentVolumeClaimSpec(volume_attributes_class_name=wants),
         status=PersistentVolumeClaimStatus(

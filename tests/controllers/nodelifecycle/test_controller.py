@@ -28,7 +28,9 @@ def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_decl
         await asyncio.sleep(1)
         task.cancel()
         pod = await desk.api.get(Pod, "p", "default")
-        assert [(c.status, c.reason) for c in pod.status.conditions if c.type == "Ready"] == [("False", "NodeNotReady")]
+        assert [(c.status, c.reason) for c in pod.status.conditions if c.type == "Ready"] == [
+            ("False", "NodeNotReady")
+        ]
 
     desk(scene)
 
@@ -36,12 +38,16 @@ def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_decl
 @pytest.mark.parametrize(
     ("tolerated", "gone"), [(None, {0: True, 299: True}), (300, {0: False, 299: False, 301: True})]
 )
-def test_a_taint_of_a_clock_that_is_ahead_is_not_waited_for(desk: Desk, tolerated: int | None, gone: dict[int, bool]):
+def test_a_taint_of_a_clock_that_is_ahead_is_not_waited_for(
+    desk: Desk, tolerated: int | None, gone: dict[int, bool]
+):
     async def scene(desk: Any):
         taint = {"key": "k", "effect": "NoExecute", "timeAdded": format_time(desk.now() + timedelta(hours=1))}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         await desk.api.create(Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready})
-        tolerations = [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": tolerated}]
+        tolerations = [
+            {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": tolerated}
+        ]
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         spec |= {"tolerations": tolerations} if tolerated else {}
         await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")

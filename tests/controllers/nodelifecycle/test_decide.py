@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, silent_for, taints_after
-from mooring.kube.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Taint, Toleration
+from mooring.kube.objects import (
+    Condition,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    Taint,
+    Toleration,
+)
 
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 CORDONED = "node.kubernetes.io/unschedulable"
@@ -71,5 +81,7 @@ GO = Taint(key="k", effect="NoExecute")
         ((), (), None),
     ],
 )
-def test_when_a_pod_must_go(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], after: float | None):
+def test_when_a_pod_must_go(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], after: float | None
+):
     assert evict_after(Pod(spec=PodSpec(tolerations=tolerations)), taints) == after

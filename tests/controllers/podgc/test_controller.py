@@ -18,9 +18,16 @@ Desk = Callable[[Any], Any]
 
 async def doomed(desk: Any) -> tuple[Any, Pod]:
     """A terminating pod on a silent node that is out of service, as the controller's caches have it."""
-    taint = {"key": TAINT, "effect": "NoExecute", "value": "nodeshutdown", "timeAdded": "2030-01-01T00:00:00Z"}
+    taint = {
+        "key": TAINT,
+        "effect": "NoExecute",
+        "value": "nodeshutdown",
+        "timeAdded": "2030-01-01T00:00:00Z",
+    }
     status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
-    node = await desk.api.create(Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": status})
+    node = await desk.api.create(
+        Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": status}
+    )
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
     await desk.api.delete(Pod, "p", "default")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from mooring.controllers.podgc.decide import Action, decide
-from mooring.kube.objects import Condition, ManagedMeta, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Taint
+from mooring.kube.objects import (
+    Condition,
+    ManagedMeta,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    Taint,
+)
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
 
 
@@ -14,7 +24,9 @@ def pod(node: str = "n", *, deleting: bool = False) -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(node_name=node))
 
 
-def node(ready: str = "Unknown", *, added: str | None = "t1", seen: str = "", effect: str = "NoExecute") -> Node:
+def node(
+    ready: str = "Unknown", *, added: str | None = "t1", seen: str = "", effect: str = "NoExecute"
+) -> Node:
     taints = (Taint(key="other", effect="NoExecute"), Taint(key=TAINT, effect=effect, time_added=added))
     return Node(
         metadata=ManagedMeta(name="n", annotations={SEEN: seen} if seen else {}),
@@ -23,7 +35,9 @@ def node(ready: str = "Unknown", *, added: str | None = "t1", seen: str = "", ef
     )
 
 
-HEALTHY = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(conditions=(Condition(type="Ready", status="True"),)))
+HEALTHY = Node(
+    metadata=ObjectMeta(name="n"), status=NodeStatus(conditions=(Condition(type="Ready", status="True"),))
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,14 @@ from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
-from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
+from mooring.kube.objects import (
+    Event,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeAttachment,
+)
 from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes import scrub
@@ -59,7 +66,9 @@ def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(desk: D
 def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(desk: Desk):
     async def scene(desk: Any):
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        made = await desk.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim}, "default")
+        made = await desk.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim}, "default"
+        )
         controller = await released(desk, made.uid)
         await controller.reconcile(VolumeKey("pv"))
         assert desk.array.disks == {"d"}
@@ -128,7 +137,9 @@ def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(desk: Desk):
     desk(scene)
 
 
-def test_a_volume_is_not_emptied_under_a_running_pod(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_volume_is_not_emptied_under_a_running_pod(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Upstream: recycle_test.go 6-11."""
     no_threads(monkeypatch)
 
@@ -217,7 +228,9 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
             "resources": {"requests": {"storage": "1Gi"}},
         }
         made = await desk.api.create(
-            PersistentVolumeClaim, {"metadata": {"name": "c", "annotations": annotations}, "spec": claim}, "default"
+            PersistentVolumeClaim,
+            {"metadata": {"name": "c", "annotations": annotations}, "spec": claim},
+            "default",
         )
         controller = desk.make(ProvisioningController, plugins=desk.plugins())
         controller.cache(StorageClass).accept(storage_class)
@@ -277,7 +290,9 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
             await controller.reconcile(ClaimKey("default/c"))
         assert len(desk.array.disks) == 1
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
-        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(
+            await desk.api.get(PersistentVolumeClaim, "c", "default")
+        )
         await controller.reconcile(ClaimKey("default/c"))
         assert {(await only_volume(desk)).name} == desk.array.disks
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
@@ -293,7 +308,9 @@ def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothin
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
-        controller.cache(PersistentVolumeClaim).accept(await desk.api.get(PersistentVolumeClaim, "c", "default"))
+        controller.cache(PersistentVolumeClaim).accept(
+            await desk.api.get(PersistentVolumeClaim, "c", "default")
+        )
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
@@ -306,10 +323,14 @@ def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
         controller, claim = await waiting_claim(desk)
         await controller.reconcile(ClaimKey("default/c"))
         await desk.api.delete(PersistentVolume, (await only_volume(desk)).name)
-        await desk.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default", uid=claim.uid)
+        await desk.api.patch(
+            PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default", uid=claim.uid
+        )
         await desk.api.delete(PersistentVolumeClaim, "c", "default")
         pv = await only_volume(desk)
-        patch = {"metadata": {"finalizers": [each for each in pv.metadata.finalizers if "protection" not in each]}}
+        patch = {
+            "metadata": {"finalizers": [each for each in pv.metadata.finalizers if "protection" not in each]}
+        }
         await desk.api.patch(PersistentVolume, pv.name, patch)
         released = {"status": {"phase": "Released"}}
         controller.cache(PersistentVolume).accept(

@@ -219,7 +219,9 @@ def test_secrets_go_to_the_call_and_their_names_to_the_volume(desk: Desk):
 def test_a_namespace_cannot_be_chosen_by_a_claims_annotation(desk: Desk):
     async def story(bench: Bench) -> None:
         prefix = "csi.storage.k8s.io/node-stage-secret-"
-        await bench.storage_class(parameters={f"{prefix}name": "n", f"{prefix}namespace": "${pvc.annotations['team']}"})
+        await bench.storage_class(
+            parameters={f"{prefix}name": "n", f"{prefix}namespace": "${pvc.annotations['team']}"}
+        )
         await bench.claim({"team": "kube-system"})
         with pytest.raises(InvalidSpec, match="not known there"):
             await bench.reconciled()

@@ -21,7 +21,9 @@ SELECTED = {"volume.kubernetes.io/selected-node": "n"}
 
 
 def claim(annotations: dict[str, str], *, deleting: bool = False, volume: str = "") -> PersistentVolumeClaim:
-    metadata = ObjectMeta(name="c", uid="u", annotations=annotations, deletion_timestamp="t" if deleting else None)
+    metadata = ObjectMeta(
+        name="c", uid="u", annotations=annotations, deletion_timestamp="t" if deleting else None
+    )
     return PersistentVolumeClaim(metadata=metadata, spec=PersistentVolumeClaimSpec(volume_name=volume))
 
 
@@ -45,7 +47,9 @@ FOREIGN = StorageClass(provisioner="example.org/other")
         (claim(ASKED | {"pv.kubernetes.io/bind-completed": "yes"}), NOW, False),
     ],
 )
-def test_which_claims_want_a_volume(given_claim: PersistentVolumeClaim, of_class: StorageClass | None, wants: bool):
+def test_which_claims_want_a_volume(
+    given_claim: PersistentVolumeClaim, of_class: StorageClass | None, wants: bool
+):
     assert wants_volume(given_claim, of_class, OURS) is wants
 
 

@@ -54,8 +54,14 @@ def pod(
         deletion_timestamp="t" if deleting else None,
         owner_references=(owner,) if owner else (),
     )
-    conditions = (Condition(type="Ready", status="True", last_transition_time="2030-01-01T00:01:00Z"),) if ready else ()
-    return Pod(metadata=metadata, spec=PodSpec(node_name=node), status=PodStatus(phase=phase, conditions=conditions))
+    conditions = (
+        (Condition(type="Ready", status="True", last_transition_time="2030-01-01T00:01:00Z"),)
+        if ready
+        else ()
+    )
+    return Pod(
+        metadata=metadata, spec=PodSpec(node_name=node), status=PodStatus(phase=phase, conditions=conditions)
+    )
 
 
 def names(decisions: list[PodDecision], action: Action) -> list[str]:

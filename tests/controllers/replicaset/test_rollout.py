@@ -21,14 +21,18 @@ from mooring.kube.objects import (
 )
 
 
-def deployment(replicas: int, surge: int | str = "25%", missing: int | str = "25%", **spec: Any) -> Deployment:
+def deployment(
+    replicas: int, surge: int | str = "25%", missing: int | str = "25%", **spec: Any
+) -> Deployment:
     rolling = RollingUpdateDeployment(max_surge=surge, max_unavailable=missing)
     strategy = spec.pop("strategy", DeploymentStrategy(rolling_update=rolling))
     return Deployment(spec=DeploymentSpec(replicas=replicas, strategy=strategy, **spec))
 
 
 def replica_set(name: str, replicas: int, available: int | None = None, **annotations: str) -> ReplicaSet:
-    status = ReplicaSetStatus(replicas=replicas, available_replicas=replicas if available is None else available)
+    status = ReplicaSetStatus(
+        replicas=replicas, available_replicas=replicas if available is None else available
+    )
     return ReplicaSet(
         metadata=ObjectMeta(name=name, creation_timestamp="2030-01-01T00:00:00Z", annotations=annotations),
         spec=ReplicaSetSpec(replicas=replicas),
@@ -72,7 +76,9 @@ def test_pods_that_are_not_available_anyway_are_given_up_first():
 
 
 def test_a_paused_rollout_stands_still():
-    assert next_replicas(deployment(4, paused=True), replica_set("new", 1), [replica_set("old", 4)], 4) != {"new": 2}
+    assert next_replicas(deployment(4, paused=True), replica_set("new", 1), [replica_set("old", 4)], 4) != {
+        "new": 2
+    }
 
 
 def test_a_resize_in_the_middle_is_shared_out_by_size():
@@ -97,7 +103,9 @@ def test_the_template_of_a_replica_set_is_known_in_spite_of_its_hash():
 
 @settings(max_examples=300)
 @given(st.integers(1, 12), st.integers(0, 4), st.integers(0, 4), st.randoms(use_true_random=False))
-def test_a_rollout_keeps_both_promises_at_every_step_and_ends(replicas: int, surge: int, missing: int, dice: Any):
+def test_a_rollout_keeps_both_promises_at_every_step_and_ends(
+    replicas: int, surge: int, missing: int, dice: Any
+):
     """Pods become available in any order; ReplicaSets follow their wanted sizes."""
     given_one = deployment(replicas, surge, missing)
     most, least = bounds(given_one)

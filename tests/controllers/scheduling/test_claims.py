@@ -146,6 +146,8 @@ def test_a_pod_is_not_bound_for_a_claim_that_is_being_deleted_and_is_told_so(des
         await controller.reconcile("default/p")
         pod = await desk.api.get(Pod, "p", "default")
         assert not pod.spec.node_name
-        assert [each.message for each in pod.status.conditions] == ['persistentvolumeclaim "a" is being deleted']
+        assert [each.message for each in pod.status.conditions] == [
+            'persistentvolumeclaim "a" is being deleted'
+        ]
 
     desk(scene)

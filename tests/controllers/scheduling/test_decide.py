@@ -95,7 +95,11 @@ def test_why_a_node_will_not_do(given_pod: Pod, there: Node, why: str):
 @pytest.mark.parametrize(
     ("given_pod", "there", "obstacles"),
     [
-        (pod(), (node("a", unschedulable=True), node("b", ready="False")), {"NodeUnschedulable", "NodeNotReady"}),
+        (
+            pod(),
+            (node("a", unschedulable=True), node("b", ready="False")),
+            {"NodeUnschedulable", "NodeNotReady"},
+        ),
         (pod(), (node(taints=(TAINT,)),), {"UntoleratedTaint"}),
         (pod(node_selector={"zone": "a"}), (node(),), {"NodeAffinity"}),
     ],
@@ -107,7 +111,9 @@ def test_each_obstacle_has_a_code_of_its_own(given_pod: Pod, there: tuple[Node, 
 
 
 def test_equal_reasons_are_counted():
-    message = decide(pod(), node("a", ready="False"), node("b", ready="False"), node("c", unschedulable=True))[1]
+    message = decide(
+        pod(), node("a", ready="False"), node("b", ready="False"), node("c", unschedulable=True)
+    )[1]
     assert message == "0/3 nodes are available: 2 node(s) were not ready, 1 node(s) were unschedulable."
 
 
@@ -128,7 +134,7 @@ def test_required_node_affinity_is_obeyed():
     assert decide(picky, node("x", labels={"zone": "b"}), node("y", labels={"zone": "a"}))[0] == "y"
 
 
-# --- volumes ----------------------------------------------------------------------------------------------------
+# --- volumes
 
 
 def pv(name: str = "pv", *, hostname: str = "", **spec: Any) -> PersistentVolume:
@@ -148,7 +154,10 @@ def pod_volume(
     annotations = {"volume.kubernetes.io/selected-node": selected} if selected else {}
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(
-            name="c", namespace="default", annotations=annotations, deletion_timestamp="t" if deleting else None
+            name="c",
+            namespace="default",
+            annotations=annotations,
+            deletion_timestamp="t" if deleting else None,
         ),
         spec=PersistentVolumeClaimSpec(storage_class_name="disk", access_modes=modes),
         status=PersistentVolumeClaimStatus(phase="Bound" if bound else "Pending"),
@@ -162,7 +171,9 @@ A, B = node("a", labels={"host": "a"}), node("b", labels={"host": "b"})
 
 def test_a_pod_goes_where_its_volume_can_be_used():
     assert decide(pod(), A, B, volumes=(pod_volume(bound=pv(hostname="b")),))[0] == "b"
-    assert "volume node affinity conflict" in decide(pod(), A, volumes=(pod_volume(bound=pv(hostname="b")),))[1]
+    assert (
+        "volume node affinity conflict" in decide(pod(), A, volumes=(pod_volume(bound=pv(hostname="b")),))[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,9 @@ def test_where_nothing_is_made_a_volume_must_be_there_already():
     waits = pod_volume(mode=LATE, provisioner="kubernetes.io/no-provisioner")
     assert "didn't find available" in decide(pod(), A, B, volumes=(waits,))[1]
     there = PersistentVolume(
-        metadata=ObjectMeta(name="local"), spec=pv(hostname="b").spec, status=PersistentVolumeStatus(phase="Available")
+        metadata=ObjectMeta(name="local"),
+        spec=pv(hostname="b").spec,
+        status=PersistentVolumeStatus(phase="Available"),
     )
     assert decide(pod(), A, B, volumes=(waits,), free=(there,))[0] == "b"
 
@@ -216,7 +229,8 @@ def test_a_volume_that_the_node_has_already_takes_no_further_place():
 
 def test_a_plugins_limit_is_a_resource_of_the_node():
     status = NodeStatus(
-        conditions=(Condition(type="Ready", status="True"),), allocatable={limit_resource("example.com/disk"): "0"}
+        conditions=(Condition(type="Ready", status="True"),),
+        allocatable={limit_resource("example.com/disk"): "0"},
     )
     assert limit_resource("example.com/disk") == "attachable-volumes-example.com-disk"
     full = Node(metadata=ObjectMeta(name="full"), status=status)
@@ -225,9 +239,12 @@ def test_a_plugins_limit_is_a_resource_of_the_node():
 
 
 def to_be_made(**storage_class: Any) -> PodVolume:
-    made = StorageClass(provisioner="a.example.com", volume_binding_mode="WaitForFirstConsumer", **storage_class)
+    made = StorageClass(
+        provisioner="a.example.com", volume_binding_mode="WaitForFirstConsumer", **storage_class
+    )
     claim = PersistentVolumeClaim(
-        metadata=ObjectMeta(name="c", namespace="default"), status=PersistentVolumeClaimStatus(phase="Pending")
+        metadata=ObjectMeta(name="c", namespace="default"),
+        status=PersistentVolumeClaimStatus(phase="Pending"),
     )
     return PodVolume(claim, None, made)
 
@@ -238,7 +255,8 @@ def test_a_volume_is_made_only_where_its_class_allows_it():
     volume = to_be_made(allowed_topologies=(term,))
     assert decide(pod(), *nodes, volumes=(volume,))[0] == "n3"
     assert (
-        "2 node(s) were not where the claim's class allows volumes" in decide(pod(), *nodes[:2], volumes=(volume,))[1]
+        "2 node(s) were not where the claim's class allows volumes"
+        in decide(pod(), *nodes[:2], volumes=(volume,))[1]
     )
 
 
@@ -278,9 +296,15 @@ NODES = st.lists(
 
 
 @given(NODES, st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)), st.randoms())
-def test_the_choice_is_a_usable_node_and_does_not_depend_on_order(nodes: list[Node], load: dict[str, int], random: Any):
+def test_the_choice_is_a_usable_node_and_does_not_depend_on_order(
+    nodes: list[Node], load: dict[str, int], random: Any
+):
     found, _ = decide(pod(), *nodes, load=load)
     assert decide(pod(), *random.sample(nodes, len(nodes)), load=load)[0] == found
-    usable = [each for each in nodes if each.ready == "True" and not each.spec.unschedulable and not each.spec.taints]
+    usable = [
+        each
+        for each in nodes
+        if each.ready == "True" and not each.spec.unschedulable and not each.spec.taints
+    ]
     assert (found is None) == (not usable)
     assert found is None or found in {each.name for each in usable}

@@ -30,7 +30,12 @@ from mooring.kube.reason import Reason
 
 
 def snapshot(
-    *, ready: bool = False, deleting: bool = False, held: bool = True, of_class: str | None = None, **source: Any
+    *,
+    ready: bool = False,
+    deleting: bool = False,
+    held: bool = True,
+    of_class: str | None = None,
+    **source: Any,
 ) -> VolumeSnapshot:
     metadata = ObjectMeta(
         name="s",
@@ -97,7 +102,13 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
         (snapshot(ready=True), None, claim(), Action.WAIT, "SnapshotContentMissing"),
         (snapshot(), content(uid="another"), claim(), Action.WAIT, "SnapshotContentMismatch"),
         (snapshot(volume_snapshot_content_name="kept"), None, None, Action.WAIT, "SnapshotContentMissing"),
-        (snapshot(volume_snapshot_content_name="kept"), content(name="kept", uid=""), None, Action.BIND, "Binding"),
+        (
+            snapshot(volume_snapshot_content_name="kept"),
+            content(name="kept", uid=""),
+            None,
+            Action.BIND,
+            "Binding",
+        ),
         (snapshot(deleting=True), content(ready=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(deleting=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(told=True), None, Action.DELETE_CONTENT, "Deleting"),

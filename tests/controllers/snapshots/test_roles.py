@@ -49,7 +49,11 @@ class Bench:
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
         source = {"csi": {"driver": NAME, "volumeHandle": "v"}}
         await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
-        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}
+        asked = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": "pv",
+        }
         await self.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": asked}, "default")
         bound = {"status": {"phase": "Bound"}}
         await self.api.patch(PersistentVolumeClaim, "c", bound, "default", subresource="status")
@@ -197,7 +201,9 @@ def test_a_snapshot_that_exists_is_bound_to_the_one_that_names_it(desk: Desk):
         body = {"metadata": {"name": "kept"}, "spec": {**spec, "volumeSnapshotRef": reference}}
         await bench.api.create(VolumeSnapshotContent, body)
         source = {"volumeSnapshotContentName": "kept"}
-        await bench.api.create(VolumeSnapshot, {"metadata": {"name": "s2"}, "spec": {"source": source}}, "default")
+        await bench.api.create(
+            VolumeSnapshot, {"metadata": {"name": "s2"}, "spec": {"source": source}}, "default"
+        )
         for each in (VolumeSnapshot, VolumeSnapshotContent):
             informer = bench.first._snapshots if each is VolumeSnapshot else bench.first._contents
             for found in (await bench.api.list(each)).items:

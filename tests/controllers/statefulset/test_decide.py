@@ -9,8 +9,20 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from mooring.controllers.statefulset.decide import REVISION, Action, decide, is_ready, ordinal_of, revision_for
-from mooring.controllers.statefulset.identity_objects import claim_bodies, claim_owners, pod_body, revision_name
+from mooring.controllers.statefulset.decide import (
+    REVISION,
+    Action,
+    decide,
+    is_ready,
+    ordinal_of,
+    revision_for,
+)
+from mooring.controllers.statefulset.identity_objects import (
+    claim_bodies,
+    claim_owners,
+    pod_body,
+    revision_name,
+)
 from mooring.kube.objects import (
     ClaimRetentionPolicy,
     Condition,
@@ -47,7 +59,9 @@ def pod(
     conditions = (Condition(type="Ready", status="True" if ready else "False", last_transition_time=since),)
     state = ContainerState(waiting=ContainerStateWaiting(reason=waiting) if waiting else None)
     statuses = (ContainerStatus(name="main", state=state),)
-    return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions, container_statuses=statuses))
+    return Pod(
+        metadata=metadata, status=PodStatus(phase=phase, conditions=conditions, container_statuses=statuses)
+    )
 
 
 NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
@@ -102,7 +116,9 @@ def test_an_update_rolls_from_the_top_each_after_the_one_before_is_ready():
 
 def test_a_partition_and_on_delete_hold_an_update_back():
     partition = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
-    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), pod(2), revision="r2") == [(Action.DELETE, 2)]
+    assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), pod(2), revision="r2") == [
+        (Action.DELETE, 2)
+    ]
     done = pod(2, revision="r2")
     assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), done, revision="r2") == []
     on_delete = UpdateStrategy(type="OnDelete")
@@ -112,7 +128,10 @@ def test_a_partition_and_on_delete_hold_an_update_back():
 def test_several_at_once_where_so_many_may_be_unavailable():
     two = UpdateStrategy(rolling_update=RollingUpdate(max_unavailable=2))
     old = [pod(0), pod(1), pod(2)]
-    assert steps(stateful_set(update_strategy=two), *old, revision="r2") == [(Action.DELETE, 2), (Action.DELETE, 1)]
+    assert steps(stateful_set(update_strategy=two), *old, revision="r2") == [
+        (Action.DELETE, 2),
+        (Action.DELETE, 1),
+    ]
     coming = pod(2, revision="r2", ready=False)
     both = {"update_strategy": two, "pod_management_policy": "Parallel"}
     assert steps(stateful_set(**both), *old[:2], coming, revision="r2") == [(Action.DELETE, 1)]
@@ -141,7 +160,8 @@ def test_a_pod_must_have_been_ready_for_long_enough():
 def test_below_the_partition_a_pod_is_made_of_the_revision_before_the_update():
     held_back = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
     halfway = StatefulSet(
-        spec=StatefulSetSpec(replicas=3, update_strategy=held_back), status=StatefulSetStatus(current_revision="old")
+        spec=StatefulSetSpec(replicas=3, update_strategy=held_back),
+        status=StatefulSetStatus(current_revision="old"),
     )
     assert [revision_for(halfway, ordinal, "new") for ordinal in range(3)] == ["old", "old", "new"]
     on_delete = StatefulSet(
@@ -160,7 +180,8 @@ def test_nothing_is_done_for_a_set_that_is_being_deleted():
 
 def test_only_the_sets_own_names_have_ordinals():
     named = {
-        name: ordinal_of(stateful_set(), Pod(metadata=ObjectMeta(name=name))) for name in ("app-7", "app-x", "b-1")
+        name: ordinal_of(stateful_set(), Pod(metadata=ObjectMeta(name=name)))
+        for name in ("app-7", "app-x", "b-1")
     }
     assert named == {"app-7": 7, "app-x": None, "b-1": None}
 
@@ -168,7 +189,9 @@ def test_only_the_sets_own_names_have_ordinals():
 PODS = st.dictionaries(
     st.integers(0, 4),
     st.builds(
-        lambda phase, ready, deleting, revision: pod(0, phase, ready=ready, deleting=deleting, revision=revision),
+        lambda phase, ready, deleting, revision: pod(
+            0, phase, ready=ready, deleting=deleting, revision=revision
+        ),
         st.sampled_from(["Pending", "Running", "Failed", "Succeeded"]),
         st.booleans(),
         st.booleans(),
@@ -196,14 +219,21 @@ def test_ordered_means_one_change_at_a_time(pods: dict[int, Pod], replicas: int)
 
 
 def test_a_pod_on_its_way_out_is_not_ready():
-    assert [is_ready(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [True, False, False]
+    assert [is_ready(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [
+        True,
+        False,
+        False,
+    ]
 
 
-# --- bodies ----------------------------------------------------------------------------------------------------
+# --- bodies
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "app"}},
-    "spec": {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]},
+    "spec": {
+        "containers": [],
+        "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+    },
 }
 CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
 
@@ -214,7 +244,9 @@ def test_a_pods_body_has_name_labels_owner_and_the_identitys_claim():
     assert body["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "2"
     assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
     volumes = {each["name"]: each for each in body["spec"]["volumes"]}
-    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "data-app-2"}, "goes before the template's own"
+    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "data-app-2"}, (
+        "goes before the template's own"
+    )
     assert "emptyDir" in volumes["tmp"]
 
 
@@ -250,7 +282,11 @@ STRANGER = OwnerReference(api_version="example.com/v1", kind="Backup", name="b",
 )
 @pytest.mark.parametrize("held", [(), (SET,), (POD,), (STRANGER, POD)])
 def test_a_claim_goes_with_whom_the_retention_policy_says(
-    when_deleted: str, when_scaled: str, condemned: bool, expected: list[str], held: tuple[OwnerReference, ...]
+    when_deleted: str,
+    when_scaled: str,
+    condemned: bool,
+    expected: list[str],
+    held: tuple[OwnerReference, ...],
 ):
     policy = ClaimRetentionPolicy(when_deleted=when_deleted, when_scaled=when_scaled)
     of_set = stateful_set(persistent_volume_claim_retention_policy=policy)

@@ -1,4 +1,5 @@
-"""Whatever comes over the wire: the base answers with the right code, and a driver sees only what is allowed."""
+"""Whatever comes over the wire: the base answers with the right code, and a driver sees only what is
+allowed."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def service(base: type[Any], rpcs: type[Service], seen: list[Message]) -> Any:
 
         return answer
 
-    own = {rpc.attribute: method(rpc) for rpc in rpcs.methods() if not rpc.attribute.endswith("get_capabilities")}
+    own = {
+        rpc.attribute: method(rpc) for rpc in rpcs.methods() if not rpc.attribute.endswith("get_capabilities")
+    }
     capabilities = ControllerCapability.values() if base is ControllerService else NodeCapability.values()
     return type("Everything", (base,), {**own, "capabilities": capabilities})()
 

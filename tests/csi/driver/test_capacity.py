@@ -30,7 +30,8 @@ def test_a_size_is_what_was_asked_for_or_refused(required: int, limit: int, leas
 
 
 @pytest.mark.parametrize(
-    ("required", "limit", "size"), [(0, 0, GIB), (0, MIB, MIB), (MIB + 1, 0, 2 * MIB), (MIB + 1, MIB + 2, MIB + 1)]
+    ("required", "limit", "size"),
+    [(0, 0, GIB), (0, MIB, MIB), (MIB + 1, 0, 2 * MIB), (MIB + 1, MIB + 2, MIB + 1)],
 )
 def test_sizes_are_rounded_up_unless_the_limit_forbids_it(required: int, limit: int, size: int) -> None:
     assert SIZES.choose(csi.CapacityRange(required_bytes=required, limit_bytes=limit)) == size

@@ -46,7 +46,9 @@ async def test_a_request_reaches_the_driver_and_its_answer_comes_back(
 
 async def test_the_base_answers_for_name_and_capabilities(client: Client) -> None:
     info = await client.identity.get_plugin_info(csi.GetPluginInfoRequest(), timeout_s=5)
-    found = await client.controller.controller_get_capabilities(csi.ControllerGetCapabilitiesRequest(), timeout_s=5)
+    found = await client.controller.controller_get_capabilities(
+        csi.ControllerGetCapabilitiesRequest(), timeout_s=5
+    )
     probe = await client.identity.probe(csi.ProbeRequest(), timeout_s=5)
     assert (info.name, info.vendor_version, probe.ready.value) == ("play.example.com", "1.2.3", True)
     assert [capability.rpc.type for capability in found.capabilities] == list(PlayController.capabilities)
@@ -65,7 +67,9 @@ def test_a_promise_without_its_methods_is_refused_at_the_start() -> None:
         Driver(name="boaster.example.com", version="1", controller=Boaster())
 
 
-async def test_an_invalid_request_does_not_reach_the_driver(client: Client, controller: PlayController) -> None:
+async def test_an_invalid_request_does_not_reach_the_driver(
+    client: Client, controller: PlayController
+) -> None:
     call = client.controller.create_volume(csi.CreateVolumeRequest(), timeout_s=5)
     assert await code_of(call) is Code.INVALID_ARGUMENT
     assert controller.asked == []
@@ -109,7 +113,9 @@ async def test_a_volume_is_published_at_two_paths_at_once_but_not_while_it_is_st
         return asyncio.ensure_future(client.node.node_publish_volume(request, timeout_s=5))
 
     node.gate.clear()
-    stage = csi.NodeStageVolumeRequest(volume_id="v1", staging_target_path="/pods/s", volume_capability=capability)
+    stage = csi.NodeStageVolumeRequest(
+        volume_id="v1", staging_target_path="/pods/s", volume_capability=capability
+    )
     staging = asyncio.ensure_future(client.node.node_stage_volume(stage, timeout_s=5))
     await asyncio.sleep(0)
     assert await code_of(publish("/pods/a")) is Code.ABORTED
@@ -156,7 +162,9 @@ async def test_what_became_of_an_operation_whose_caller_went_away_is_in_the_log(
     controller.gate.clear()
     controller.failure = NotThere("the disk is gone")
     with capture_logs() as lines:
-        assert await code_of(client.controller.create_volume(create, timeout_s=0.01)) is Code.DEADLINE_EXCEEDED
+        assert (
+            await code_of(client.controller.create_volume(create, timeout_s=0.01)) is Code.DEADLINE_EXCEEDED
+        )
         controller.gate.set()
         await dispatcher.finish()
         await asyncio.sleep(0)
@@ -169,7 +177,9 @@ async def test_an_operation_gives_way_to_another_method_where_the_driver_says_so
     driver: Driver, controller: PlayController, create: csi.CreateVolumeRequest
 ) -> None:
     yielding = replace(
-        driver, in_flight={**IN_FLIGHT, "DeleteVolume": ("volume_id",)}, gives_way={"CreateVolume": ["DeleteVolume"]}
+        driver,
+        in_flight={**IN_FLIGHT, "DeleteVolume": ("volume_id",)},
+        gives_way={"CreateVolume": ["DeleteVolume"]},
     )
     client = Client(LocalChannel(Dispatcher(yielding, [Path("/pods")])))
     controller.gate.clear()

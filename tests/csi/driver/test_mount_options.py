@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from mooring.csi.driver.mount_options import refused_options
 
 
-@pytest.mark.parametrize("flag", ["noatime", "ro", "commit=5", "data=ordered", "errors=remount-ro", "nodev", "uid=0"])
+@pytest.mark.parametrize(
+    "flag", ["noatime", "ro", "commit=5", "data=ordered", "errors=remount-ro", "nodev", "uid=0"]
+)
 def test_options_of_file_systems_pass(flag: str) -> None:
     assert refused_options([flag]) == 0
 

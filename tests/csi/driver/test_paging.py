@@ -13,7 +13,9 @@ from mooring.csi.proto import csi_pb2 as csi
 
 @settings(deadline=None)
 @given(st.sets(st.text(min_size=1, max_size=3)), st.integers(0, 5), st.data())
-def test_what_stays_is_listed_once_whatever_comes_and_goes(names: set[str], size: int, data: st.DataObject) -> None:
+def test_what_stays_is_listed_once_whatever_comes_and_goes(
+    names: set[str], size: int, data: st.DataObject
+) -> None:
     seen: list[str] = []
     there = set(names)
     request = csi.ListVolumesRequest(max_entries=size)

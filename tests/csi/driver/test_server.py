@@ -78,7 +78,10 @@ async def test_an_error_keeps_its_code_and_words(
 ) -> None:
     controller.failure = NotThere("kein Volumen «v1»")
     seen: list[Exchange] = []
-    async with serving(dispatcher, [f"unix://{socket}"]) as addresses, Client(addresses[0], [seen.append]) as client:
+    async with (
+        serving(dispatcher, [f"unix://{socket}"]) as addresses,
+        Client(addresses[0], [seen.append]) as client,
+    ):
         with pytest.raises(CsiError) as caught:
             await client.controller.create_volume(create, timeout_s=10)
     assert (caught.value.code, caught.value.message) == (Code.NOT_FOUND, "kein Volumen «v1»")
@@ -88,7 +91,9 @@ async def test_an_error_keeps_its_code_and_words(
     ]
 
 
-async def test_a_client_finds_a_driver_that_comes_later_and_again(dispatcher: Dispatcher, socket: Path) -> None:
+async def test_a_client_finds_a_driver_that_comes_later_and_again(
+    dispatcher: Dispatcher, socket: Path
+) -> None:
     request = csi.GetPluginInfoRequest()
     async with Client(f"unix://{socket}") as client:
 
@@ -120,7 +125,10 @@ async def test_a_deadline_ends_the_call_and_the_stop_waits_for_the_operation(
     dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest, socket: Path
 ) -> None:
     controller.gate.clear()
-    async with serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses, Client(addresses[0]) as client:
+    async with (
+        serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses,
+        Client(addresses[0]) as client,
+    ):
         with pytest.raises(CsiError) as caught:
             await client.controller.create_volume(create, timeout_s=0.2)
         assert caught.value.code is Code.DEADLINE_EXCEEDED
@@ -148,7 +156,10 @@ async def test_a_caller_that_is_cancelled_is_cancelled(
     dispatcher: Dispatcher, controller: PlayController, create: csi.CreateVolumeRequest, socket: Path
 ) -> None:
     controller.gate.clear()
-    async with serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses, Client(addresses[0]) as client:
+    async with (
+        serving(dispatcher, [f"unix://{socket}"], grace_s=0) as addresses,
+        Client(addresses[0]) as client,
+    ):
         call = asyncio.ensure_future(client.controller.create_volume(create, timeout_s=10))
         await controller.begun.wait()
         call.cancel()
@@ -158,7 +169,9 @@ async def test_a_caller_that_is_cancelled_is_cancelled(
 
 
 @pytest.mark.parametrize("authority", ["/run/csi.sock", "run%2Fcsi.sock", "localhost"])
-async def test_any_authority_that_clients_send_is_taken(dispatcher: Dispatcher, socket: Path, authority: str) -> None:
+async def test_any_authority_that_clients_send_is_taken(
+    dispatcher: Dispatcher, socket: Path, authority: str
+) -> None:
     options = [("grpc.default_authority", authority)]
     async with (
         serving(dispatcher, [f"unix://{socket}"]),
@@ -168,8 +181,13 @@ async def test_any_authority_that_clients_send_is_taken(dispatcher: Dispatcher, 
     assert csi.GetPluginInfoResponse.FromString(reply).name == "play.example.com"
 
 
-async def test_bytes_that_are_no_message_and_methods_that_are_none(dispatcher: Dispatcher, socket: Path) -> None:
-    async with serving(dispatcher, [f"unix://{socket}"]), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+async def test_bytes_that_are_no_message_and_methods_that_are_none(
+    dispatcher: Dispatcher, socket: Path
+) -> None:
+    async with (
+        serving(dispatcher, [f"unix://{socket}"]),
+        grpc.aio.insecure_channel(f"unix:{socket}") as channel,
+    ):
         codes: list[grpc.StatusCode] = []
         for path, body in (("/csi.v1.Identity/Probe", b"\xff\xff"), ("/csi.v1.Identity/Nothing", b"")):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -181,13 +199,18 @@ async def test_bytes_that_are_no_message_and_methods_that_are_none(dispatcher: D
 async def test_a_request_of_more_than_4_MiB_is_refused(dispatcher: Dispatcher, socket: Path) -> None:
     async with serving(dispatcher, [f"unix://{socket}"]) as addresses, Client(addresses[0]) as client:
         with pytest.raises(CsiError) as caught:
-            await client.controller.delete_volume(csi.DeleteVolumeRequest(volume_id="x" * 2**22), timeout_s=10)
+            await client.controller.delete_volume(
+                csi.DeleteVolumeRequest(volume_id="x" * 2**22), timeout_s=10
+            )
         assert caught.value.code is Code.RESOURCE_EXHAUSTED
         await client.identity.probe(csi.ProbeRequest(), timeout_s=10)
 
 
 async def test_health_and_reflection_are_served(dispatcher: Dispatcher, socket: Path) -> None:
-    async with serving(dispatcher, [f"unix://{socket}"]), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+    async with (
+        serving(dispatcher, [f"unix://{socket}"]),
+        grpc.aio.insecure_channel(f"unix:{socket}") as channel,
+    ):
         health = await health_pb2_grpc.HealthStub(channel).Check(
             health_pb2.HealthCheckRequest(service="csi.v1.Controller")
         )

@@ -43,7 +43,9 @@ def test_what_was_there_is_kept_when_a_file_is_made(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == "somebody's"
 
 
-def test_a_file_is_not_made_where_a_directory_is_nor_a_directory_taken_where_a_file_is(tmp_path: Path) -> None:
+def test_a_file_is_not_made_where_a_directory_is_nor_a_directory_taken_where_a_file_is(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").touch()
     check_no_file(str(tmp_path))
     check_no_file(str(tmp_path / "nothing"))

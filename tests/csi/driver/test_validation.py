@@ -85,7 +85,9 @@ def test_a_path_may_be_as_long_as_the_system_lets_it() -> None:
         (2, 1, "limit_bytes 1 is below required_bytes 2"),
     ],
 )
-def test_sizes_that_cannot_be(create: csi.CreateVolumeRequest, required: int, limit: int, problem: str) -> None:
+def test_sizes_that_cannot_be(
+    create: csi.CreateVolumeRequest, required: int, limit: int, problem: str
+) -> None:
     create.capacity_range.required_bytes, create.capacity_range.limit_bytes = required, limit
     assert problem in refused(create)
 

@@ -1,7 +1,7 @@
 """Draws mutations: where in a sample, and what is done there. Pure; a seed always draws the same.
 
-A site is a field of a sample's type, whether the sample has it or not (absent fields one level below what is there).
-What is done depends on the type of the field alone: the values are those that rules are about.
+A site is a field of a sample's type, whether the sample has it or not (absent fields one level below what is
+there). What is done depends on the type of the field alone: the values are those that rules are about.
 """
 
 from __future__ import annotations
@@ -38,7 +38,22 @@ INTEGERS: Sequence[Any] = (
     -1, 0, 1, 2, 3, 9, 256, 511, 512, 600, 1801, 3601, 65535, 65536, 100_001, 2**31 - 1, 2**31, -(2**31), 2**33, "1",
     1.5,
 )  # fmt: skip
-QUANTITIES: Sequence[Any] = ("-1", "0", "1", "3", "1.5", "1500m", "1Gi", "100Gi", "abc", "", "1e3", 5, "1 Gi", [])
+QUANTITIES: Sequence[Any] = (
+    "-1",
+    "0",
+    "1",
+    "3",
+    "1.5",
+    "1500m",
+    "1Gi",
+    "100Gi",
+    "abc",
+    "",
+    "1e3",
+    5,
+    "1 Gi",
+    [],
+)
 PORTS_OR_SHARES: Sequence[Any] = (
     -1, 0, 1, 80, 65536, "http", "", "150%", "100%", "0%", "-1%", "5", "a--b", "-a", "UPPER", "x" * 16, "123", True,
 )  # fmt: skip
@@ -181,7 +196,8 @@ Option = tuple[str, tuple[Step, ...], Any]
 
 
 def _options(site: Site, random: Random) -> list[Option]:
-    """What can be done at a site. Each option is as likely as another, so few are offered where many are alike."""
+    """What can be done at a site. Each option is as likely as another, so few are offered where many are
+    alike."""
     field, path, value = site.field, site.path, site.value
     found: list[Option] = [("drop", path, None)] if value is not None else []
     if isinstance(path[-1], int):

@@ -1,4 +1,5 @@
-"""The mutations that were thought of rather than drawn, read from `hostile.yaml`: specs that mean harm, above all."""
+"""The mutations that were thought of rather than drawn, read from `hostile.yaml`: specs that mean harm, above
+all."""
 
 from __future__ import annotations
 

@@ -23,4 +23,6 @@ def classes() -> tuple[str, ...]:
 
 def unlisted(disagreements: Iterable[Disagreement]) -> list[str]:
     """The disagreements that are of no class of the table."""
-    return [str(each) for each in disagreements if not any(fnmatchcase(each.subject, one) for one in classes())]
+    return [
+        str(each) for each in disagreements if not any(fnmatchcase(each.subject, one) for one in classes())
+    ]

@@ -82,10 +82,14 @@ async def _outcome(mutation: Mutation, send: Send, stored: dict[str, Obj]) -> Ou
         status, answer = await _sent(send, "POST", sample.collection + _DRY, applied(sample.obj, mutation))
         status = _CREATED if status == _EXISTS else status
     else:
-        status, answer = await _sent(send, "PUT", sample.path + _DRY, applied(stored[mutation.sample], mutation))
+        status, answer = await _sent(
+            send, "PUT", sample.path + _DRY, applied(stored[mutation.sample], mutation)
+        )
         if status == _EXISTS:
             _, stored[mutation.sample] = await _sent(send, "GET", sample.path, None)
-            status, answer = await _sent(send, "PUT", sample.path + _DRY, applied(stored[mutation.sample], mutation))
+            status, answer = await _sent(
+                send, "PUT", sample.path + _DRY, applied(stored[mutation.sample], mutation)
+            )
     if _FELL < status < 400:
         return Outcome(status, "")
     causes = (answer.get("details") or {}).get("causes") or [{}]

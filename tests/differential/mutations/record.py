@@ -30,7 +30,9 @@ def chosen() -> list[Mutation]:
 
 def recorded() -> list[tuple[str, Outcome]]:
     """What each mutation is and its outcome, in the order of `chosen`."""
-    return [(mutation, Outcome(status, field)) for mutation, status, field in json.loads(RECORDED.read_text())]
+    return [
+        (mutation, Outcome(status, field)) for mutation, status, field in json.loads(RECORDED.read_text())
+    ]
 
 
 async def play_to_real(mutations: Sequence[Mutation], server: RealServer) -> list[Outcome]:
@@ -47,7 +49,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, real_server(programs, Path(folder)) as server:
         outcomes = asyncio.run(play_to_real(mutations, server))
     lines = [
-        json.dumps([str(mutation), each.status, each.field]) for mutation, each in zip(mutations, outcomes, strict=True)
+        json.dumps([str(mutation), each.status, each.field])
+        for mutation, each in zip(mutations, outcomes, strict=True)
     ]
     RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     print(f"record: {len(lines)} outcomes in {RECORDED.name}")

@@ -35,7 +35,11 @@ class Sample:
     def kind(self) -> Kind | None:
         """The built-in kind, or None for a custom one."""
         group, _, version = self.obj["apiVersion"].rpartition("/")
-        found = (each for each in BUILT_IN.all if (each.group, each.version, each.name) == (group, version, self._kind))
+        found = (
+            each
+            for each in BUILT_IN.all
+            if (each.group, each.version, each.name) == (group, version, self._kind)
+        )
         return next(found, None)
 
     @property

@@ -1,4 +1,5 @@
-"""The script: every request that both servers must answer alike, by subject. Order matters: each builds on the last."""
+"""The script: every request that both servers must answer alike, by subject. Order matters: each builds on
+the last."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ _SUBJECTS: dict[str, Sequence[Step]] = {
 }
 
 SCRIPT: list[tuple[str, Step]] = [
-    (f"{subject}-{number:03}", step) for subject, steps in _SUBJECTS.items() for number, step in enumerate(steps, 1)
+    (f"{subject}-{number:03}", step)
+    for subject, steps in _SUBJECTS.items()
+    for number, step in enumerate(steps, 1)
 ]
 """Every step with its name."""

@@ -1,4 +1,5 @@
-"""Requests that no well-behaved client sends: malformed bodies, paths that are none, methods and media types amiss."""
+"""Requests that no well-behaved client sends: malformed bodies, paths that are none, methods and media types
+amiss."""
 
 from __future__ import annotations
 

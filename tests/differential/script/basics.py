@@ -1,4 +1,5 @@
-"""Namespaces and configmaps: each verb, names, conflicts, preconditions, selectors, pages, dry run, finalizers."""
+"""Namespaces and configmaps: each verb, names, conflicts, preconditions, selectors, pages, dry run,
+finalizers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ def configmap(name: str, **data: str) -> dict[str, object]:
 
 
 _LABELLED = [
-    post(CMS, named("ConfigMap", f"page-{n}", metadata={"labels": {"set": "pages", "n": str(n), "odd": str(n % 2)}}))
+    post(
+        CMS,
+        named(
+            "ConfigMap", f"page-{n}", metadata={"labels": {"set": "pages", "n": str(n), "odd": str(n % 2)}}
+        ),
+    )
     for n in range(5)
 ]
 

@@ -1,4 +1,5 @@
-"""Patches of each type: merge, JSON, strategic with its directives, and server-side apply with its conflicts."""
+"""Patches of each type: merge, JSON, strategic with its directives, and server-side apply with its
+conflicts."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ def container(name: str, **fields: Any) -> dict[str, Any]:
 def deployment(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": list(containers)}}
     return named(
-        "Deployment", name, "apps/v1", spec={"selector": {"matchLabels": {"app": name}}, "template": template} | spec
+        "Deployment",
+        name,
+        "apps/v1",
+        spec={"selector": {"matchLabels": {"app": name}}, "template": template} | spec,
     )
 
 

@@ -1,4 +1,5 @@
-"""Pods: defaults, validation, what may change, status, binding, graceful deletion, eviction under a budget."""
+"""Pods: defaults, validation, what may change, status, binding, graceful deletion, eviction under a
+budget."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ BINDINGS = f"{NS}/bindings"
 BUDGETS = "/apis/policy/v1/namespaces/pods/poddisruptionbudgets"
 
 
-def pod(name: str, *containers: dict[str, Any], labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def pod(
+    name: str, *containers: dict[str, Any], labels: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     metadata: dict[str, Any] = {"labels": labels} if labels else {}
     given = list(containers) or [{"name": "c", "image": "busybox:1"}]
     return named("Pod", name, metadata=metadata, spec={"containers": given} | spec)

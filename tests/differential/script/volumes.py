@@ -17,7 +17,9 @@ DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 
 def volume(name: str, **spec: Any) -> dict[str, Any]:
     given = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]} | spec
-    return named("PersistentVolume", name, spec={key: value for key, value in given.items() if value is not None})
+    return named(
+        "PersistentVolume", name, spec={key: value for key, value in given.items() if value is not None}
+    )
 
 
 def csi(name: str, **spec: Any) -> dict[str, Any]:
@@ -26,7 +28,9 @@ def csi(name: str, **spec: Any) -> dict[str, Any]:
 
 def claim(name: str, storage: Any = "1Gi", **spec: Any) -> dict[str, Any]:
     given = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}} | spec
-    return named("PersistentVolumeClaim", name, spec={key: value for key, value in given.items() if value is not None})
+    return named(
+        "PersistentVolumeClaim", name, spec={key: value for key, value in given.items() if value is not None}
+    )
 
 
 def storage_class(name: str, **fields: Any) -> dict[str, Any]:
@@ -34,7 +38,11 @@ def storage_class(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def attachment(name: str, **spec: Any) -> dict[str, Any]:
-    given = {"attacher": "disk.example.com", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}} | spec
+    given = {
+        "attacher": "disk.example.com",
+        "nodeName": "n1",
+        "source": {"persistentVolumeName": "pv"},
+    } | spec
     return named("VolumeAttachment", name, "storage.k8s.io/v1", spec=given)
 
 

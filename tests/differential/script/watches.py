@@ -1,4 +1,5 @@
-"""Watches: from a version, with selectors, initial events, other forms, and versions that no watch can begin at."""
+"""Watches: from a version, with selectors, initial events, other forms, and versions that no watch can begin
+at."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ STEPS: list[Step] = [
     watch(CMS),
     watch(CMS, resourceVersion="0"),
     watch(CMS, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"),
-    watch(CMS, sendInitialEvents="false", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true", **SINCE),
+    watch(
+        CMS,
+        sendInitialEvents="false",
+        resourceVersionMatch="NotOlderThan",
+        allowWatchBookmarks="true",
+        **SINCE,
+    ),
     watch(CMS, sendInitialEvents="true"),
     watch(CMS, sendInitialEvents="true", resourceVersionMatch="Exact"),
     watch(CMS, resourceVersionMatch="NotOlderThan"),

@@ -9,7 +9,10 @@ from tests.differential.steps import Step, delete, get, named, patch, post, put
 NS = "/api/v1/namespaces/workloads"
 APPS = "/apis/apps/v1/namespaces/workloads"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/workloads/leases"
-TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "busybox:1"}]}}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "x"}},
+    "spec": {"containers": [{"name": "c", "image": "busybox:1"}]},
+}
 SELECTOR = {"matchLabels": {"app": "x"}}
 CLAIM = {"metadata": {"name": "data"}, "spec": {
     "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
@@ -17,7 +20,9 @@ CLAIM = {"metadata": {"name": "data"}, "spec": {
 
 def workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     given = {"selector": SELECTOR, "template": TEMPLATE} | spec
-    return named(kind, name, "apps/v1", spec={key: value for key, value in given.items() if value is not None})
+    return named(
+        kind, name, "apps/v1", spec={key: value for key, value in given.items() if value is not None}
+    )
 
 
 STEPS: list[Step] = [

@@ -1,4 +1,5 @@
-"""An operator as its users write them: it doubles a number, and takes its leave when the object is deleted."""
+"""An operator as its users write them: it doubles a number, and takes its leave when the object is
+deleted."""
 
 import kopf
 

@@ -1,4 +1,5 @@
-"""CSI messages: what passes validation has what the specification requires; nothing else than a refusal is raised."""
+"""CSI messages: what passes validation has what the specification requires; nothing else than a refusal is
+raised."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ SEEDS = [
         secrets={"s": "hidden"},
     ).SerializeToString(),
     b"\x01"
-    + csi.ControllerPublishVolumeRequest(volume_id="v", node_id="n", volume_capability=_CAPABILITY).SerializeToString(),
+    + csi.ControllerPublishVolumeRequest(
+        volume_id="v", node_id="n", volume_capability=_CAPABILITY
+    ).SerializeToString(),
     b"\x02" + csi.NodeStageVolumeRequest(volume_id="v", staging_target_path="/x").SerializeToString(),
 ]
 

@@ -1,4 +1,5 @@
-"""Custom objects: a schema and an object of anyone's making are judged, pruned and filled, or the schema is refused."""
+"""Custom objects: a schema and an object of anyone's making are judged, pruned and filled, or the schema is
+refused."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ SEEDS = [
             {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$", "maxLength": 3}}},
             {"a": "aaa!"},
         ],
-        [{"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer", "multipleOf": 2}}, [1, 2, 2]],
+        [
+            {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer", "multipleOf": 2}},
+            [1, 2, 2],
+        ],
         [{"anyOf": [{"type": "string"}, {"minimum": 3}], "not": {"enum": [1]}, "nullable": True}, 1],
-        [{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": {}}, [{"a": []}, {"a": []}]],
+        [
+            {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": {}},
+            [{"a": []}, {"a": []}],
+        ],
         [
             {"additionalProperties": {"default": {"b": 1}, "format": "date-time"}, "maxProperties": 1},
             {"x": "y", "z": "0"},

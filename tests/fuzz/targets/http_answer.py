@@ -1,4 +1,5 @@
-"""Answers of an API server: the same answer however the bytes are cut, or Malformed; what is framed is not exceeded."""
+"""Answers of an API server: the same answer however the bytes are cut, or Malformed; what is framed is not
+exceeded."""
 
 from __future__ import annotations
 

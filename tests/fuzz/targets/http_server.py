@@ -1,4 +1,5 @@
-"""Bytes at the server's socket: no answer is an error of the server's own, and afterwards it still answers."""
+"""Bytes at the server's socket: no answer is an error of the server's own, and afterwards it still
+answers."""
 
 from __future__ import annotations
 
@@ -13,9 +14,13 @@ from tests.fuzz.served import Served, served
 _PATH = b"/api/v1/namespaces/default/configmaps"
 TOKEN = b"TOKEN"
 SEEDS = [
-    b"GET " + _PATH + b"?limit=1&labelSelector=a%20in%20(b) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n",
+    b"GET "
+    + _PATH
+    + b"?limit=1&labelSelector=a%20in%20(b) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n",
     b"POST " + _PATH + b" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 2\r\n\r\n{}",
-    b"POST " + _PATH + b" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"POST "
+    + _PATH
+    + b" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"2\r\n{}\r\n0\r\n\r\n",
     b"GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
     b"PATCH " + _PATH + b"/a HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nExpect: 100-continue\r\n"

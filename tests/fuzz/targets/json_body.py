@@ -9,7 +9,13 @@ import msgspec
 from mooring.apiserver.encodings.body import read, repeated_fields
 from mooring.apiserver.errors import ApiError
 
-SEEDS = [b'{"kind":"Pod","a":[1,2.5,null,true,"x"]}', b"[[[[[[]]]]]]", b'{"a":1,"a":2}', b'"\\ud83d\\ude00"', b"1e5"]
+SEEDS = [
+    b'{"kind":"Pod","a":[1,2.5,null,true,"x"]}',
+    b"[[[[[[]]]]]]",
+    b'{"a":1,"a":2}',
+    b'"\\ud83d\\ude00"',
+    b"1e5",
+]
 
 
 def depth(value: Any) -> int:

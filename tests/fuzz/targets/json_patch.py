@@ -11,12 +11,21 @@ from mooring.apiserver.encodings.body import read
 from mooring.apiserver.errors import ApiError
 from mooring.apiserver.objects.patches.json_patch import MAX_COPIED_BYTES, json_patch
 
-TARGET = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [1, [2], {"b": 3}], "text": "t", "n": None}}
+TARGET = {
+    "metadata": {"name": "a", "labels": {"x": "y"}},
+    "spec": {"list": [1, [2], {"b": 3}], "text": "t", "n": None},
+}
 SEEDS = [
     json.dumps(each).encode()
     for each in (
-        [{"op": "add", "path": "/spec/list/-", "value": {"a": [1]}}, {"op": "remove", "path": "/metadata/labels"}],
-        [{"op": "copy", "from": "/spec", "path": "/spec/list/0"}, {"op": "move", "from": "/spec/n", "path": "/a~1b"}],
+        [
+            {"op": "add", "path": "/spec/list/-", "value": {"a": [1]}},
+            {"op": "remove", "path": "/metadata/labels"},
+        ],
+        [
+            {"op": "copy", "from": "/spec", "path": "/spec/list/0"},
+            {"op": "move", "from": "/spec/n", "path": "/a~1b"},
+        ],
         [{"op": "test", "path": "/spec/text", "value": "t"}, {"op": "replace", "path": "", "value": {}}],
         [{"op": "copy", "from": "", "path": f"/k{n}"} for n in range(5)],
     )

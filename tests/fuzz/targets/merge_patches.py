@@ -1,5 +1,5 @@
-"""Merge patch and strategic merge patch: applied or refused, what they are applied to stays as it was, and applied
-again they change nothing (a merge patch)."""
+"""Merge patch and strategic merge patch: applied or refused, what they are applied to stays as it was, and
+applied again they change nothing (a merge patch)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ TARGET = {
     "metadata": {"name": "a", "finalizers": ["a", "b"], "labels": {"x": "y"}},
     "spec": {
         "containers": [
-            {"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "B"}], "ports": [{"containerPort": 1}]}
+            {
+                "name": "c",
+                "env": [{"name": "A", "value": "1"}, {"name": "B"}],
+                "ports": [{"containerPort": 1}],
+            }
         ],
         "tolerations": [{"key": "k"}],
         "volumes": [{"name": "v", "emptyDir": {}}],
@@ -28,7 +32,13 @@ SEEDS = [
     json.dumps(each).encode()
     for each in (
         {"spec": {"containers": [{"name": "c", "env": [{"name": "B", "$patch": "delete"}, {"name": "C"}]}]}},
-        {"spec": {"containers": [{"name": "c", "$setElementOrder/env": [{"name": "B"}, {"name": "A"}], "env": []}]}},
+        {
+            "spec": {
+                "containers": [
+                    {"name": "c", "$setElementOrder/env": [{"name": "B"}, {"name": "A"}], "env": []}
+                ]
+            }
+        },
         {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["z"], "labels": None}},
         {"spec": {"$retainKeys": ["volumes"], "volumes": [{"name": "v", "$patch": "replace"}]}},
         {"$patch": "replace", "metadata": {}},

@@ -1,4 +1,5 @@
-"""Names of objects: one segment of a path that means itself, one entry of a directory, one line for a terminal."""
+"""Names of objects: one segment of a path that means itself, one entry of a directory, one line for a
+terminal."""
 
 from __future__ import annotations
 
@@ -44,4 +45,6 @@ def check(data: bytes) -> None:
     shown = printable(name)
     assert len(shown.splitlines()) <= 1 and "\x1b" not in shown
     if len(name) < _SHORT:
-        assert parse_field_selector(field_equals("metadata.name", name)).terms == (("metadata.name", True, name),)
+        assert parse_field_selector(field_equals("metadata.name", name)).terms == (
+            ("metadata.name", True, name),
+        )

@@ -1,4 +1,5 @@
-"""Protobuf bodies: read or refused, at most 200 levels deep, and what is read can be written and read again."""
+"""Protobuf bodies: read or refused, at most 200 levels deep, and what is read can be written and read
+again."""
 
 from __future__ import annotations
 
@@ -18,20 +19,31 @@ def _seed(api_version: str, kind: str, **fields: object) -> bytes:
 
 _TIME = "2026-01-01T00:00:00Z"
 SEEDS = [
-    _seed("v1", "ConfigMap", metadata={"name": "a", "creationTimestamp": _TIME, "labels": {"a": "b"}}, data={"k": "v"}),
+    _seed(
+        "v1",
+        "ConfigMap",
+        metadata={"name": "a", "creationTimestamp": _TIME, "labels": {"a": "b"}},
+        data={"k": "v"},
+    ),
     _seed("v1", "Secret", metadata={"name": "a"}, data={"k": "aGk="}, type="Opaque"),
     _seed(
         "v1",
         "Pod",
         metadata={"name": "a"},
-        spec={"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}, "ports": [{"containerPort": 1}]}]},
+        spec={
+            "containers": [
+                {"name": "c", "resources": {"limits": {"cpu": "1"}}, "ports": [{"containerPort": 1}]}
+            ]
+        },
     ),
     _seed("apps/v1", "ControllerRevision", metadata={"name": "a"}, data={"a": [1]}, revision=-1),
     _seed(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
         metadata={"name": "a"},
-        spec={"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"not": {"items": {"minimum": 1.5}}}}}]},
+        spec={
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"not": {"items": {"minimum": 1.5}}}}}]
+        },
     ),
     b"k8s\x00",
 ]

@@ -45,14 +45,24 @@ def _seed(method: str, path: str, kind: str, body: Any, accept: int = 0, options
 
 
 _MAPS, _PODS, _THINGS = _PATHS[0], _PATHS[2], _PATHS[18]
-_POD = {"metadata": {"name": "q"}, "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A"}]}]}}
+_POD = {
+    "metadata": {"name": "q"},
+    "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A"}]}]},
+}
 SEEDS = [
     _seed("POST", _MAPS, "json", {"metadata": {"name": "b", "labels": {"a": "b"}}, "data": {"a": "b"}}),
     _seed("POST", _PODS, "yaml", _POD, options=8),
     _seed("PUT", _PATHS[3], "json", _POD | {"metadata": {"name": "p", "finalizers": ["a.b/c"]}}),
     _seed("PATCH", _PATHS[4], "strategic-merge-patch+json", {"status": {"conditions": [{"type": "a"}]}}, 3),
     _seed("PATCH", _PATHS[1], "json-patch+json", [{"op": ["add"], "path": "/data/x", "value": "y"}]),
-    _seed("PATCH", _PATHS[1], "apply-patch+yaml", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"q": "r"}}, 0, 3),
+    _seed(
+        "PATCH",
+        _PATHS[1],
+        "apply-patch+yaml",
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"q": "r"}},
+        0,
+        3,
+    ),
     _seed("POST", _PATHS[5], "json", {"target": {"name": "n"}}),
     _seed("POST", _PATHS[6], "json", {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 1}}),
     _seed(
@@ -61,16 +71,30 @@ SEEDS = [
         "json",
         {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "1e999"}}}},
     ),
-    _seed("POST", _PATHS[9], "json", {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}, "csi": {}}}),
-    _seed("POST", _PATHS[11], "json", {"metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [{}]}}}),
-    _seed("POST", _PATHS[16], "json", {"metadata": {"name": "y.x.io"}, "spec": {"versions": [{"schema": {}}]}}),
+    _seed(
+        "POST",
+        _PATHS[9],
+        "json",
+        {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}, "csi": {}}},
+    ),
+    _seed(
+        "POST",
+        _PATHS[11],
+        "json",
+        {"metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [{}]}}},
+    ),
+    _seed(
+        "POST", _PATHS[16], "json", {"metadata": {"name": "y.x.io"}, "spec": {"versions": [{"schema": {}}]}}
+    ),
     _seed(
         "POST",
         _THINGS,
         "json",
         {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "u"}, "spec": {"a": "b"}},
     ),
-    _seed("PATCH", _PATHS[19], "merge-patch+json", {"spec": {"list": [{"name": 1}, {"name": []}], "any": 1e308}}),
+    _seed(
+        "PATCH", _PATHS[19], "merge-patch+json", {"spec": {"list": [{"name": 1}, {"name": []}], "any": 1e308}}
+    ),
     _seed("DELETE", _PODS, "json", {"propagationPolicy": "Orphan", "preconditions": {"uid": 5}}),
     _seed("GET", _MAPS, "json", {}, 3, 0x90),
     _seed("POST", _PATHS[21], "json", {"spec": {"resourceAttributes": {"verb": "*"}}}),
@@ -103,7 +127,9 @@ async def _fresh() -> Server:
     await server.call("POST", _MAPS, body={"metadata": {"name": "a"}, "data": {"a": "b"}})
     await server.call("POST", _PODS, body=_POD | {"metadata": {"name": "p"}})
     await server.call("POST", "/api/v1/nodes", body={"metadata": {"name": "n"}})
-    await server.call("POST", _THINGS, body={"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}})
+    await server.call(
+        "POST", _THINGS, body={"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}}
+    )
     return server
 
 

@@ -1,4 +1,5 @@
-"""A supervisor's protocol: requests are taken or refused, and the same in whatever pieces they arrive; states too."""
+"""A supervisor's protocol: requests are taken or refused, and the same in whatever pieces they arrive; states
+too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""YAML bodies: read or refused, at most 200 levels deep, no more than three mebibytes of it from aliases, and JSON."""
+"""YAML bodies: read or refused, at most 200 levels deep, no more than three mebibytes of it from aliases, and
+JSON."""
 
 from __future__ import annotations
 

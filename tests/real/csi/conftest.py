@@ -1,4 +1,5 @@
-"""A cluster without controllers, real or embedded, the driver `disk.mooring.dev`, and sidecars, upstream's and ours."""
+"""A cluster without controllers, real or embedded, the driver `disk.mooring.dev`, and sidecars, upstream's
+and ours."""
 
 from __future__ import annotations
 
@@ -106,7 +107,11 @@ class Ground:
             name=self.name, capacity_range={"required_bytes": SIZE}, volume_capabilities=[capability]
         )
         made = (await self.driver.controller.create_volume(asked, timeout_s=20)).volume
-        source = {"driver": NAME, "volumeHandle": made.volume_id, "volumeAttributes": dict(made.volume_context)}
+        source = {
+            "driver": NAME,
+            "volumeHandle": made.volume_id,
+            "volumeAttributes": dict(made.volume_context),
+        }
         body = {"capacity": {"storage": str(SIZE)}, "accessModes": ["ReadWriteOnce"], "csi": source, **spec}
         await self.client.create(PersistentVolume, {"metadata": {"name": self.name}, "spec": body})
         return made.volume_id
@@ -126,7 +131,12 @@ async def ground(programs: Path, kubeconfig: Path, tmp_path: Path) -> AsyncItera
         stack.push_async_callback(client.close)
         driver = await stack.enter_async_context(Driver(f"unix://{tmp_path}/csi.sock"))
         ground = Ground(programs, kubeconfig, tmp_path, client, driver, DiskArray(tmp_path / "array"))
-        flags = [f"--node-id={ground.name}", f"--array={tmp_path}/array", f"--allow-path={tmp_path}", "--machine=here"]
+        flags = [
+            f"--node-id={ground.name}",
+            f"--array={tmp_path}/array",
+            f"--allow-path={tmp_path}",
+            "--machine=here",
+        ]
         command = [*MOORING, "csi", "disk-driver", "--endpoint", f"unix://{ground.socket}", *flags]
         stack.enter_context(process(command, tmp_path / "driver.log"))
         await _answers(driver)

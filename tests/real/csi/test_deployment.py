@@ -31,7 +31,9 @@ CHOICES = ("base", "overlays/any-node", "overlays/node-only", "overlays/upstream
 
 
 def kubectl(programs: Path, *words: str, given: str = "") -> str:
-    done = subprocess.run([programs / "kubectl", *words], input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [programs / "kubectl", *words], input=given, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -62,7 +64,9 @@ def containers(text: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_the_server_takes_it_strictly(programs: Path, kubeconfig: Path, made: dict[str, str], choice: str) -> None:
+def test_the_server_takes_it_strictly(
+    programs: Path, kubeconfig: Path, made: dict[str, str], choice: str
+) -> None:
     where = (f"--kubeconfig={kubeconfig}", "apply", "--validate=strict", "-f", "-")
     said = kubectl(programs, *where, given=made[choice])
     assert "daemonset.apps/ebs-csi-node" in said
@@ -70,7 +74,9 @@ def test_the_server_takes_it_strictly(programs: Path, kubeconfig: Path, made: di
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_the_commands_in_its_pods_are_ours_and_take_their_arguments(made: dict[str, str], choice: str) -> None:
+def test_the_commands_in_its_pods_are_ours_and_take_their_arguments(
+    made: dict[str, str], choice: str
+) -> None:
     ours = [each for each in containers(made[choice]) if each["image"] == "mooring"]
     assert ours
     for container in ours:
@@ -89,9 +95,13 @@ def parse(words: list[str]) -> None:
     given = command.make_context(command.name, list(words))
     if command is ebs_driver:
         chosen = {
-            name for name in given.params if given.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+            name
+            for name in given.params
+            if given.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         }
-        rest = {name: value for name, value in given.params.items() if name not in ("verbosity", "logging_format")}
+        rest = {
+            name: value for name, value in given.params.items() if name not in ("verbosity", "logging_format")
+        }
         options_of(rest, chosen, {})
 
 
@@ -120,9 +130,13 @@ def test_nodes_have_neither_credentials_nor_a_token(made: dict[str, str]) -> Non
         assert [each["name"] for each in spec["containers"] if "env" in each] == []
 
 
-def test_the_controller_is_on_infrastructure_nodes_and_the_node_service_everywhere(made: dict[str, str]) -> None:
+def test_the_controller_is_on_infrastructure_nodes_and_the_node_service_everywhere(
+    made: dict[str, str],
+) -> None:
     specs = pods(made["base"])
-    terms = specs["ebs-csi-controller"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = specs["ebs-csi-controller"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
     keys = {each["key"] for term in terms["nodeSelectorTerms"] for each in term["matchExpressions"]}
     assert keys == {"node-role.kubernetes.io/infra", "node-role.kubernetes.io/control-plane"}
     assert specs["ebs-csi-node"]["tolerations"] == [{"operator": "Exists"}]
@@ -132,7 +146,8 @@ def test_the_controller_is_on_infrastructure_nodes_and_the_node_service_everywhe
 
 @pytest.fixture
 def account(real: RealServer, programs: Path, made: dict[str, str], tmp_path: Path) -> Path:
-    """The kubeconfig of the controller's ServiceAccount on the real API server, with the roles of the manifest."""
+    """The kubeconfig of the controller's ServiceAccount on the real API server, with the roles of the
+    manifest."""
     admin = tmp_path / "admin"
     write_kubeconfig(admin, real.url, real.token, real.authority.read_bytes())
     kubectl(programs, f"--kubeconfig={admin}", "apply", "-f", "-", given=made["with snapshots"])
@@ -144,7 +159,9 @@ def account(real: RealServer, programs: Path, made: dict[str, str], tmp_path: Pa
 
 
 @pytest.mark.parametrize("kubeconfig", ["kube-apiserver"], indirect=True)
-async def test_its_roles_allow_what_the_sidecars_do(ground: Ground, account: Path, made: dict[str, str]) -> None:
+async def test_its_roles_allow_what_the_sidecars_do(
+    ground: Ground, account: Path, made: dict[str, str]
+) -> None:
     with ExitStack() as stack:
         for container in containers(made["with snapshots"]):
             if container["args"][0] == "csi" and container["args"][1] != "registrar":
@@ -157,13 +174,17 @@ async def test_its_roles_allow_what_the_sidecars_do(ground: Ground, account: Pat
 
 
 async def a_volume_comes_and_goes(ground: Ground) -> None:
-    """Provisioned, attached, grown, kept in a snapshot, detached, deleted: everything that the sidecars do."""
+    """Provisioned, attached, grown, kept in a snapshot, detached, deleted: everything that the sidecars
+    do."""
     client = ground.client
     of_class = {"metadata": {"name": ground.name}, "provisioner": NAME, "allowVolumeExpansion": True}
     await client.create(StorageClass, of_class)
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": str(SIZE)}}}
     notes = {"volume.kubernetes.io/storage-provisioner": NAME}
-    body = {"metadata": {"name": ground.name, "annotations": notes}, "spec": {**asked, "storageClassName": ground.name}}
+    body = {
+        "metadata": {"name": ground.name, "annotations": notes},
+        "spec": {**asked, "storageClassName": ground.name},
+    }
     claim = await client.create(PersistentVolumeClaim, body, "default")
     volume = f"pvc-{claim.uid}"
     await ground.until("there is a volume", lambda: exists(ground, volume))
@@ -179,7 +200,9 @@ async def a_volume_comes_and_goes(ground: Ground) -> None:
     await ground.until("it is detached", lambda: gone(ground, VolumeAttachment, ground.name))
     await client.delete(PersistentVolumeClaim, ground.name, "default")
     await unprotect(ground, PersistentVolumeClaim, ground.name, "default")
-    await ground.until("the claim is gone", lambda: gone(ground, PersistentVolumeClaim, ground.name, "default"))
+    await ground.until(
+        "the claim is gone", lambda: gone(ground, PersistentVolumeClaim, ground.name, "default")
+    )
     await client.patch(PersistentVolume, volume, {"status": {"phase": "Released"}}, subresource="status")
     await ground.until("the disk is gone", lambda: no_disk(ground))
     await unprotect(ground, PersistentVolume, volume)
@@ -192,7 +215,9 @@ async def _bind(ground: Ground, volume: str) -> None:
     await client.patch(PersistentVolumeClaim, ground.name, {"spec": {"volumeName": volume}}, "default")
     await client.patch(PersistentVolume, volume, {"status": {"phase": "Bound"}}, subresource="status")
     status = {"phase": "Bound", "capacity": {"storage": str(SIZE)}, "accessModes": ["ReadWriteOnce"]}
-    await client.patch(PersistentVolumeClaim, ground.name, {"status": status}, "default", subresource="status")
+    await client.patch(
+        PersistentVolumeClaim, ground.name, {"status": status}, "default", subresource="status"
+    )
 
 
 async def _has_grown(ground: Ground, volume: str) -> bool:
@@ -221,7 +246,9 @@ async def _keep(ground: Ground, volume: str) -> None:
         return bool((await client.get(VolumeSnapshotContent, ground.name)).status.ready_to_use)
 
     await ground.until("the snapshot is ready", is_kept)
-    notes = {"metadata": {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}}
+    notes = {
+        "metadata": {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}
+    }
     await client.patch(VolumeSnapshotContent, ground.name, notes)
     await client.delete(VolumeSnapshotContent, ground.name)
     await ground.until("the snapshot is gone", lambda: gone(ground, VolumeSnapshotContent, ground.name))

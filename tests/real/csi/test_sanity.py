@@ -1,4 +1,5 @@
-"""csi-sanity, the Kubernetes project's test of CSI drivers, against `disk.mooring.dev` with real devices and mounts."""
+"""csi-sanity, the Kubernetes project's test of CSI drivers, against `disk.mooring.dev` with real devices and
+mounts."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def process(
     with (
         open(log, "w") as output,
         subprocess.Popen(
-            [sys.executable, *command], stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+            [sys.executable, *command],
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
         ) as running,
     ):
         try:
@@ -56,8 +60,22 @@ def process(
 
 
 def disk_driver(directory: Path, mode: str) -> AbstractContextManager[str]:
-    flags = ["--node-id=n1", f"--max-volumes={LIMIT}", f"--array={directory}/array", f"--allow-path={directory}"]
-    command = ("-m", "mooring.cli.main", "csi", "disk-driver", *flags, f"--mode={mode}", "--endpoint", "ENDPOINT")
+    flags = [
+        "--node-id=n1",
+        f"--max-volumes={LIMIT}",
+        f"--array={directory}/array",
+        f"--allow-path={directory}",
+    ]
+    command = (
+        "-m",
+        "mooring.cli.main",
+        "csi",
+        "disk-driver",
+        *flags,
+        f"--mode={mode}",
+        "--endpoint",
+        "ENDPOINT",
+    )
     return process(mode, directory, *command)
 
 
@@ -105,7 +123,8 @@ def run(sanity: Path, directory: Path, *flags: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("access_type", ["mount", "block"])
 async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> None:
-    """Every spec that the driver's capabilities make applicable passes; the others are the ones that are committed."""
+    """Every spec that the driver's capabilities make applicable passes; the others are the ones that are
+    committed."""
     with disk_driver(tmp_path, "all") as endpoint:
         await answers(endpoint)
         found = await asyncio.to_thread(
@@ -117,7 +136,9 @@ async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> No
 
 async def test_controller_and_node_as_two_processes(sanity: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        node, controller = [stack.enter_context(disk_driver(tmp_path, mode)) for mode in ("node", "controller")]
+        node, controller = [
+            stack.enter_context(disk_driver(tmp_path, mode)) for mode in ("node", "controller")
+        ]
         await answers(node)
         await answers(controller)
         found = await asyncio.to_thread(

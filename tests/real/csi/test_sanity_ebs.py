@@ -23,7 +23,8 @@ SKIPPED = sorted(name for names in BY_REASON.values() for name in names)
 TIMES = ("creating", "deleting", "attaching", "detaching", "snapshot", "modifying", "optimizing")
 QUICK = [f"--set={name}_s=0,0.2" for name in TIMES]
 TYPE = "d3.8xlarge"
-"""It may have three volumes, its root among them: one of the specs attaches as many as it may, and one more."""
+"""It may have three volumes, its root among them: one of the specs attaches as many as it may, and one
+more."""
 MOORING = ("-m", "mooring.cli.main")
 LONG = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="takes minutes: `make soak` plays it")
 
@@ -46,7 +47,10 @@ def cloud(directory: Path) -> Generator[dict[str, str]]:
 def driver(directory: Path, mode: str, environment: Mapping[str, str]) -> AbstractContextManager[str]:
     """The node service is given no credentials."""
     devices = environment["MOORING_CLOUD_DEVICES"]
-    of_mode = {"node": [f"--device-dir={devices}", f"--allow-path={directory}"], "controller": ["--settle-time=300ms"]}
+    of_mode = {
+        "node": [f"--device-dir={devices}", f"--allow-path={directory}"],
+        "controller": ["--settle-time=300ms"],
+    }
     flags = [flag for each, given in of_mode.items() if mode in (each, "all") for flag in given]
     chosen = {name: value for name, value in environment.items() if mode != "node" or "KEY" not in name}
     command = (*MOORING, "ebs-driver", mode, "--endpoint", "ENDPOINT", *flags)
@@ -66,10 +70,15 @@ def parameters(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("access_type", ["mount", pytest.param("block", marks=(LONG, pytest.mark.soak))])
 async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> None:
-    """Every spec that the driver's capabilities make applicable passes; the others are the ones that are committed."""
+    """Every spec that the driver's capabilities make applicable passes; the others are the ones that are
+    committed."""
     with cloud(tmp_path) as environment, driver(tmp_path, "all", environment) as endpoint:
         await answers(endpoint)
-        flags = (f"--csi.endpoint={endpoint}", f"--csi.testvolumeaccesstype={access_type}", *parameters(tmp_path))
+        flags = (
+            f"--csi.endpoint={endpoint}",
+            f"--csi.testvolumeaccesstype={access_type}",
+            *parameters(tmp_path),
+        )
         found = await asyncio.to_thread(run, sanity, tmp_path, *flags)
     assert sorted([*found["skipped"], *found["pending"]]) == SKIPPED
     assert len(found["passed"]) >= 79
@@ -80,7 +89,9 @@ async def test_one_process(sanity: Path, tmp_path: Path, access_type: str) -> No
 async def test_controller_and_node_as_two_processes(sanity: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         environment = stack.enter_context(cloud(tmp_path))
-        node, controller = [stack.enter_context(driver(tmp_path, mode, environment)) for mode in ("node", "controller")]
+        node, controller = [
+            stack.enter_context(driver(tmp_path, mode, environment)) for mode in ("node", "controller")
+        ]
         await answers(node)
         await answers(controller)
         flags = (f"--csi.endpoint={node}", f"--csi.controllerendpoint={controller}", *parameters(tmp_path))

@@ -1,5 +1,5 @@
-"""Any sidecar: upstream's drive `disk.mooring.dev`, ours run as processes, on the real API server and on ours; what one
-has begun the other one ends."""
+"""Any sidecar: upstream's drive `disk.mooring.dev`, ours run as processes, on the real API server and on
+ours; what one has begun the other one ends."""
 
 from __future__ import annotations
 
@@ -70,14 +70,26 @@ async def bound_claim(ground: Ground) -> None:
     await ground.client.create(StorageClass, of_class)
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": str(SIZE)}}}
     spec = {**asked, "volumeName": ground.name, "storageClassName": ground.name}
-    body = {"metadata": {"name": ground.name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": spec}
+    body = {
+        "metadata": {"name": ground.name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": spec,
+    }
     claim = await ground.client.create(PersistentVolumeClaim, body, "default")
-    reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": ground.name, "uid": claim.uid}
+    reference = {
+        "kind": "PersistentVolumeClaim",
+        "namespace": "default",
+        "name": ground.name,
+        "uid": claim.uid,
+    }
     patch = {"spec": {"claimRef": reference, "storageClassName": ground.name}}
     await ground.client.patch(PersistentVolume, ground.name, patch)
-    await ground.client.patch(PersistentVolume, ground.name, {"status": {"phase": "Bound"}}, subresource="status")
+    await ground.client.patch(
+        PersistentVolume, ground.name, {"status": {"phase": "Bound"}}, subresource="status"
+    )
     status = {"phase": "Bound", "capacity": {"storage": str(SIZE)}, "accessModes": ["ReadWriteOnce"]}
-    await ground.client.patch(PersistentVolumeClaim, ground.name, {"status": status}, "default", subresource="status")
+    await ground.client.patch(
+        PersistentVolumeClaim, ground.name, {"status": status}, "default", subresource="status"
+    )
 
 
 @pytest.mark.parametrize("whose", ["theirs", "ours"])
@@ -104,7 +116,9 @@ async def waits_for_node(ground: Ground) -> bool:
 
 
 SNAPSHOT_CONTROLLERS: dict[str, Callable[[Ground], AbstractContextManager[Any]]] = {
-    "theirs": lambda ground: ground.theirs("snapshot-controller", "--feature-gates=CSIVolumeGroupSnapshot=false"),
+    "theirs": lambda ground: ground.theirs(
+        "snapshot-controller", "--feature-gates=CSIVolumeGroupSnapshot=false"
+    ),
     "ours": lambda ground: ground.controller("snapshots"),
 }
 SNAPSHOTTERS: dict[str, Callable[[Ground], AbstractContextManager[Any]]] = {
@@ -144,7 +158,9 @@ async def is_ready(ground: Ground) -> bool:
 def snapshots(ground: Ground) -> list[str]:
     folder = ground.folder / "array" / "snapshots"
     return (
-        sorted(each.name for each in folder.iterdir() if (each / "snapshot.json").exists()) if folder.exists() else []
+        sorted(each.name for each in folder.iterdir() if (each / "snapshot.json").exists())
+        if folder.exists()
+        else []
     )
 
 
@@ -152,7 +168,10 @@ async def test_our_provisioner_makes_a_volume_and_deletes_it(ground: Ground) -> 
     await ground.client.create(StorageClass, {"metadata": {"name": ground.name}, "provisioner": NAME})
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": str(SIZE)}}}
     notes = {"volume.kubernetes.io/storage-provisioner": NAME}
-    body = {"metadata": {"name": ground.name, "annotations": notes}, "spec": {**asked, "storageClassName": ground.name}}
+    body = {
+        "metadata": {"name": ground.name, "annotations": notes},
+        "spec": {**asked, "storageClassName": ground.name},
+    }
     claim = await ground.client.create(PersistentVolumeClaim, body, "default")
     name = f"pvc-{claim.uid}"
     with ground.ours("provisioner"):
@@ -160,8 +179,12 @@ async def test_our_provisioner_makes_a_volume_and_deletes_it(ground: Ground) -> 
         assert list(ground.attached()) == [name]
         await ground.client.delete(PersistentVolumeClaim, ground.name, "default")
         await unprotect(ground, PersistentVolumeClaim, ground.name, "default")
-        await ground.until("the claim is gone", lambda: gone(ground, PersistentVolumeClaim, ground.name, "default"))
-        await ground.client.patch(PersistentVolume, name, {"status": {"phase": "Released"}}, subresource="status")
+        await ground.until(
+            "the claim is gone", lambda: gone(ground, PersistentVolumeClaim, ground.name, "default")
+        )
+        await ground.client.patch(
+            PersistentVolume, name, {"status": {"phase": "Released"}}, subresource="status"
+        )
         await ground.until("the disk is gone", lambda: no_disk(ground))
         await unprotect(ground, PersistentVolume, name)
         await ground.until("the volume is gone", lambda: gone(ground, PersistentVolume, name))

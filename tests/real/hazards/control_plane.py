@@ -1,4 +1,5 @@
-"""The processes of the control plane: the controllers under test, each behind a proxy, and the rest of upstream's.
+"""The processes of the control plane: the controllers under test, each behind a proxy, and the rest of
+upstream's.
 
 A controller under test is given nothing but a kubeconfig.
 """
@@ -24,7 +25,8 @@ from mooring.kube.tls import Trust
 
 @dataclass(frozen=True)
 class Controller:
-    """How a process of the control plane is started: from the folder of the real programs, and the kubeconfig."""
+    """How a process of the control plane is started: from the folder of the real programs, and the
+    kubeconfig."""
 
     name: str
     command: Callable[[Path, Path], list[str]]
@@ -45,7 +47,9 @@ def _mooring(*flags: str) -> Callable[[Path, Path], list[str]]:
 
 
 _ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-REST = Controller("rest", _manager(f"--controllers=*,-{_ATTACH_DETACH}", "--kube-api-qps=500", "--kube-api-burst=1000"))
+REST = Controller(
+    "rest", _manager(f"--controllers=*,-{_ATTACH_DETACH}", "--kube-api-qps=500", "--kube-api-burst=1000")
+)
 """All of upstream's controllers but attach/detach."""
 UPSTREAM = Controller("upstream", _manager(f"--controllers={_ATTACH_DETACH}"))
 UPSTREAM_NO_FORCE = Controller(
@@ -56,8 +60,8 @@ MOORING_ELECTED = Controller("mooring-elected", _mooring("--leader-elect=true"))
 
 
 class Running:
-    """A process of the control plane that can be killed and started again, by several scenarios together: `parties` of
-    them must ask for it before it is done."""
+    """A process of the control plane that can be killed and started again, by several scenarios together:
+    `parties` of them must ask for it before it is done."""
 
     parties = 1
 
@@ -135,7 +139,8 @@ async def stage(
         between, plain = [await stack.enter_async_context(proxy(server)) for _ in range(2)]
         played = Stage(client, between)
         running = [
-            Running(each, programs, folder, between, f"{each.name}-{number}") for number, each in enumerate(under_test)
+            Running(each, programs, folder, between, f"{each.name}-{number}")
+            for number, each in enumerate(under_test)
         ]
         rest = Running(REST, programs, folder, plain, REST.name)
         for each in (rest, *running):

@@ -1,8 +1,8 @@
 """The hazards H1 to H5 of the attach/detach controller and one that is mended upstream, each with a control.
 
-A hazard is a schedule of events that end in harm where a controller takes something for permission that is none. Its
-control has the same events without the one condition that matters, and must be harmless with any controller. Nothing
-here knows which controller is under test.
+A hazard is a schedule of events that end in harm where a controller takes something for permission that is
+none. Its control has the same events without the one condition that matters, and must be harmless with any
+controller. Nothing here knows which controller is under test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ SETTLED_S = 12.0
 LAG_S = 20.0
 
 Play = Callable[[Stage, Running, str, bool], Awaitable[str]]
-"""Stage, the controller under test, a prefix for names, whether the condition holds; gives the volume's handle."""
+"""Stage, the controller under test, a prefix for names, whether the condition holds; gives the volume's
+handle."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ async def slow_unmount_seen_late(stage: Stage, running: Running, name: str, cond
     await stage.force_delete(f"{name}-a")
     await asyncio.sleep(LAG_S / 2)
     await stage.pod(f"{name}-b", kubelet.name, name)
-    if await stage.reported(name, kubelet.name):  # a controller that has un-reported it already detaches it rightly
+    if await stage.reported(
+        name, kubelet.name
+    ):  # a controller that has un-reported it already detaches it rightly
         await kubelet.mount(name)
     await asyncio.sleep(LAG_S + SETTLED_S)
     return name
@@ -75,7 +78,8 @@ async def tainted_though_ready(
 
 
 async def node_object_deleted(stage: Stage, running: Running, name: str, condition: bool) -> str:
-    """H3a. The condition: somebody deletes the Node object of a node that is only cut off, and runs its pod still."""
+    """H3a. The condition: somebody deletes the Node object of a node that is only cut off, and runs its pod
+    still."""
     kubelet = await _mounted(stage, name)
     other = await stage.node(f"{name}-other")
     kubelet.answers = False
@@ -88,7 +92,8 @@ async def node_object_deleted(stage: Stage, running: Running, name: str, conditi
 
 
 async def registered_again(stage: Stage, running: Running, name: str, condition: bool) -> str:
-    """H3b. The condition: the Node object is deleted, and the kubelet registers a new one, with nothing in use."""
+    """H3b. The condition: the Node object is deleted, and the kubelet registers a new one, with nothing in
+    use."""
     kubelet = await _mounted(stage, name)
     kubelet.answers = False
     if condition:
@@ -104,8 +109,8 @@ async def registered_again(stage: Stage, running: Running, name: str, condition:
 
 
 async def volume_object_gone(stage: Stage, running: Running, name: str, condition: bool) -> str:
-    """H4a. The PersistentVolume of an attachment is gone when the controller starts; another one of the same storage is
-    used elsewhere. The condition: no node's status names the volume either."""
+    """H4a. The PersistentVolume of an attachment is gone when the controller starts; another one of the same
+    storage is used elsewhere. The condition: no node's status names the volume either."""
     await _attached(stage, name, reported=not condition)
     await running.killed()
     stage.proxy.refused.clear()
@@ -122,7 +127,8 @@ async def volume_object_gone(stage: Stage, running: Running, name: str, conditio
 
 
 async def attachment_created_late(stage: Stage, running: Running, name: str, condition: bool) -> str:
-    """H4b. The condition: a VolumeAttachment, asked for by a controller that died, appears when its successor works."""
+    """H4b. The condition: a VolumeAttachment, asked for by a controller that died, appears when its successor
+    works."""
     for each in ("", "-other"):
         await stage.node(f"{name}-node{each}")
     await stage.volume(name)
@@ -137,7 +143,9 @@ async def attachment_created_late(stage: Stage, running: Running, name: str, con
     await stage.force_delete(f"{name}-a")
     await running.started_again()
     await stage.pod(f"{name}-b", f"{name}-node-other", name)
-    await stage.until("the successor has attached it", lambda: stage.attached_to(name, f"{name}-node-other"), 120)
+    await stage.until(
+        "the successor has attached it", lambda: stage.attached_to(name, f"{name}-node-other"), 120
+    )
     if hold is not None:
         hold.released.set()
     await asyncio.sleep(SETTLED_S)
@@ -159,8 +167,8 @@ async def attached_but_not_reported(stage: Stage, running: Running, name: str, c
 async def taken_for_terminated(
     stage: Stage, running: Running, name: str, condition: bool, *, statuses: bool = True
 ) -> str:
-    """H5. The condition: the last that was heard of the pod's container, before the node fell silent, is that it waits
-    (or nothing). It is being deleted with a grace of an hour."""
+    """H5. The condition: the last that was heard of the pod's container, before the node fell silent, is that
+    it waits (or nothing). It is being deleted with a grace of an hour."""
     kubelet = await stage.node(f"{name}-node")
     await stage.volume(name)
     await stage.pod(f"{name}-a", kubelet.name, name, grace=3600)
@@ -174,7 +182,8 @@ async def taken_for_terminated(
 
 
 async def mounted_past_the_timer(stage: Stage, running: Running, name: str, condition: bool) -> str:
-    """B13, mended upstream in 1.26. The condition: still mounted after the force timer, on a node that is Ready."""
+    """B13, mended upstream in 1.26. The condition: still mounted after the force timer, on a node that is
+    Ready."""
     await _mounted(stage, name)
     await stage.terminated(f"{name}-a")
     await asyncio.sleep(FORCE_S + SLACK_S if condition else 30)
@@ -184,7 +193,13 @@ async def mounted_past_the_timer(stage: Stage, running: Running, name: str, cond
 
 TORN, TWICE, SAFE = "detached while mounted", "attached to two nodes", ""
 HAZARDS = (
-    Hazard("H1", "slow unmount on a Ready node, watches lag 20 s", slow_unmount_seen_late, (TORN, SAFE), long=True),
+    Hazard(
+        "H1",
+        "slow unmount on a Ready node, watches lag 20 s",
+        slow_unmount_seen_late,
+        (TORN, SAFE),
+        long=True,
+    ),
     *(
         Hazard(
             f"H2-{effect.lower()}",
@@ -197,10 +212,18 @@ HAZARDS = (
     Hazard("H3a", "Node object deleted during a partition", node_object_deleted, (TORN, SAFE), long=True),
     Hazard("H3b", "kubelet registers again after that", registered_again, (TORN, TORN)),
     Hazard(
-        "H4a", "restart, the volume's object is gone, not reported", volume_object_gone, (TWICE, TWICE), restarts=True
+        "H4a",
+        "restart, the volume's object is gone, not reported",
+        volume_object_gone,
+        (TWICE, TWICE),
+        restarts=True,
     ),
-    Hazard("H4b", "VolumeAttachment that arrives late", attachment_created_late, (TWICE, TWICE), restarts=True),
-    Hazard("H4c", "restart, attached but not reported", attached_but_not_reported, (TWICE, TWICE), restarts=True),
+    Hazard(
+        "H4b", "VolumeAttachment that arrives late", attachment_created_late, (TWICE, TWICE), restarts=True
+    ),
+    Hazard(
+        "H4c", "restart, attached but not reported", attached_but_not_reported, (TWICE, TWICE), restarts=True
+    ),
     Hazard("H5-waiting", "pod that waits, on a silent node", taken_for_terminated, (TORN, SAFE), long=True),
     Hazard(
         "H5-empty",
@@ -209,7 +232,9 @@ HAZARDS = (
         (TORN, SAFE),
         long=True,
     ),
-    Hazard("B13", "mounted past six minutes on a Ready node", mounted_past_the_timer, (SAFE, SAFE), long=True),
+    Hazard(
+        "B13", "mounted past six minutes on a Ready node", mounted_past_the_timer, (SAFE, SAFE), long=True
+    ),
 )
 
 
@@ -249,9 +274,11 @@ async def _gone(stage: Stage, pod: str) -> bool:
     return await stage.client.find(Pod, pod, "default") is None
 
 
-async def play_all(stage: Stage, running: Running, hazards: tuple[Hazard, ...]) -> dict[tuple[str, bool], str]:
-    """The harm done, by hazard and whether its condition held. Those that restart the controller do so together, before
-    the others begin."""
+async def play_all(
+    stage: Stage, running: Running, hazards: tuple[Hazard, ...]
+) -> dict[tuple[str, bool], str]:
+    """The harm done, by hazard and whether its condition held. Those that restart the controller do so
+    together, before the others begin."""
     done: dict[tuple[str, bool], str] = {}
 
     async def play(hazard: Hazard, condition: bool) -> None:
@@ -261,7 +288,10 @@ async def play_all(stage: Stage, running: Running, hazards: tuple[Hazard, ...]) 
 
     for restarts in (True, False):
         plays = [
-            (hazard, condition) for hazard in hazards for condition in (False, True) if hazard.restarts is restarts
+            (hazard, condition)
+            for hazard in hazards
+            for condition in (False, True)
+            if hazard.restarts is restarts
         ]
         running.parties = len(plays)
         async with asyncio.TaskGroup() as group:

@@ -1,6 +1,8 @@
-"""Between a controller and the API server: watches that lag, requests that arrive late, and a list of all that passed.
+"""Between a controller and the API server: watches that lag, requests that arrive late, and a list of all
+that passed.
 
-A controller under test speaks to nothing else, so whatever it knows or does goes through here. It knows no controller.
+A controller under test speaks to nothing else, so whatever it knows or does goes through here. It knows no
+controller.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ import aiohttp
 from aiohttp import web
 from tests.real.server import HOST, RealServer
 
-HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "host", "keep-alive", "upgrade", "te", "trailer"}
+HOP_BY_HOP = {
+    "connection",
+    "transfer-encoding",
+    "content-length",
+    "host",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "trailer",
+}
 CHUNK = 1 << 16
 
 
@@ -31,7 +42,8 @@ class Passed:
 
 @dataclass
 class Hold:
-    """Requests that match are kept back until `released`; then they go on, whether or not their sender still lives."""
+    """Requests that match are kept back until `released`; then they go on, whether or not their sender still
+    lives."""
 
     method: str
     path: re.Pattern[str]
@@ -54,7 +66,8 @@ class Proxy:
         self.passed: list[Passed] = []
 
     def hold(self, method: str, path: str, content: str = "") -> Hold:
-        """From now on keeps back the requests whose path matches the expression and whose body has the content."""
+        """From now on keeps back the requests whose path matches the expression and whose body has the
+        content."""
         hold = Hold(method, re.compile(path), content.encode())
         self.holds.append(hold)
         return hold

@@ -1,7 +1,8 @@
-"""A cluster whose storage and kubelets are played, so that what is *true* of them is known; the rest of it is real.
+"""A cluster whose storage and kubelets are played, so that what is *true* of them is known; the rest of it is
+real.
 
-Truth: on which nodes a volume is attached (the storage; it refuses nothing) and mounted (the kubelets). Harm is judged
-on truth alone. It knows the API and no controller.
+Truth: on which nodes a volume is attached (the storage; it refuses nothing) and mounted (the kubelets). Harm
+is judged on truth alone. It knows the API and no controller.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Truth:
 
 
 class Stage:
-    """One cluster. Names of what a scenario makes begin with its own prefix, so that several go side by side."""
+    """One cluster. Names of what a scenario makes begin with its own prefix, so that several go side by
+    side."""
 
     def __init__(self, client: Client, under_test: Proxy) -> None:
         self.client = client
@@ -109,7 +111,9 @@ class Stage:
         }
         await self.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
         wanted = {**shape, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
-        await self.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": wanted}, "default")
+        await self.client.create(
+            PersistentVolumeClaim, {"metadata": {"name": name}, "spec": wanted}, "default"
+        )
 
     async def _bound(self, claim: str) -> bool:
         return (await self.client.get(PersistentVolumeClaim, claim, "default")).status.phase == "Bound"
@@ -120,7 +124,11 @@ class Stage:
 
     async def pod(self, name: str, node: str, claim: str, *, grace: int = 30) -> Pod:
         """A pod that is bound to the node at once. It tolerates that the node is silent."""
-        container = {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+        container = {
+            "name": "main",
+            "image": "none",
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
         spec = {
             "nodeName": node,
             "terminationGracePeriodSeconds": grace,
@@ -132,7 +140,14 @@ class Stage:
 
     async def set_pod(self, name: str, phase: str, state: dict[str, Any] | None) -> None:
         """What its kubelet says of its one container; None: nothing."""
-        container = {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        container = {
+            "name": "main",
+            "image": "none",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": state,
+        }
         status = {"phase": phase, "containerStatuses": [container] if state is not None else []}
         await self.client.patch(Pod, name, {"status": status}, "default", subresource="status")
 
@@ -141,7 +156,9 @@ class Stage:
         return [each for each in found if each.spec.source.persistent_volume_name == volume]
 
     async def attached_to(self, volume: str, node: str) -> bool:
-        return any(each.spec.node_name == node and each.status.attached for each in await self.attachments(volume))
+        return any(
+            each.spec.node_name == node and each.status.attached for each in await self.attachments(volume)
+        )
 
     async def reported(self, volume: str, node: str) -> bool:
         found = await self.client.find(Node, node)
@@ -154,7 +171,8 @@ class Stage:
         await self.set_pod(pod, "Running", {"running": {"startedAt": now()}})
 
     async def terminated(self, pod: str, **options: Any) -> None:
-        """Deletes a pod whose kubelet then says that its container has ended; the pod stays, as it is unmounting."""
+        """Deletes a pod whose kubelet then says that its container has ended; the pod stays, as it is
+        unmounting."""
         await self.client.delete(Pod, pod, "default", **options)
         await self.set_pod(pod, "Running", {"terminated": {"exitCode": 0, "finishedAt": now()}})
 
@@ -189,7 +207,9 @@ class Stage:
                     self.truth.detach(handle, node)
                     await self.client.patch(VolumeAttachment, record.name, {"metadata": {"finalizers": None}})
             elif not record.status.attached:
-                await self.client.patch(VolumeAttachment, record.name, {"metadata": {"finalizers": [FINALIZER]}})
+                await self.client.patch(
+                    VolumeAttachment, record.name, {"metadata": {"finalizers": [FINALIZER]}}
+                )
                 self.truth.attached[handle].add(node)
                 attached = {"status": {"attached": True}}
                 await self.client.patch(VolumeAttachment, record.name, attached, subresource="status")
@@ -200,7 +220,9 @@ class Stage:
         """Says that the storage would not; tried again after a second."""
         self.failing_detaches[handle] -= 1
         error = {"time": now(), "message": "the storage is busy"}
-        await self.client.patch(VolumeAttachment, record.name, {"status": {"detachError": error}}, subresource="status")
+        await self.client.patch(
+            VolumeAttachment, record.name, {"status": {"detachError": error}}, subresource="status"
+        )
         await asyncio.sleep(1)
         await self._carry_out(await self.client.get(VolumeAttachment, record.name))
 

@@ -1,5 +1,5 @@
-"""Mooring's attach/detach controller on the real API server does no harm in any hazard; upstream's does, so the harness
-can tell."""
+"""Mooring's attach/detach controller on the real API server does no harm in any hazard; upstream's does, so
+the harness can tell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ async def harm(
     return {h.key: done[h.key, True] for h in hazards}, {h.key: done[h.key, False] for h in hazards}
 
 
-async def check(programs: Path, folder: Path, controller: Controller, hazards: tuple[Hazard, ...], column: int) -> None:
+async def check(
+    programs: Path, folder: Path, controller: Controller, hazards: tuple[Hazard, ...], column: int
+) -> None:
     found, controls = await harm(programs, folder, controller, hazards)
     expected = {h.key: SAFE if column < 0 else h.upstream[column] for h in hazards}
     assert controls == dict.fromkeys(controls, SAFE)

@@ -1,5 +1,5 @@
-"""Mooring's attach/detach controller takes over from upstream's and gives back, on the real API server; the field case
-study; and two instances, one of which dies or is paused."""
+"""Mooring's attach/detach controller takes over from upstream's and gives back, on the real API server; the
+field case study; and two instances, one of which dies or is paused."""
 
 from __future__ import annotations
 
@@ -84,9 +84,11 @@ async def test_upstream_hands_over_to_mooring_and_mooring_to_upstream(programs: 
                 await take_over(played, running, controller, number)
 
 
-async def test_the_case_study_a_pod_comes_back_to_its_node_while_a_failed_detach_waits(programs: Path, tmp_path: Path):
-    """The origin's field case: one detach fails, and the pod is made again on the same node before the next try. It is
-    the deletion of the VolumeAttachment, told by the watch, that begins the attach."""
+async def test_the_case_study_a_pod_comes_back_to_its_node_while_a_failed_detach_waits(
+    programs: Path, tmp_path: Path
+):
+    """The origin's field case: one detach fails, and the pod is made again on the same node before the next
+    try. It is the deletion of the VolumeAttachment, told by the watch, that begins the attach."""
     with real_server(programs, tmp_path) as server:
         async with stage(server, programs, tmp_path, MOORING) as (played, _):
             kubelet = await played.node("node")
@@ -122,8 +124,8 @@ async def next_attach(played: Stage) -> float:
 
 
 async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list[Running]) -> float:
-    """The leader is killed, or paused beyond its lease, when some of many volumes are attached. Seconds from then until
-    the next attach."""
+    """The leader is killed, or paused beyond its lease, when some of many volumes are attached. Seconds from
+    then until the next attach."""
     nodes = [f"many-{number}-{n}" for n in range(NODES)]
     volumes = [f"many-{number}-{n:03}" for n in range(MANY)]
     for node in nodes:
@@ -167,4 +169,6 @@ async def test_another_instance_goes_on_when_the_leader_is(
             for number in range(ROUNDS):
                 waited = await in_the_middle_of_many(played, number, act, pair)
                 with capsys.disabled():
-                    print(f"\nround {number}: {act}, the next attach {waited:.1f} s later", end="", flush=True)
+                    print(
+                        f"\nround {number}: {act}, the next attach {waited:.1f} s later", end="", flush=True
+                    )

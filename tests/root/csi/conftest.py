@@ -24,7 +24,9 @@ SIZE = 16 * 1024 * 1024
 TIMEOUT_S = 60
 
 
-def mounted(fs_type: str = "", flags: tuple[str, ...] = (), mode: int = AccessMode.SINGLE_NODE_MULTI_WRITER) -> Any:
+def mounted(
+    fs_type: str = "", flags: tuple[str, ...] = (), mode: int = AccessMode.SINGLE_NODE_MULTI_WRITER
+) -> Any:
     return csi.VolumeCapability(
         mount=csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=flags),
         access_mode=csi.VolumeCapability.AccessMode(mode=mode),
@@ -118,7 +120,9 @@ class Disks:
         await self.node.node_unpublish_volume(request, timeout_s=TIMEOUT_S)
 
     async def unstage(self, volume: str = "v1") -> None:
-        request = csi.NodeUnstageVolumeRequest(volume_id=volume, staging_target_path=str(self.staging(volume)))
+        request = csi.NodeUnstageVolumeRequest(
+            volume_id=volume, staging_target_path=str(self.staging(volume))
+        )
         await self.node.node_unstage_volume(request, timeout_s=TIMEOUT_S)
 
     async def mount(self, volume: str = "v1", capability: Any = None) -> Path:

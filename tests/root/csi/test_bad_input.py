@@ -1,4 +1,5 @@
-"""Whatever is asked of `disk.mooring.dev`: the right code, nothing executed, nothing outside its folders touched."""
+"""Whatever is asked of `disk.mooring.dev`: the right code, nothing executed, nothing outside its folders
+touched."""
 
 from __future__ import annotations
 
@@ -33,9 +34,19 @@ FINE = {
 
 
 def test_fuzzed_requests(disks: Disks) -> None:
-    """Requests of all kinds about a volume that is attached, staged and published, and about everything else."""
+    """Requests of all kinds about a volume that is attached, staged and published, and about everything
+    else."""
     asyncio.run(_mounted(disks))
-    known = ("v1", "n1", "s1", "ext4", f"{disks.target()}", f"{disks.staging()}", f"{disks.kubelet}/../x", "noatime")
+    known = (
+        "v1",
+        "n1",
+        "s1",
+        "ext4",
+        f"{disks.target()}",
+        f"{disks.staging()}",
+        f"{disks.kubelet}/../x",
+        "noatime",
+    )
     rpcs = [*Controller.methods(), *Node.methods()]
     fuzz(disks.client, rpcs, good_requests(disks), known, root=disks.root, fine=FINE, timeout_s=TIMEOUT_S)
 
@@ -62,7 +73,9 @@ def good_requests(disks: Disks) -> list[Message]:
         ),
         csi.NodeUnpublishVolumeRequest(volume_id="v1", target_path=target),
         csi.NodeGetVolumeStatsRequest(volume_id="v1", volume_path=target, staging_target_path=staging),
-        csi.NodeExpandVolumeRequest(volume_id="v1", volume_path=target, capacity_range=size, volume_capability=use),
+        csi.NodeExpandVolumeRequest(
+            volume_id="v1", volume_path=target, capacity_range=size, volume_capability=use
+        ),
     ]
 
 
@@ -150,12 +163,20 @@ async def test_a_directory_with_files_in_the_targets_place_is_kept(disks: Disks)
 async def test_a_path_outside_is_invalid(disks: Disks, path: str) -> None:
     for request, call in (
         (csi.NodeUnpublishVolumeRequest(volume_id="v1", target_path=path), disks.node.node_unpublish_volume),
-        (csi.NodeUnstageVolumeRequest(volume_id="v1", staging_target_path=path), disks.node.node_unstage_volume),
+        (
+            csi.NodeUnstageVolumeRequest(volume_id="v1", staging_target_path=path),
+            disks.node.node_unstage_volume,
+        ),
     ):
         assert await code_of(call(request, timeout_s=TIMEOUT_S)) is Code.INVALID_ARGUMENT  # type: ignore[arg-type]
 
 
 async def test_parameters_that_do_not_exist_or_cannot_be(disks: Disks) -> None:
-    for given_ in ({"encrypted": "yes"}, {"exclusive": "maybe"}, {"attachDelaySeconds": "-1"}, {"fsType": "ntfs;id"}):
+    for given_ in (
+        {"encrypted": "yes"},
+        {"exclusive": "maybe"},
+        {"attachDelaySeconds": "-1"},
+        {"fsType": "ntfs;id"},
+    ):
         assert await code_of(disks.create(parameters=given_)) is Code.INVALID_ARGUMENT
     await disks.create(parameters={"csi.storage.k8s.io/pvc/name": "data"})

@@ -1,4 +1,5 @@
-"""The driver dies at every step of every operation; the next one completes what was begun, and does nothing twice."""
+"""The driver dies at every step of every operation; the next one completes what was begun, and does nothing
+twice."""
 
 from __future__ import annotations
 
@@ -49,7 +50,10 @@ def requests(disks: Disks) -> dict[str, tuple[Rpc[Any, Any], Any]]:
             Controller.create_snapshot,
             csi.CreateSnapshotRequest(source_volume_id="v1", name="s1"),
         ),
-        "unpublish": (Node.node_unpublish_volume, csi.NodeUnpublishVolumeRequest(volume_id="v1", target_path=target)),
+        "unpublish": (
+            Node.node_unpublish_volume,
+            csi.NodeUnpublishVolumeRequest(volume_id="v1", target_path=target),
+        ),
         "unstage": (
             Node.node_unstage_volume,
             csi.NodeUnstageVolumeRequest(volume_id="v1", staging_target_path=staging),
@@ -69,7 +73,8 @@ def truth(disks: Disks) -> dict[str, Any]:
 
 
 async def died(disks: Disks, rpc: Rpc[Any, Any], request: Any, steps: int) -> bool:
-    """The driver's own method, ended at its await number `steps`, as with its process. False if it had ended before."""
+    """The driver's own method, ended at its await number `steps`, as with its process. False if it had ended
+    before."""
     driver = disks.dispatcher.driver
     service: Any = driver.controller if rpc.service == Controller.create_volume.service else driver.node
     return await ended_at(getattr(service, rpc.attribute)(request), steps)
@@ -93,8 +98,20 @@ async def test_at_every_step_of_every_operation(disks: Disks, tmp_path: Path) ->
 
 
 def start(disks: Disks) -> subprocess.Popen[bytes]:
-    flags = [f"--endpoint=unix://{disks.root}/csi.sock", f"--array={disks.root}/array", f"--allow-path={disks.kubelet}"]
-    command = [sys.executable, "-m", "mooring.cli.main", "csi", "disk-driver", "--node-id=n1", "--log-level=error"]
+    flags = [
+        f"--endpoint=unix://{disks.root}/csi.sock",
+        f"--array={disks.root}/array",
+        f"--allow-path={disks.kubelet}",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "mooring.cli.main",
+        "csi",
+        "disk-driver",
+        "--node-id=n1",
+        "--log-level=error",
+    ]
     return subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL)
 
 
@@ -108,7 +125,8 @@ async def insist(client: Client, rpc: Rpc[Any, Any], request: Any) -> None:
 
 
 async def test_killed_at_random_moments_it_goes_on_with_the_same_requests(disks: Disks) -> None:
-    """Each process of the driver is killed without warning; its socket stays behind, and the next one takes it over."""
+    """Each process of the driver is killed without warning; its socket stays behind, and the next one takes
+    it over."""
     rng, enough = random.Random(8), asyncio.Event()
     process = start(disks)
     try:

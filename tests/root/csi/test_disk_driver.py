@@ -22,7 +22,11 @@ pytestmark = pytest.mark.root
 
 async def test_the_whole_life_of_a_volume(disks: Disks) -> None:
     volume = await disks.create()
-    assert (volume.volume_id, volume.capacity_bytes, dict(volume.volume_context)) == ("v1", SIZE, {"fsType": "ext4"})
+    assert (volume.volume_id, volume.capacity_bytes, dict(volume.volume_context)) == (
+        "v1",
+        SIZE,
+        {"fsType": "ext4"},
+    )
     assert dict(volume.accessible_topology[0].segments) == {TOPOLOGY_KEY: "m1"}
     path = await disks.mount()
     (path / "file").write_text("kept")
@@ -36,7 +40,15 @@ async def test_the_whole_life_of_a_volume(disks: Disks) -> None:
 
 async def test_every_step_can_be_repeated(disks: Disks) -> None:
     assert await disks.create() == await disks.create()
-    for step in (disks.attach, disks.stage, disks.publish, disks.unpublish, disks.unstage, disks.detach, disks.delete):
+    for step in (
+        disks.attach,
+        disks.stage,
+        disks.publish,
+        disks.unpublish,
+        disks.unstage,
+        disks.detach,
+        disks.delete,
+    ):
         assert await step() == await step()
 
 
@@ -101,7 +113,9 @@ async def test_a_snapshot_and_a_clone_hold_what_was_written_before(disks: Disks)
     assert (snapshot.source_volume_id, snapshot.size_bytes, snapshot.ready_to_use) == ("v1", SIZE, True)
     (path / "file").write_text("after")
     sources = {
-        "restored": csi.VolumeContentSource(snapshot=csi.VolumeContentSource.SnapshotSource(snapshot_id="s1")),
+        "restored": csi.VolumeContentSource(
+            snapshot=csi.VolumeContentSource.SnapshotSource(snapshot_id="s1")
+        ),
         "cloned": csi.VolumeContentSource(volume=csi.VolumeContentSource.VolumeSource(volume_id="v1")),
     }
     await disks.unmount()
@@ -122,7 +136,9 @@ async def test_a_snapshot_and_a_clone_hold_what_was_written_before(disks: Disks)
         (csi.VolumeContentSource(volume={"volume_id": "v1"}), SIZE // 2, Code.OUT_OF_RANGE),
     ],
 )
-async def test_content_that_is_not_there_or_does_not_fit(disks: Disks, source: Any, size: int, code: Code) -> None:
+async def test_content_that_is_not_there_or_does_not_fit(
+    disks: Disks, source: Any, size: int, code: Code
+) -> None:
     await disks.create()
     assert await code_of(disks.create("v2", size=size, volume_content_source=source)) is code
     assert [*disks.array.list()] == ["v1"]
@@ -136,7 +152,9 @@ async def test_a_file_system_grows_with_its_volume(disks: Disks) -> None:
     grow = csi.ControllerExpandVolumeRequest(volume_id="v1", capacity_range={"required_bytes": 4 * SIZE})
     grown = await disks.controller.controller_expand_volume(grow, timeout_s=TIMEOUT_S)
     assert (grown.capacity_bytes, grown.node_expansion_required) == (4 * SIZE, True)
-    request = csi.NodeExpandVolumeRequest(volume_id="v1", volume_path=str(path), capacity_range=grow.capacity_range)
+    request = csi.NodeExpandVolumeRequest(
+        volume_id="v1", volume_path=str(path), capacity_range=grow.capacity_range
+    )
     try:
         reply = await disks.node.node_expand_volume(request, timeout_s=TIMEOUT_S)
         assert reply.capacity_bytes == 4 * SIZE
@@ -281,5 +299,7 @@ async def test_lists_come_in_pages_that_survive_a_deletion(disks: Disks) -> None
 async def test_a_node_does_not_grow_what_has_not_grown_in_the_array(disks: Disks) -> None:
     await disks.create()
     path = str(await disks.mount())
-    request = csi.NodeExpandVolumeRequest(volume_id="v1", volume_path=path, capacity_range={"required_bytes": 8 * SIZE})
+    request = csi.NodeExpandVolumeRequest(
+        volume_id="v1", volume_path=path, capacity_range={"required_bytes": 8 * SIZE}
+    )
     assert await code_of(disks.node.node_expand_volume(request, timeout_s=TIMEOUT_S)) is Code.OUT_OF_RANGE

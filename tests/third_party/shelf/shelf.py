@@ -1,7 +1,7 @@
 """`example.org/shelf`: boxes on a shelf that all nodes reach, each held by one node at a time.
 
-A box is a folder; who holds it is in its file `holder`, which only one can make. A StorageClass: `provisioner:
-example.org/shelf`. Settings of the process: `shelf`, the folder of all boxes.
+A box is a folder; who holds it is in its file `holder`, which only one can make. A StorageClass:
+`provisioner: example.org/shelf`. Settings of the process: `shelf`, the folder of all boxes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class ShelfPlugin(AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVo
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         box = Path(os.readlink(mount_path)).parent.name
         source = FlexVolumeSource(driver=NAME, options={"box": box})
-        pv = PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=PersistentVolumeSpec(flex_volume=source))
+        pv = PersistentVolume(
+            metadata=ObjectMeta(name=volume_name), spec=PersistentVolumeSpec(flex_volume=source)
+        )
         return VolumeSpec.of_persistent_volume(pv)
 
 
@@ -113,7 +115,9 @@ class ShelfAttacher(Attacher, Detacher):
         if holder.exists() and holder.read_text() == node_name:
             holder.unlink()
 
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
         holders = {spec: self._holder(self.plugin.get_volume_name(spec)) for spec in specs}
         return {spec: holder.exists() and holder.read_text() == node_name for spec, holder in holders.items()}
 

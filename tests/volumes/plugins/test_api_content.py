@@ -69,7 +69,9 @@ async def test_the_downward_api_follows_the_pod(host: NodeVolumeHost):
     downward = installed(downwardapi.plugin(), host)
     volume = spec(downwardAPI=fields("labels", "name"))
     assert await shown(downward, volume) == {"labels": 'app="web"', "name": "web-0"}
-    relabeled = msgspec.structs.replace(POD, metadata=msgspec.structs.replace(POD.metadata, labels={"app": "new"}))
+    relabeled = msgspec.structs.replace(
+        POD, metadata=msgspec.structs.replace(POD.metadata, labels={"app": "new"})
+    )
     assert (await shown(downward, volume, relabeled))["labels"] == 'app="new"'
 
 
@@ -78,7 +80,11 @@ async def test_a_projection_shows_all_of_its_sources(host: NodeVolumeHost, clust
     cluster.config_maps["shop", "c"] = ConfigMap(data={"a": "1", "key": "weaker"})
     sources = [{"configMap": {"name": "c"}}, {"secret": {"name": "s"}}, {"downwardAPI": fields("name")}]
     volume = spec(projected={"sources": sources})
-    assert await shown(installed(projected.plugin(), host), volume) == {"a": "1", "key": "hello", "name": "web-0"}
+    assert await shown(installed(projected.plugin(), host), volume) == {
+        "a": "1",
+        "key": "hello",
+        "name": "web-0",
+    }
 
 
 @pytest.mark.parametrize(("source", "what"), [(TOKEN, "serviceAccountToken"), ({"sources": [{}]}, "must be")])
@@ -92,7 +98,9 @@ async def test_each_plugin_knows_its_own_volumes_again_after_a_restart(
     make: Callable[[], ContentPlugin[Any]], host: NodeVolumeHost
 ):
     found = await installed(make(), host).construct_volume_spec("v", "/anywhere")
-    assert [installed(other(), host).can_support(found) for other in PLUGINS] == [other is make for other in PLUGINS]
+    assert [installed(other(), host).can_support(found) for other in PLUGINS] == [
+        other is make for other in PLUGINS
+    ]
 
 
 @pytest.mark.parametrize("make", PLUGINS)

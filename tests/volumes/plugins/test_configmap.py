@@ -27,7 +27,9 @@ def config_maps(host: NodeVolumeHost, cluster: Any) -> ConfigMapPlugin:
 SPEC = VolumeSpec.of_volume(Volume(name="conf", config_map=ConfigMapVolumeSource(name="config")))
 
 
-async def test_a_mounted_volume_follows_its_config_map(config_maps: ConfigMapPlugin, cluster: Any, tmp_path: Path):
+async def test_a_mounted_volume_follows_its_config_map(
+    config_maps: ConfigMapPlugin, cluster: Any, tmp_path: Path
+):
     mounter = config_maps.new_mounter(SPEC, POD)
     await mounter.set_up()
     assert mounter.get_path() == str(tmp_path / "pods/pod-uid/volumes/kubernetes.io~configmap/conf")

@@ -54,7 +54,9 @@ def claim(request: Any = "10Mi", **spec: Any) -> PersistentVolumeClaim:
     resources = VolumeResourceRequirements(requests={} if request is None else {"storage": request})
     return PersistentVolumeClaim(
         metadata=ObjectMeta(name="data", namespace="shop"),
-        spec=PersistentVolumeClaimSpec(**{"access_modes": ("ReadWriteOnce",), "resources": resources, **spec}),
+        spec=PersistentVolumeClaimSpec(
+            **{"access_modes": ("ReadWriteOnce",), "resources": resources, **spec}
+        ),
     )
 
 
@@ -130,7 +132,9 @@ def test_a_wrong_parameter_is_named(wrong: dict[str, str]):
 # --- provisioning
 
 
-async def provision(disks: DiskPlugin, asked: PersistentVolumeClaim, **given_parameters: str) -> PersistentVolume:
+async def provision(
+    disks: DiskPlugin, asked: PersistentVolumeClaim, **given_parameters: str
+) -> PersistentVolume:
     return await disks.new_provisioner(VolumeOptions("pvc-1", asked, parameters=given_parameters)).provision()
 
 
@@ -194,7 +198,9 @@ def test_an_unknown_mode_is_refused(tmp_path: Path):
     assert "choose one of loop, directory" in manager.errors[0].problem
 
 
-async def test_in_directory_mode_a_device_is_a_directory_that_is_not_taken_while_it_is_used(disks: DiskPlugin):
+async def test_in_directory_mode_a_device_is_a_directory_that_is_not_taken_while_it_is_used(
+    disks: DiskPlugin,
+):
     pv = await provision(disks, claim())
     spec = VolumeSpec.of_persistent_volume(pv)
     device = (await disks.new_attacher().attach(spec, "a"))["devicePath"]

@@ -127,7 +127,9 @@ def test_a_missing_disk_is_named_and_nothing_is_made_for_it(array: DiskArray, tm
     assert os.listdir(tmp_path / "disks") == ["d"]
 
 
-def test_a_deleted_disk_leaves_nothing_behind_and_is_deleted_again_without_harm(array: DiskArray, tmp_path: Path):
+def test_a_deleted_disk_leaves_nothing_behind_and_is_deleted_again_without_harm(
+    array: DiskArray, tmp_path: Path
+):
     array.delete("d")
     array.delete("d")
     assert os.listdir(tmp_path / "disks") == []
@@ -179,7 +181,9 @@ def test_a_disk_without_lock_is_on_several_nodes_each_with_its_own_device(array:
     assert array.device("shared", "b")
 
 
-def test_a_detached_disk_has_no_device_and_can_go_to_another_node(array: DiskArray, devices: SimulatedDevices):
+def test_a_detached_disk_has_no_device_and_can_go_to_another_node(
+    array: DiskArray, devices: SimulatedDevices
+):
     array.attach("d", "a")
     array.detach("d", "a")
     assert list(devices.kernel.iterdir()) == []
@@ -218,7 +222,9 @@ def test_a_link_that_leads_to_another_disks_device_is_no_device(array: DiskArray
 # --- power
 
 
-def test_a_node_without_power_has_no_devices_but_keeps_what_is_attached(array: DiskArray, devices: SimulatedDevices):
+def test_a_node_without_power_has_no_devices_but_keeps_what_is_attached(
+    array: DiskArray, devices: SimulatedDevices
+):
     array.attach("d", "a")
     array.power_off("a")
     assert (array.devices("a"), list(devices.kernel.iterdir())) == ({}, [])
@@ -244,7 +250,9 @@ def test_a_disk_of_a_node_without_power_can_be_detached(array: DiskArray):
     assert (list(array.devices("a")), list(array.devices("b"))) == ([], ["d"])
 
 
-def test_power_off_removes_all_it_can_and_then_names_what_is_in_use(array: DiskArray, devices: SimulatedDevices):
+def test_power_off_removes_all_it_can_and_then_names_what_is_in_use(
+    array: DiskArray, devices: SimulatedDevices
+):
     array.create("e", MIB)
     devices.busy.add(os.path.realpath(array.attach("d", "a")))
     array.attach("e", "a")
@@ -333,7 +341,9 @@ def _assert_safe(array: DiskArray) -> None:
 
 def _assert_complete(array: DiskArray, kernel: Path) -> None:
     """Each attachment to a node with power has its device, and there are no others."""
-    expected = [(name, node) for name, disk in array.list().items() for node in disk.nodes if array.powered(node)]
+    expected = [
+        (name, node) for name, disk in array.list().items() for node in disk.nodes if array.powered(node)
+    ]
     devices = [array.device(name, node) for name, node in expected]
     assert None not in devices
     assert sorted(map(str, devices)) == sorted(map(str, kernel.iterdir()))

@@ -35,7 +35,9 @@ def volume(**source: str) -> VolumeSpec:
     return VolumeSpec.of_volume(Volume(name="cache", empty_dir=EmptyDirVolumeSource(**source)))
 
 
-async def test_anybody_may_write_into_a_new_one_and_its_content_stays_until_tear_down(empty_dirs: EmptyDirPlugin):
+async def test_anybody_may_write_into_a_new_one_and_its_content_stays_until_tear_down(
+    empty_dirs: EmptyDirPlugin,
+):
     mounter = empty_dirs.new_mounter(volume(), POD)
     await mounter.set_up()
     path = Path(mounter.get_path())
@@ -48,7 +50,9 @@ async def test_anybody_may_write_into_a_new_one_and_its_content_stays_until_tear
     assert not path.exists()
 
 
-async def test_the_mode_that_a_pod_gave_its_directory_survives_a_restart_of_the_agent(empty_dirs: EmptyDirPlugin):
+async def test_the_mode_that_a_pod_gave_its_directory_survives_a_restart_of_the_agent(
+    empty_dirs: EmptyDirPlugin,
+):
     mounter = empty_dirs.new_mounter(volume(), POD)
     await mounter.set_up()
     path = Path(mounter.get_path())
@@ -66,7 +70,8 @@ async def test_a_group_gets_the_directory(empty_dirs: EmptyDirPlugin):
 
 
 @pytest.mark.parametrize(
-    ("source", "match"), [({"medium": "HugePages"}, "medium"), ({"medium": "Memory", "size_limit": "x"}, "sizeLimit")]
+    ("source", "match"),
+    [({"medium": "HugePages"}, "medium"), ({"medium": "Memory", "size_limit": "x"}, "sizeLimit")],
 )
 async def test_what_cannot_be_made_is_refused_naming_the_volume(
     empty_dirs: EmptyDirPlugin, source: dict[str, str], match: str

@@ -1,9 +1,9 @@
-"""May a request be made? Judged by what its path, its method and its selectors tell; the object itself is judged by
-`node_restriction`.
+"""May a request be made? Judged by what its path, its method and its selectors tell; the object itself is
+judged by `node_restriction`.
 
-An administrator may do anything; a node what `node_rights` says, of the objects that belong to it (`node_graph`);
-another part what its role says (`roles`); every other user nothing. The words of a refusal are upstream's, because
-people search for them.
+An administrator may do anything; a node what `node_rights` says, of the objects that belong to it
+(`node_graph`); another part what its role says (`roles`); every other user nothing. The words of a refusal
+are upstream's, because people search for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _RIGHTS: Mapping[tuple[str, str], Mapping[str, Right]] = MappingProxyType(by_res
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a request wants to do. A list or watch that selects one name by its field selector asks for that name."""
+    """What a request wants to do. A list or watch that selects one name by its field selector asks for that
+    name."""
 
     verb: str
     group: str
@@ -45,7 +46,8 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def asked(route: Route, request: Request) -> Asked:
-    """What a request asks for. A field selector that cannot be read selects nothing that would give a right."""
+    """What a request asks for. A field selector that cannot be read selects nothing that would give a
+    right."""
     fields = FieldSelector()
     if route.verb in _SELECTING:
         try:
@@ -64,7 +66,8 @@ class Authorizer:
         self._relations = Relations(store)
 
     def authorize(self, user: User, wanted: Asked) -> None:
-        """Raises Forbidden unless the user may do what is asked, as far as can be told before the object is known."""
+        """Raises Forbidden unless the user may do what is asked, as far as can be told before the object is
+        known."""
         if user.is_admin:
             return
         if (node := user.node_name) is not None:
@@ -104,7 +107,10 @@ class Authorizer:
 
 def _role_allows(role: str | None, wanted: Asked) -> bool:
     rules = ROLES.get(role or "", ())
-    return any(rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name) for rule in rules)
+    return any(
+        rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name)
+        for rule in rules
+    )
 
 
 def _refusal_of_name(node: str, wanted: Asked) -> str | None:

@@ -3,11 +3,12 @@
     node <- pod <- ConfigMap, Secret, ServiceAccount, claim <- PersistentVolume <- Secret
     node <- VolumeAttachment
 
-What an object says of itself (a pod's node, a volume's claim, an attachment's node) is looked up in the object. Only
-the ways back are kept: the nodes whose pods name an object, and the volumes that name a Secret. They are brought up to
-date when they are asked for, from the changes that the store has committed since: a change costs its own size, whatever
-the store holds, and what a node has seen of the store is always known here. After a restart, and if no node has asked
-for so long that changes were forgotten, they are made anew from what the store has.
+What an object says of itself (a pod's node, a volume's claim, an attachment's node) is looked up in the
+object. Only the ways back are kept: the nodes whose pods name an object, and the volumes that name a Secret.
+They are brought up to date when they are asked for, from the changes that the store has committed since: a
+change costs its own size, whatever the store holds, and what a node has seen of the store is always known
+here. After a restart, and if no node has asked for so long that changes were forgotten, they are made anew
+from what the store has.
 
 It must not know users, verbs or requests.
 """
@@ -17,7 +18,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from mooring.apiserver.access.object_references import SECRETS, Named, claim_of_volume, of_pod, secrets_of_volume
+from mooring.apiserver.access.object_references import (
+    SECRETS,
+    Named,
+    claim_of_volume,
+    of_pod,
+    secrets_of_volume,
+)
 from mooring.apiserver.errors import Expired
 from mooring.apiserver.store.history import Cursor, Item, Key
 from mooring.apiserver.store.object_store import Store, decode
@@ -40,7 +47,8 @@ class Relations:
         )
 
     def has(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether the object belongs to the node. An object that does not exist may: if one of its pods names it."""
+        """Whether the object belongs to the node. An object that does not exist may: if one of its pods names
+        it."""
         for each in self._following:
             each.catch_up()
         match resource:
@@ -54,7 +62,9 @@ class Relations:
                 return self._has_volume(node, name)
             case "secrets":
                 named = (SECRETS, namespace, name)
-                return node in self._pods.by(named) or any(self._has_volume(node, v) for v in self._volumes.by(named))
+                return node in self._pods.by(named) or any(
+                    self._has_volume(node, v) for v in self._volumes.by(named)
+                )
             case "configmaps" | "serviceaccounts" | "persistentvolumeclaims":
                 return node in self._pods.by((resource, namespace, name))
             case _:

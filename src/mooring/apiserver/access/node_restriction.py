@@ -1,11 +1,12 @@
-"""May a node make this very change? Judged by the object, before it is stored. Pure but for looking up the Node.
+"""May a node make this very change? Judged by the object, before it is stored. Pure but for looking up the
+Node.
 
 The rules are upstream's admission plugin NodeRestriction (plugin/pkg/admission/noderestriction/admission.go,
-Kubernetes 1.36), with its words. Stricter than there: a Node cannot be created with the taint that states that its
-machine is out of service; that is an operator's word (docs/safety.md).
+Kubernetes 1.36), with its words. Stricter than there: a Node cannot be created with the taint that states
+that its machine is out of service; that is an operator's word (docs/safety.md).
 
-An update is judged twice: as it was sent, for upstream refuses also what /status would not take over; and as it will be
-stored, so that no form of a patch hides anything.
+An update is judged twice: as it was sent, for upstream refuses also what /status would not take over; and as
+it will be stored, so that no form of a patch hides anything.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResou
 
 
 def admit_create(user: User, kind: Kind, obj: Obj, find_node: FindNode) -> None:
-    """Raises Forbidden if the user is a node that may not create this object, NotFound if its own Node is missing."""
+    """Raises Forbidden if the user is a node that may not create this object, NotFound if its own Node is
+    missing."""
     node = user.node_name
     if node is None or user.is_admin:
         return
@@ -79,9 +81,11 @@ def admit_update(user: User, route: Route, new: Obj, old: Obj) -> None:
 
 
 def admit_access(user: User, route: Route, fields: Mapping[str, str]) -> None:
-    """Raises Forbidden if the user is a node that may not write to the object with these fields, whatever it writes.
+    """Raises Forbidden if the user is a node that may not write to the object with these fields, whatever it
+    writes.
 
-    It comes before anything of the request is compared with the object: the kind of refusal would tell of its content.
+    It comes before anything of the request is compared with the object: the kind of refusal would tell of its
+    content.
     """
     node = user.node_name
     if node is None or user.is_admin or route.kind.storage != "pods" or fields.get("spec.nodeName") == node:
@@ -107,7 +111,11 @@ def _is_restricted(key: str) -> bool:
     namespace = key.partition("/")[0] if "/" in key else ""
     if _is_in(namespace, (RESTRICTED_NAMESPACE,)):
         return True
-    return _is_in(namespace, _KUBERNETES) and key not in KUBELET_LABELS and not _is_in(namespace, KUBELET_NAMESPACES)
+    return (
+        _is_in(namespace, _KUBERNETES)
+        and key not in KUBELET_LABELS
+        and not _is_in(namespace, KUBELET_NAMESPACES)
+    )
 
 
 def _is_in(namespace: str, parents: tuple[str, ...]) -> bool:
@@ -191,10 +199,18 @@ def _refusal_of_claim_status(node: str, new: Obj, old: Obj) -> str:
 def _fixed_of_claim(claim: Obj) -> dict[str, Any]:
     """What of a claim a node may not change, by path; what is empty counts as missing."""
     meta = {f"metadata.{key}": value for key, value in object_at(claim, "metadata").items()}
-    status = {f"status.{key}": value for key, value in object_at(claim, "status").items() if key not in _CLAIM_STATUS}
+    status = {
+        f"status.{key}": value
+        for key, value in object_at(claim, "status").items()
+        if key not in _CLAIM_STATUS
+    }
     fixed = {"spec": claim.get("spec"), **meta, **status}
     left_out = ("metadata.resourceVersion", "metadata.managedFields")
-    return {path: value for path, value in fixed.items() if value not in (None, "", [], {}) and path not in left_out}
+    return {
+        path: value
+        for path, value in fixed.items()
+        if value not in (None, "", [], {}) and path not in left_out
+    }
 
 
 def _differing(new: Mapping[str, Any], old: Mapping[str, Any]) -> set[str]:

@@ -2,8 +2,8 @@
 
 The source is upstream's Node authorizer and the policy rules of `system:node`
 (plugin/pkg/auth/authorizer/node/node_authorizer.go and rbac/bootstrappolicy/policy.go, Kubernetes 1.36, with
-AuthorizeNodeWithSelectors). A node has less here than there: nothing is served to it that only other parts of a kubelet
-need (`WITHHELD`).
+AuthorizeNodeWithSelectors). A node has less here than there: nothing is served to it that only other parts of
+a kubelet need (`WITHHELD`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Scope(Enum):
 
     ALL = "all objects"
     OWN_NAME = "the object of its own name"
-    """A list or watch says the name by its field selector; the name in a create is judged by `node_restriction`."""
+    """A list or watch says the name by its field selector; the name in a create is judged by
+    `node_restriction`."""
     RELATED = "objects of its pods"
     """By name, and in a namespace if the kind has namespaces: see `node_graph`."""
     OWN_PODS = "its pods"

@@ -1,8 +1,9 @@
 """What a pod or a PersistentVolume names of other objects. Pure; raises nothing for a form that is odd.
 
-The places are those of upstream's `VisitPodSecretNames`, `VisitPodConfigmapNames` (pkg/api/v1/pod/util.go) and
-`VisitPVSecretNames` (pkg/api/v1/persistentvolume/util.go; of a CSI volume those that a node needs). A stored object has
-been validated; what is not of the form that is expected here names nothing, so a doubt is decided against the node.
+The places are those of upstream's `VisitPodSecretNames`, `VisitPodConfigmapNames` (pkg/api/v1/pod/util.go)
+and `VisitPVSecretNames` (pkg/api/v1/persistentvolume/util.go; of a CSI volume those that a node needs). A
+stored object has been validated; what is not of the form that is expected here names nothing, so a doubt is
+decided against the node.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _NODE_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecret
 
 
 def of_pod(pod: Obj) -> Iterator[Named]:
-    """What a pod names in its namespace, with repetitions. A mirror pod names nothing: a node can make one itself."""
+    """What a pod names in its namespace, with repetitions. A mirror pod names nothing: a node can make one
+    itself."""
     namespace, spec = str(pod["metadata"].get("namespace") or ""), _object(pod, "spec")
     if MIRROR in _object(pod["metadata"], "annotations"):
         return
@@ -95,7 +97,9 @@ def _in_volume(volume: Obj, pod: str) -> Iterator[tuple[str, Any]]:
     yield SECRETS, _object(volume, "secret").get("secretName")
     yield SECRETS, _object(volume, "azureFile").get("secretName")
     yield SECRETS, _object(_object(volume, "csi"), "nodePublishSecretRef").get("name")
-    yield from ((SECRETS, _object(_object(volume, each), "secretRef").get("name")) for each in _SECRET_SOURCES)
+    yield from (
+        (SECRETS, _object(_object(volume, each), "secretRef").get("name")) for each in _SECRET_SOURCES
+    )
     for source in _objects(_object(volume, "projected"), "sources"):
         yield SECRETS, _object(source, "secret").get("name")
         yield CONFIG_MAPS, _object(source, "configMap").get("name")

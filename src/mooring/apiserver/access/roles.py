@@ -1,8 +1,9 @@
 """The rights of the parts that are neither administrators nor nodes: one role each, as rules of RBAC. Data.
 
-`deploy/` grants the same on a cluster (`tests/contracts/test_roles.py` compares them), the embedded server judges by it
-(`Tokens.role`), and the real kube-apiserver is asked in `tests/real`. A role has what its part needs and nothing else.
-What no role has: Secrets (a driver that needs some gets a Role for those very ones), logs, commands and nodes' pages.
+`deploy/` grants the same on a cluster (`tests/contracts/test_roles.py` compares them), the embedded server
+judges by it (`Tokens.role`), and the real kube-apiserver is asked in `tests/real`. A role has what its part
+needs and nothing else. What no role has: Secrets (a driver that needs some gets a Role for those very ones),
+logs, commands and nodes' pages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import msgspec
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Verbs on resources of an API group; in one `namespace`, and on objects of these `names`, if there are any."""
+    """Verbs on resources of an API group; in one `namespace`, and on objects of these `names`, if there are
+    any."""
 
     group: str
     resources: tuple[str, ...]

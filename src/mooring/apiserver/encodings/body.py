@@ -14,7 +14,8 @@ from mooring.apiserver.work_limit import spend
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _MAX_DEPTH = 200
 _BYTES_A_STEP = 2
-"""What is done with a byte of a body until it is stored takes about half a microsecond, where there is most to do."""
+"""What is done with a byte of a body until it is stored takes about half a microsecond, where there is most
+to do."""
 OBJECT_TYPES = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 
 

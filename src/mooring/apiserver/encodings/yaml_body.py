@@ -1,10 +1,11 @@
 """YAML bodies to JSON values, as upstream reads them (sigs.k8s.io/yaml on YAML 1.1), within limits.
 
 Guarantees:
-- Events are taken one by one from libyaml, whose parser does not recurse; its composer does, and a body of brackets
-  made it overflow the stack. Nothing is built past the limits on depth, and on what aliases repeat.
-- Only the first document counts. Times stay texts; `yes`, `on` and `y` are true; a leading zero is octal; a number that
-  no 64 bits hold is a float; keys become texts as JSON wants them. No tag ever makes anything but a scalar.
+- Events are taken one by one from libyaml, whose parser does not recurse; its composer does, and a body of
+  brackets made it overflow the stack. Nothing is built past the limits on depth, and on what aliases repeat.
+- Only the first document counts. Times stay texts; `yes`, `on` and `y` are true; a leading zero is octal; a
+  number that no 64 bits hold is a float; keys become texts as JSON wants them. No tag ever makes anything but
+  a scalar.
 
 It knows nothing of Kubernetes objects.
 """
@@ -124,7 +125,13 @@ class _Composer:
 
     def _scalar(self, event: Any) -> None:
         plain = not event.style and event.tag is None
-        if plain and event.value == _MERGE and self._open and self._open[-1].is_map and not self._open[-1].keyed:
+        if (
+            plain
+            and event.value == _MERGE
+            and self._open
+            and self._open[-1].is_map
+            and not self._open[-1].keyed
+        ):
             self._open[-1].keyed = self._open[-1].merges = True
             return
         value = _plain(event.value) if plain else _tagged(event)

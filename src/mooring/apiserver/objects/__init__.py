@@ -1,4 +1,5 @@
-"""The kinds, and how an object of one comes to be, changes and goes. Pure but for `catalog`, which follows the store.
+"""The kinds, and how an object of one comes to be, changes and goes. Pure but for `catalog`, which follows
+the store.
 
     kinds, catalog     the kinds that every server has, and those of CustomResourceDefinitions beside them
     strategy           what may differ from kind to kind; `strategies` has the kinds that are special

@@ -1,4 +1,5 @@
-"""Every kind that one server serves: the built-in ones, and those of the CustomResourceDefinitions in its store.
+"""Every kind that one server serves: the built-in ones, and those of the CustomResourceDefinitions in its
+store.
 
 What is served changes with the commit of a definition: a request that comes after it finds the new kinds.
 """

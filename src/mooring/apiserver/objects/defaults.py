@@ -1,7 +1,7 @@
 """Default values as data: a table of paths and values, and the one function that fills them in.
 
-A path is dotted; `[]` after a name means every entry of that list; `?` after a name means only if it is there. A
-missing parent without `?` is created. A value that is a function is called with the parent object.
+A path is dotted; `[]` after a name means every entry of that list; `?` after a name means only if it is
+there. A missing parent without `?` is created. A value that is a function is called with the parent object.
 """
 
 from collections.abc import Callable, Mapping, Sequence

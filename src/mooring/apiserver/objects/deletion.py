@@ -1,8 +1,8 @@
 """What a delete does to an object: the rules of graceful deletion, finalizers and preconditions. Pure.
 
-A deletion either removes the object now (`Remove`), marks it and waits (`Mark`), or changes nothing because it is
-already under way (`Pending`). Garbage collection of dependents is a controller's work: here only the finalizers that
-ask for it are set.
+A deletion either removes the object now (`Remove`), marks it and waits (`Mark`), or changes nothing because
+it is already under way (`Pending`). Garbage collection of dependents is a controller's work: here only the
+finalizers that ask for it are set.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from mooring.apiserver.errors import BadRequest, Obj, Resource, conflict, invalid_options, invalid_value, unsupported
+from mooring.apiserver.errors import (
+    BadRequest,
+    Obj,
+    Resource,
+    conflict,
+    invalid_options,
+    invalid_value,
+    unsupported,
+)
 from mooring.apiserver.objects.kinds import Kind
 from mooring.apiserver.store.object_store import decode, encode
 from mooring.apiserver.values.dotted import object_at, text_at
@@ -57,7 +65,9 @@ def parse_options(body: Obj, query: Mapping[str, str]) -> DeleteOptions:
     """Options from the body of a delete, or else from its query. Raises BadRequest or Invalid."""
     if body.get("kind", "DeleteOptions") != "DeleteOptions":
         version = body.get("apiVersion", "")
-        raise BadRequest(f'no kind "{body["kind"]}" is registered for version "{version}" as options of a delete')
+        raise BadRequest(
+            f'no kind "{body["kind"]}" is registered for version "{version}" as options of a delete'
+        )
     preconditions = object_at(body, "preconditions")
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
@@ -167,7 +177,8 @@ def _mark_ungraceful(meta: Obj, now: datetime) -> None:
 
 
 def _set_collection_finalizers(meta: Obj, kind: Kind, options: DeleteOptions) -> None:
-    """The finalizers that tell the garbage collector what to do with dependents; an explicit policy overrides them."""
+    """The finalizers that tell the garbage collector what to do with dependents; an explicit policy overrides
+    them."""
     have: list[str] = meta.get("finalizers") or []
     wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": None}.get(options.policy or "", "")
     if wanted == "":

@@ -21,4 +21,6 @@ def from_events_v1(event: Obj) -> Obj:
 
 def to_events_v1(event: Obj) -> Obj:
     """A core/v1 Event as events.k8s.io/v1."""
-    return {_BACK.get(name, name): value for name, value in event.items()} | {"apiVersion": "events.k8s.io/v1"}
+    return {_BACK.get(name, name): value for name, value in event.items()} | {
+        "apiVersion": "events.k8s.io/v1"
+    }

@@ -1,4 +1,5 @@
-"""The kinds that every server keeps, as one table. To add a kind: add an entry, and a strategy if it is special.
+"""The kinds that every server keeps, as one table. To add a kind: add an entry, and a strategy if it is
+special.
 
 Kinds of CustomResourceDefinitions are added to them by `catalog`.
 """
@@ -36,7 +37,8 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of a custom kind's table: `path` is a simple JSONPath, `type` one of the API's column types."""
+    """A column of a custom kind's table: `path` is a simple JSONPath, `type` one of the API's column
+    types."""
 
     name: str
     path: str
@@ -47,7 +49,8 @@ class PrinterColumn:
 
 @dataclass(frozen=True, eq=False)
 class Custom:
-    """What a CustomResourceDefinition says of one version of its kind. The paths are of the scale subresource."""
+    """What a CustomResourceDefinition says of one version of its kind. The paths are of the scale
+    subresource."""
 
     definition: str
     singular: str
@@ -63,7 +66,8 @@ class Custom:
 
 @dataclass(frozen=True)
 class Kind:
-    """One served kind. `subresources` are those beyond the object itself; "status" among them splits the status off."""
+    """One served kind. `subresources` are those beyond the object itself; "status" among them splits the
+    status off."""
 
     group: str
     version: str

@@ -1,7 +1,8 @@
 """How an object comes to be and changes: the rules between what a client sent and what is stored. Pure.
 
-`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch their
-arguments' `old`. The caller stores the result in the same turn of the event loop, so that nothing comes between.
+`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch
+their arguments' `old`. The caller stores the result in the same turn of the event loop, so that nothing comes
+between.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +37,8 @@ def created(kind: Kind, sent: Obj, admission: Admission, *, uid: str) -> Obj:
 
 
 def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bool) -> Obj:
-    """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing changes."""
+    """The object to store for an update of `old`, through /status if `status`. Equal to `old` if nothing
+    changes."""
     sent = _tidied(kind, _touched(sent, old, status=status and kind.has_status), admission)
     obj = _through_status(kind, sent, old) if status else sent
     metadata.carry_over(obj["metadata"], old["metadata"])
@@ -81,9 +83,11 @@ def _tidied(kind: Kind, sent: Obj, admission: Admission) -> Obj:
 
 
 def _touched(sent: Obj, old: Obj, *, status: bool) -> Obj:
-    """What was sent, without what a patch has left as it was where it comes from `old` anyway: no need to look at it.
+    """What was sent, without what a patch has left as it was where it comes from `old` anyway: no need to
+    look at it.
 
-    A write to /status takes nothing else from what was sent than metadata and status, any other write all but status.
+    A write to /status takes nothing else from what was sent than metadata and status, any other write all but
+    status.
     """
     return {
         key: value

@@ -68,7 +68,12 @@ def with_entries(obj: Obj, entries: Sequence[Entry], api_version: str) -> Obj:
 
 def _booked(entry: Entry, api_version: str) -> Obj:
     manager = entry.manager
-    book: Obj = {"manager": manager.name, "operation": manager.operation, "apiVersion": api_version, "time": entry.time}
+    book: Obj = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": api_version,
+        "time": entry.time,
+    }
     book |= {"fieldsType": "FieldsV1", "fieldsV1": to_fields_v1(entry.fields)}
     return book | ({"subresource": manager.subresource} if manager.subresource else {})
 
@@ -100,7 +105,9 @@ def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
         return with_entries(new, [], kind.api_version)
     fields = fields_of(new, place_of(kind))
     changed = _differing(old, new, fields)
-    kept = [replace(each, fields=(each.fields - changed) & fields) for each in entries if each.manager != manager]
+    kept = [
+        replace(each, fields=(each.fields - changed) & fields) for each in entries if each.manager != manager
+    ]
     own = next((each for each in entries if each.manager == manager), Entry(manager, frozenset(), now))
     mine = (own.fields | changed) & fields
     return with_entries(new, [*kept, Entry(manager, mine, now if changed else own.time)], kind.api_version)
@@ -113,7 +120,11 @@ def _through(fields: FieldSet, manager: Manager) -> set[Path]:
 
 
 def _writable(sent: Obj, manager: Manager) -> Obj:
-    return sent if manager.subresource == "status" else {key: value for key, value in sent.items() if key != "status"}
+    return (
+        sent
+        if manager.subresource == "status"
+        else {key: value for key, value in sent.items() if key != "status"}
+    )
 
 
 def _differing(one: Obj, other: Obj, paths: Iterable[Path]) -> set[Path]:
@@ -160,7 +171,11 @@ def _conflict(found: Sequence[tuple[Entry, Path]], kind: Kind) -> Conflict:
     if len(causes) == 1:
         told = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
-        lines = [line for who, fields in by_manager.items() for line in (f"conflicts with {who}:", *_listed(fields))]
+        lines = [
+            line
+            for who, fields in by_manager.items()
+            for line in (f"conflicts with {who}:", *_listed(fields))
+        ]
         told = f"{len(causes)} conflicts: " + "\n".join(lines)
     return Conflict(f"Apply failed with {told}", causes=causes)
 
@@ -171,4 +186,6 @@ def _listed(fields: Iterable[str]) -> list[str]:
 
 def _told(manager: Manager, kind: Kind) -> str:
     through = f' with subresource "{manager.subresource}"' if manager.subresource else ""
-    return f'"{manager.name}"{through}' + (f" using {kind.api_version}" if manager.operation == "Update" else "")
+    return f'"{manager.name}"{through}' + (
+        f" using {kind.api_version}" if manager.operation == "Update" else ""
+    )

@@ -32,7 +32,9 @@ def _check_form(metadata: Obj) -> None:
     for field in ("labels", "annotations"):
         if field in metadata:
             strings_at(metadata, field)
-    if "finalizers" in metadata and not all(isinstance(each, str) for each in list_at(metadata, "finalizers")):
+    if "finalizers" in metadata and not all(
+        isinstance(each, str) for each in list_at(metadata, "finalizers")
+    ):
         raise WrongForm("finalizers must be a list of strings")
     if "ownerReferences" in metadata:
         objects_at(metadata, "ownerReferences")
@@ -45,7 +47,8 @@ def tidy(metadata: Obj) -> None:
 
 
 def stamp_new(metadata: Obj, *, uid: str, now: str, generation: int) -> None:
-    """Set what the server sets on a new object, whatever the client said; a `generation` of 0 is the client's."""
+    """Set what the server sets on a new object, whatever the client said; a `generation` of 0 is the
+    client's."""
     for field in _SERVER_SET:
         metadata.pop(field, None)
     metadata |= {"uid": uid, "creationTimestamp": now}
@@ -95,7 +98,10 @@ def _name_errors(kind: Kind, metadata: Obj) -> Sequence[FieldError]:
     base, name = metadata.get("generateName") or "", metadata.get("name") or ""
     found: list[FieldError] = []
     form = path_segment_error if kind.strategy.any_base else kind.strategy.name_error
-    for field, value, judge in (("generateName", _as_name(base), form), ("name", name, kind.strategy.name_error)):
+    for field, value, judge in (
+        ("generateName", _as_name(base), form),
+        ("name", name, kind.strategy.name_error),
+    ):
         why = judge(value) or path_segment_error(value) if value else None
         if why is not None:
             found.append(invalid_value(f"metadata.{field}", metadata.get(field), why))
@@ -152,7 +158,14 @@ _CHECKS: Mapping[str, Check] = {
 
 def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:
     """What an update changed that it may not change."""
-    immutable = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+    immutable = (
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    )
     found = [
         invalid_value(f"metadata.{field}", metadata.get(field), "field is immutable")
         for field in immutable
@@ -162,7 +175,8 @@ def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:
     if added and "deletionTimestamp" in old:
         told = ", ".join(f'"{each}"' for each in sorted(added))
         detail = (
-            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{told}}}"
+            f"no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{told}}}"
         )
         found.append(forbidden_field("metadata.finalizers", detail))
     return found

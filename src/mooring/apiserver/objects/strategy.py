@@ -1,7 +1,7 @@
 """What may differ from kind to kind, with the behaviour of an ordinary kind as the default.
 
-A strategy is stateless and pure but for the `Admission` that it is given: it changes the new object in place, or
-returns the field errors that make it invalid. It knows nothing of requests or of the store.
+A strategy is stateless and pure but for the `Admission` that it is given: it changes the new object in place,
+or returns the field errors that make it invalid. It knows nothing of requests or of the store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,8 @@ IMMUTABLE = "field is immutable"
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What a strategy may look at besides the object: the time of the request (RFC 3339) and other objects."""
+    """What a strategy may look at besides the object: the time of the request (RFC 3339) and other
+    objects."""
 
     now: str
     objects: Callable[[str], Sequence[Obj]]
@@ -29,7 +30,8 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 class Strategy:
-    """An ordinary kind. Subclasses set the attributes, and override the hooks that are special for their kind."""
+    """An ordinary kind. Subclasses set the attributes, and override the hooks that are special for their
+    kind."""
 
     defaults: ClassVar[Rules] = {}
     name_error: Callable[[str], str | None] = staticmethod(subdomain_error)
@@ -79,7 +81,8 @@ class Strategy:
         """Change an object on its way through /status."""
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        """Everything wrong with an object. Not asked of an update that changes neither it nor its annotations."""
+        """Everything wrong with an object. Not asked of an update that changes neither it nor its
+        annotations."""
         return [error for rule in self.rules for error in rule(obj)]
 
     def validate_new(self, obj: Obj) -> list[FieldError]:
@@ -96,7 +99,8 @@ class Strategy:
         return [_immutable_error(path, value_at(obj, path), self.immutable[path]) for path in changed]
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
-        """The fields beyond name and namespace that field selectors can ask for; one that is empty is still named."""
+        """The fields beyond name and namespace that field selectors can ask for; one that is empty is still
+        named."""
         return {}
 
     def holds(self, obj: Obj) -> bool:

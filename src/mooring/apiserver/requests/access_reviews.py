@@ -45,7 +45,9 @@ class _Around(NamedTuple):
     authorizer: Authorizer
 
 
-def answer(request: Request, user: User, kinds: Kinds, tokens: Tokens, authorizer: Authorizer) -> Response | None:
+def answer(
+    request: Request, user: User, kinds: Kinds, tokens: Tokens, authorizer: Authorizer
+) -> Response | None:
     """The review that the request asks for, or None if it asks for something else. Raises Forbidden."""
     kind = _kind(request.path) if request.method == "POST" else None
     if kind is None:
@@ -92,7 +94,9 @@ def _access(user: User, attributes: Obj, around: _Around) -> Obj:
 
 
 def _asked(attributes: Obj) -> Asked:
-    verb, namespace, name, sub = (text_at(attributes, each) for each in ("verb", "namespace", "name", "subresource"))
+    verb, namespace, name, sub = (
+        text_at(attributes, each) for each in ("verb", "namespace", "name", "subresource")
+    )
     plural = text_at(attributes, "resource")
     fields = _fields(attributes) if verb in ("list", "watch") else FieldSelector()
     resource = f"{plural}/{sub}" if sub else plural
@@ -109,7 +113,9 @@ def _fields(attributes: Obj) -> FieldSelector:
         parsed = FieldSelector()
     found = objects_at(attributes, "fieldSelector.requirements")
     one = [each for each in found if each.get("operator") == "In" and len(list_at(each, "values")) == 1]
-    return FieldSelector((*parsed.terms, *((text_at(each, "key"), True, str(each["values"][0])) for each in one)))
+    return FieldSelector(
+        (*parsed.terms, *((text_at(each, "key"), True, str(each["values"][0])) for each in one))
+    )
 
 
 def _rules(sent: Obj, around: _Around) -> Obj:

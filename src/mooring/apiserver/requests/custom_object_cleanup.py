@@ -1,7 +1,7 @@
 """What becomes of the objects of a CustomResourceDefinition that is being deleted: they go, and then it goes.
 
-Upstream has a controller for it; here the request that makes the next step possible takes it: the deletion of the
-definition, and of its last objects if finalizers keep some.
+Upstream has a controller for it; here the request that makes the next step possible takes it: the deletion of
+the definition, and of its last objects if finalizers keep some.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,9 @@ class Cleanup:
         if head is None:
             return
         old, new = decode(head.body), decode(head.body)
-        new["metadata"]["finalizers"] = [each for each in list_at(old, "metadata.finalizers") if each != CLEANUP]
+        new["metadata"]["finalizers"] = [
+            each for each in list_at(old, "metadata.finalizers") if each != CLEANUP
+        ]
         await self.writer.replace(kind, head, old, new)
 
     async def _instances_left(self, definition: Obj) -> bool:

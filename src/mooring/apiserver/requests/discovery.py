@@ -1,5 +1,5 @@
-"""Discovery: what groups, versions and resources there are, in the legacy form and in the aggregated one. Pure, from
-the kinds."""
+"""Discovery: what groups, versions and resources there are, in the legacy form and in the aggregated one.
+Pure, from the kinds."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,9 @@ def answer(request: Request, kinds: Kinds) -> Response | None:
 def _wants_aggregated(accept: str) -> bool:
     options = [alternative.replace(" ", "") for alternative in accept.split(",")]
     return any(
-        each.startswith("application/json") and "as=APIGroupDiscoveryList" in each and "v=v2" in each.split(";")
+        each.startswith("application/json")
+        and "as=APIGroupDiscoveryList" in each
+        and "v=v2" in each.split(";")
         for each in options
     )
 
@@ -69,9 +71,16 @@ def _precedence(version: str) -> tuple[int, int, int, str]:
 @lru_cache(maxsize=4)
 def _aggregated(kinds: Kinds, *, core: bool) -> bytes:
     groups = _groups(kinds)
-    items = [_aggregated_group(group, versions) for group, versions in groups.items() if (group == "") == core]
+    items = [
+        _aggregated_group(group, versions) for group, versions in groups.items() if (group == "") == core
+    ]
     return encode(
-        {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+        {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
     )
 
 

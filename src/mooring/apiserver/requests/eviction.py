@@ -1,8 +1,8 @@
 """May a pod be evicted? The rules of disruption budgets. Pure.
 
-Upstream's disruption controller counts pods and writes how many disruptions a budget allows; the eviction subresource
-spends them. Where no such controller has looked at a budget yet (`status.observedGeneration` is missing), as in the
-embedded cluster, the same count is made here from the pods themselves.
+Upstream's disruption controller counts pods and writes how many disruptions a budget allows; the eviction
+subresource spends them. Where no such controller has looked at a budget yet (`status.observedGeneration` is
+missing), as in the embedded cluster, the same count is made here from the pods themselves.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,8 @@ class Health:
 
 
 def needs_budget(pod: Obj) -> bool:
-    """Whether evicting the pod disrupts anything: one that is finished, not started or going already does not."""
+    """Whether evicting the pod disrupts anything: one that is finished, not started or going already does
+    not."""
     return text_at(pod, "status.phase") not in _TERMINAL and not value_at(pod, "metadata.deletionTimestamp")
 
 
@@ -60,7 +61,9 @@ def spent(budget: Obj, pod: Obj, health: Health, now: str) -> Obj | None:
     """
     counted = value_at(budget, "status.observedGeneration") is not None
     if counted and value_at(budget, "status.observedGeneration") < value_at(budget, "metadata.generation"):
-        raise _refused(f"The disruption budget {_name(budget)} is still being processed by the server.", retry=10)
+        raise _refused(
+            f"The disruption budget {_name(budget)} is still being processed by the server.", retry=10
+        )
     if not is_ready(pod) and _spares_unready(budget, health):
         return None
     if health.allowed < 0 or len(object_at(budget, "status.disruptedPods")) > _MAX_DISRUPTED:
@@ -76,10 +79,13 @@ def spent(budget: Obj, pod: Obj, health: Health, now: str) -> Obj | None:
 
 
 def health(budget: Obj, pods: Sequence[Obj], scale: Scale) -> Health:
-    """How a budget stands: by its status if a disruption controller keeps it, else counted from the pods it covers."""
+    """How a budget stands: by its status if a disruption controller keeps it, else counted from the pods it
+    covers."""
     status = object_at(budget, "status")
     if status.get("observedGeneration") is not None:
-        counts = (int(status.get(name) or 0) for name in ("currentHealthy", "desiredHealthy", "disruptionsAllowed"))
+        counts = (
+            int(status.get(name) or 0) for name in ("currentHealthy", "desiredHealthy", "disruptionsAllowed")
+        )
         return Health(*counts)
     selector = label_selector_from_object(value_at(budget, "spec.selector"))
     namespace = text_at(budget, "metadata.namespace")
@@ -91,7 +97,9 @@ def health(budget: Obj, pods: Sequence[Obj], scale: Scale) -> Health:
 
 
 def is_ready(pod: Obj) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in objects_at(pod, "status.conditions"))
+    return any(
+        c.get("type") == "Ready" and c.get("status") == "True" for c in objects_at(pod, "status.conditions")
+    )
 
 
 def _desired(budget: Obj, covered: Sequence[Obj], scale: Scale) -> int:
@@ -107,7 +115,9 @@ def _expected(covered: Sequence[Obj], scale: Scale) -> int:
     by_controller: dict[str, int] = {}
     lone = 0
     for pod in covered:
-        owner = next((each for each in objects_at(pod, "metadata.ownerReferences") if each.get("controller")), None)
+        owner = next(
+            (each for each in objects_at(pod, "metadata.ownerReferences") if each.get("controller")), None
+        )
         wanted = scale(pod)
         if owner is None or wanted is None:
             lone += 1
@@ -141,11 +151,19 @@ def _with_disruption(budget: Obj, pod: Obj, now: str) -> Obj:
 
 def _note_allowed(status: Obj, now: str) -> None:
     """Say in the conditions whether more disruptions are allowed."""
-    value, reason = ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
+    value, reason = (
+        ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
+    )
     others = [each for each in objects_at(status, "conditions") if each.get("type") != _ALLOWED]
     before = next((each for each in objects_at(status, "conditions") if each.get("type") == _ALLOWED), None)
     when = before["lastTransitionTime"] if before and before.get("status") == value else now
-    told: Obj = {"type": _ALLOWED, "status": value, "reason": reason, "message": "", "lastTransitionTime": when}
+    told: Obj = {
+        "type": _ALLOWED,
+        "status": value,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": when,
+    }
     status["conditions"] = [*others, told | {"observedGeneration": status["observedGeneration"]}]
 
 

@@ -3,7 +3,14 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from mooring.apiserver.errors import BadRequest, FieldError, Unclassified, forbidden_field, invalid_options, unsupported
+from mooring.apiserver.errors import (
+    BadRequest,
+    FieldError,
+    Unclassified,
+    forbidden_field,
+    invalid_options,
+    unsupported,
+)
 from mooring.apiserver.message import Request
 from mooring.apiserver.objects.validation.formats import qualified_name_errors
 from mooring.apiserver.routes import Route
@@ -43,8 +50,8 @@ class Selection:
         return [item for item in items if self.includes(item)]
 
     def values(self) -> Iterator[tuple[str, str]]:
-        """Fields, each with a value that every selected object has there; an empty value may also be a missing one and
-        is not among them."""
+        """Fields, each with a value that every selected object has there; an empty value may also be a
+        missing one and is not among them."""
         yield from ((name, value) for name, equal, value in self.fields.terms if equal and value)
         if self.namespace:
             yield "metadata.namespace", self.namespace
@@ -64,7 +71,9 @@ def selection(request: Request, route: Route) -> Selection:
         fields = parse_field_selector(field_text)
     except InvalidKey as error:
         told = "; ".join(qualified_name_errors(error.key))
-        raise BadRequest(f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {told}') from error
+        raise BadRequest(
+            f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {told}'
+        ) from error
     except InvalidSelector as error:
         raise BadRequest(str(error)) from error
     special = route.kind.strategy.fields({"metadata": {}})
@@ -103,11 +112,15 @@ def _match_errors(request: Request) -> list[FieldError]:
     if request.parameter("continue"):
         found.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
     if not version:
-        found.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        found.append(
+            forbidden_field(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        )
     if match not in ("Exact", "NotOlderThan"):
         found.append(unsupported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
     if match == "Exact" and version == "0":
-        found.append(forbidden_field(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+        found.append(
+            forbidden_field(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        )
     return found
 
 
@@ -115,7 +128,9 @@ def _watch_errors(request: Request) -> list[FieldError]:
     match, initial = request.parameter("resourceVersionMatch"), request.parameter("sendInitialEvents")
     if not initial and match:
         return [
-            forbidden_field(_MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            forbidden_field(
+                _MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            )
         ]
     found: list[FieldError] = []
     if initial and match != "NotOlderThan":

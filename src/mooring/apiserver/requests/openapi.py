@@ -42,7 +42,8 @@ def answer(request: Request, kinds: Kinds) -> Response | None:
 
 
 def _version_2(request: Request, kinds: Kinds) -> Response:
-    """As JSON; clients that take nothing but protobuf get an empty document: it has no kind that version 3 lacks."""
+    """As JSON; clients that take nothing but protobuf get an empty document: it has no kind that version 3
+    lacks."""
     accept = request.headers.get("accept", "")
     if "protobuf" in accept and "json" not in accept:
         return Response(200, {"content-type": _V2_PROTOBUF}, b"")
@@ -59,7 +60,8 @@ def _by_root(kinds: Kinds) -> Mapping[str, tuple[Kind, ...]]:
 
 @lru_cache(maxsize=4)
 def _index(kinds: Kinds) -> bytes:
-    """Where each document is; the hash changes with the kinds, so that clients read a document anew only then."""
+    """Where each document is; the hash changes with the kinds, so that clients read a document anew only
+    then."""
     paths: Obj = {}
     for root, members in _by_root(kinds).items():
         told = repr([(kind.name, kind.version, kind.custom and kind.custom.schema) for kind in members])
@@ -139,5 +141,7 @@ def _operation(kind: Kind, method: str, action: str, version: int) -> Obj:
     if method in {"get", "delete"}:
         return operation
     text = {"type": "string", "uniqueItems": True}
-    parameters = [{"name": name, "in": "query"} | (text if version == 2 else {"schema": text}) for name in _OPTIONS]
+    parameters = [
+        {"name": name, "in": "query"} | (text if version == 2 else {"schema": text}) for name in _OPTIONS
+    ]
     return operation | {"parameters": parameters}

@@ -41,7 +41,11 @@ class _Page:
     start: tuple[str, str]
 
     def token(self) -> str:
-        return base64.urlsafe_b64encode(encode({"v": self.version, "start": list(self.start)})).decode().rstrip("=")
+        return (
+            base64.urlsafe_b64encode(encode({"v": self.version, "start": list(self.start)}))
+            .decode()
+            .rstrip("=")
+        )
 
 
 def _page(token: str) -> _Page:

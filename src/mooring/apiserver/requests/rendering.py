@@ -1,4 +1,5 @@
-"""Stored objects in the form that a client asked for: as they are, as rows of a table, or as their metadata only.
+"""Stored objects in the form that a client asked for: as they are, as rows of a table, or as their metadata
+only.
 
 The plain form is the stored bytes themselves: nothing is decoded or encoded again.
 """
@@ -61,7 +62,8 @@ def render_list(
 
 
 _PREFIX = {
-    kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+    kind: f'{{"type":"{kind}","object":'.encode()
+    for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
 
 

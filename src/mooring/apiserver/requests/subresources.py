@@ -78,7 +78,9 @@ class Subresources:
         sent = read_object(request.body, request.headers.get("content-type", ""))
         if text_at(sent, "metadata.name") not in ("", route.name):
             raise BadRequest("name in URL does not match name in Eviction object")
-        options = parse_options(object_at(sent, "deleteOptions"), {"dryRun": "All"} if is_dry_run(request) else {})
+        options = parse_options(
+            object_at(sent, "deleteOptions"), {"dryRun": "All"} if is_dry_run(request) else {}
+        )
         pod = decode(self._head(request, route).body)
         if eviction.needs_budget(pod):
             await self._spend(pod, dry_run=options.dry_run)
@@ -103,7 +105,9 @@ class Subresources:
             kind = next((each for each in BUILT_IN.all if each.name == owner.get("kind")), None)
             if not owner.get("controller") or kind is None:
                 continue
-            found = self.writer.store.head(kind.storage, (text_at(pod, "metadata.namespace"), text_at(owner, "name")))
+            found = self.writer.store.head(
+                kind.storage, (text_at(pod, "metadata.namespace"), text_at(owner, "name"))
+            )
             return None if found is None else value_at(decode(found.body), "spec.replicas")
         return None
 
@@ -173,7 +177,9 @@ def _check_bindable(route: Route, pod: Obj, binding: Obj) -> None:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
         raise conflict(resource, route.name, why)
     if meta.get("deletionTimestamp"):
-        raise conflict(resource, route.name, f"pod {route.name} is being deleted, cannot be assigned to a host")
+        raise conflict(
+            resource, route.name, f"pod {route.name} is being deleted, cannot be assigned to a host"
+        )
     if node := text_at(pod, "spec.nodeName"):
         raise conflict(resource, route.name, f'pod {route.name} is already assigned to node "{node}"')
 

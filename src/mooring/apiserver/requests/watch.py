@@ -1,8 +1,8 @@
 """watch: the changes of a collection as a stream of lines, from a version on.
 
-A watch sees only durable changes, each once and in order, as its selection sees them: an object that leaves the
-selection is DELETED for it. Lines that are pending are joined into one piece. A watch holds nothing but a position: a
-reader that is too slow is told 410 and ends, and never makes the server wait.
+A watch sees only durable changes, each once and in order, as its selection sees them: an object that leaves
+the selection is DELETED for it. Lines that are pending are joined into one piece. A watch holds nothing but a
+position: a reader that is too slow is told 410 and ends, and never makes the server wait.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ _CHUNK_LISTED = 5000
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which objects of a kind a watch sees, and in which form. `rows_hold` is of tables, `now` for their ages."""
+    """Which objects of a kind a watch sees, and in which form. `rows_hold` is of tables, `now` for their
+    ages."""
 
     kind: Kind
     selected: Selection
@@ -78,10 +79,13 @@ def _last_seen(change: Change) -> Item:
 class Watch:
     """One watch: what it has to tell first, and then every change that its view shows.
 
-    Its position is taken when it is made, so nothing that is written from then on is missed, however late it is read.
+    Its position is taken when it is made, so nothing that is written from then on is missed, however late it
+    is read.
     """
 
-    def __init__(self, store: Store, broadcaster: Broadcaster, view: View, request: Request, bookmark_s: float) -> None:
+    def __init__(
+        self, store: Store, broadcaster: Broadcaster, view: View, request: Request, bookmark_s: float
+    ) -> None:
         self._store, self._broadcaster, self._view, self._sink = store, broadcaster, view, request.sink
         self._bookmarks = request.flag("allowWatchBookmarks")
         self._bookmark_s = bookmark_s
@@ -95,7 +99,8 @@ class Watch:
         self._cursor = store.watch(view.kind.storage, self._since)
 
     async def lines(self, seconds: float) -> AsyncIterator[bytes]:
-        """The watch's lines, some at a time, for `seconds`; ends with an ERROR line if the reader is too slow.
+        """The watch's lines, some at a time, for `seconds`; ends with an ERROR line if the reader is too
+        slow.
 
         While the reader waits for the next, what is new goes to the request's sink, if it has one.
         """
@@ -112,7 +117,9 @@ class Watch:
         view, listed = self._view, self._listed
         self._listed = ()
         last = [view.bookmark(self._since, initial_end=True)] if self._initial and self._bookmarks else []
-        size = _CHUNK_LISTED if view.accepted == Accepted() and view.kind.conversion is None else _CHUNK_CHANGES
+        size = (
+            _CHUNK_LISTED if view.accepted == Accepted() and view.kind.conversion is None else _CHUNK_CHANGES
+        )
         for start in range(0, len(listed) or 1, size):
             if start:
                 await asyncio.sleep(0)

@@ -90,7 +90,9 @@ class Broadcaster:
         before = self._cursor.position
         try:
             pieces = self._pieces()
-        except Exception:  # whatever it is, those whom it concerns meet it again when they read on by themselves
+        except (
+            Exception
+        ):  # whatever it is, those whom it concerns meet it again when they read on by themselves
             self._cursor.skip()
             for channel in self._all():
                 self._part(channel, [*channel.members], before)

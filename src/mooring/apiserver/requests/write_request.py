@@ -98,7 +98,9 @@ def _refusal(request: Request, kind: Kind, told: Sequence[str]) -> ApiError:
     why = f"strict decoding error: {', '.join(told)}"
     if request.method == "PATCH":
         return invalid("", "", "", [invalid_value("patch", request.body.decode(errors="replace"), why)])
-    return BadRequest(f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {why}')
+    return BadRequest(
+        f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {why}'
+    )
 
 
 def options_of(request: Request) -> str:
@@ -113,7 +115,9 @@ def settle_namespace(meta: Obj, route: Route) -> None:
         return
     given = meta.get("namespace") or route.namespace
     if given != route.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     if not given:
         raise BadRequest(f"the namespace of the {route.kind.name} is missing: send it to a namespace's path")
     meta["namespace"] = given
@@ -127,7 +131,9 @@ def settle_name(meta: Obj, route: Route, *, needed: bool = True) -> None:
             f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
         )
     if (meta.get("name") or route.name) != route.name:
-        told = f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
+        told = (
+            f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
+        )
         raise BadRequest(told)
     meta["name"] = route.name
 
@@ -173,11 +179,15 @@ def manager_of(request: Request, route: Route, operation: str) -> Manager:
 def patch_of(request: Request) -> Patch:
     """The patch that a request carries. Raises BadRequest, Invalid or UnsupportedMediaType."""
     if request.parameter("force"):
-        raise invalid_options("PatchOptions", forbidden_field("force", "may not be specified for non-apply patch"))
+        raise invalid_options(
+            "PatchOptions", forbidden_field("force", "may not be specified for non-apply patch")
+        )
     content_type = media_type(request.headers.get("content-type", ""))
     if content_type not in _PATCHES:
         told = ", ".join(sorted([*_PATCHES, APPLY]))
-        raise UnknownPatch(f"the body of the request was in an unknown format - accepted media types include: {told}")
+        raise UnknownPatch(
+            f"the body of the request was in an unknown format - accepted media types include: {told}"
+        )
     body = read(request.body, "application/yaml" if content_type.endswith("yaml") else "application/json")
     apply = _PATCHES[content_type]
     return lambda kind, obj: apply(kind, obj, body)

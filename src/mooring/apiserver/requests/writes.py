@@ -1,8 +1,8 @@
 """create, update, patch, delete and deletecollection.
 
-Each is: read the newest state, decide with the pure rules of `lifecycle` and `deletion`, write. There is no await
-between reading and writing, so no write is computed from a state that has been replaced. An answer is given only when
-the write is durable.
+Each is: read the newest state, decide with the pure rules of `lifecycle` and `deletion`, write. There is no
+await between reading and writing, so no write is computed from a state that has been replaced. An answer is
+given only when the write is durable.
 """
 
 from asyncio import gather
@@ -123,7 +123,9 @@ class Writer:
         user = (request.user if request is not None else None) or ADMIN
         admit_create(user, kind, sent, self._node)
         obj = created(kind, sent, self.admission(request), uid=self._uid())
-        admit_create(user, kind, obj, self._node)  # as it will be stored: no form of what was sent hides anything
+        admit_create(
+            user, kind, obj, self._node
+        )  # as it will be stored: no form of what was sent hides anything
         if obj["metadata"].get("resourceVersion"):
             raise Unclassified("resourceVersion should not be set on objects to be created")
         if self.store.head(kind.storage, key) is not None:
@@ -176,7 +178,8 @@ class Writer:
         return self.answer(request, route.kind, item)
 
     async def _apply(self, request: Request, route: Route) -> Response:
-        """Server-side apply: create the object, or merge what is sent into it by the ownership of its fields."""
+        """Server-side apply: create the object, or merge what is sent into it by the ownership of its
+        fields."""
         kind, sent = route.kind, read_applied(request, route.kind)
         manager = manager_of(request, route, "Apply")
         meta = metadata.of(sent)
@@ -204,14 +207,16 @@ class Writer:
         return self.answer(request, kind, await self.revise(request, route, head, change))
 
     def head(self, request: Request, route: Route) -> Item | None:
-        """The newest state of the object that a write is about. Raises Forbidden if it is not the user's to write."""
+        """The newest state of the object that a write is about. Raises Forbidden if it is not the user's to
+        write."""
         head = self.store.head(route.kind.storage, (route.namespace, route.name))
         if head is not None:
             admit_access(request.user or ADMIN, route, head.fields)
         return head
 
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
-        """Change the object that `head` is, by every rule of an update; `change` is given its current form."""
+        """Change the object that `head` is, by every rule of an update; `change` is given its current
+        form."""
         kind = route.kind
         old = decode(head.body)
         seen = kind.conversion.from_stored(old) if kind.conversion else old
@@ -229,7 +234,8 @@ class Writer:
         if dry_run:
             return self.imagined(head.key, new)
         if ends_with_update(kind, old, new):
-            # As upstream: the answer is what was wanted, at the version of before; watchers are told the last state.
+            # As upstream: the answer is what was wanted, at the version of before; watchers are told the last
+            # state.
             answer = self.imagined(head.key, new)
             await self.store.remove(kind.storage, head.key, old)
             return answer
@@ -258,7 +264,9 @@ class Writer:
             return respond(200, encode(_success(kind, item)), negotiate(""))
         return self.answer(request, kind, item)
 
-    async def delete_item(self, kind: Kind, head: Item, old: Obj, options: DeleteOptions) -> tuple[Item, bool]:
+    async def delete_item(
+        self, kind: Kind, head: Item, old: Obj, options: DeleteOptions
+    ) -> tuple[Item, bool]:
         """The object's last state, and whether it is gone."""
         match deleted(kind, old, options, self.now()):
             case Pending():
@@ -274,7 +282,8 @@ class Writer:
                 return await self._removed(kind, head.key, old, last), True
 
     async def _removed(self, kind: Kind, key: Key, old: Obj, last: Obj) -> Item:
-        """Remove an object; a last state that nobody has seen, with the end of its grace period, is told before."""
+        """Remove an object; a last state that nobody has seen, with the end of its grace period, is told
+        before."""
         writes = [self.store.write(kind.storage, key, last)] if last != old else []
         return (await gather(*writes, self.store.remove(kind.storage, key, last)))[-1]
 
@@ -300,7 +309,8 @@ class Writer:
         return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
     def admission(self, request: Request | None) -> Admission:
-        """What strategies may look at: the time, the committed objects, and what the request wants of odd fields."""
+        """What strategies may look at: the time, the committed objects, and what the request wants of odd
+        fields."""
 
         def objects(storage: str) -> list[Obj]:
             return [decode(item.body) for item in self.store.list(storage)]
@@ -359,7 +369,9 @@ def _declared(kind: Kind, sent: Obj, told: str) -> Obj:
     unknown: list[str] = []
     tidy = tidied(kind, sent, unknown, zeroes=False)
     if unknown:
-        raise Unclassified(f"failed to create typed patch object ({told}): .{unknown[0]}: field not declared in schema")
+        raise Unclassified(
+            f"failed to create typed patch object ({told}): .{unknown[0]}: field not declared in schema"
+        )
     return tidy
 
 

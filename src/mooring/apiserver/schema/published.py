@@ -1,4 +1,5 @@
-"""The API's own types as OpenAPI schemas, made from the facts. Pure; the types' prose is not among the facts."""
+"""The API's own types as OpenAPI schemas, made from the facts. Pure; the types' prose is not among the
+facts."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -40,7 +41,8 @@ def schema_name(name: str) -> str:
 
 
 def schemas(names: Iterable[str], reference: str) -> dict[str, Schema]:
-    """The schemas of messages and of all that they are made of, by name; `reference` stands before names in `$ref`."""
+    """The schemas of messages and of all that they are made of, by name; `reference` stands before names in
+    `$ref`."""
     found: dict[str, Schema] = {}
     waiting = [*names]
     while waiting:

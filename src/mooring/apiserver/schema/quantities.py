@@ -1,6 +1,7 @@
 """Quantities as Kubernetes prints them: `1024Mi` is `1Gi`, `0.5` is `500m`. Pure.
 
-The rule (documentation of `resource.Quantity`): no fraction, the largest suffix of the same family that keeps it so.
+The rule (documentation of `resource.Quantity`): no fraction, the largest suffix of the same family that keeps
+it so.
 """
 
 from decimal import ROUND_CEILING, Decimal, localcontext

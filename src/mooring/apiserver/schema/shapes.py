@@ -1,9 +1,9 @@
 """The shape of objects of the API's own kinds, as upstream gets it by reading JSON into Go types. Pure.
 
-Nulls and fields that a type does not have are dropped, quantities are printed canonically, and a value of the wrong
-type is an error in the words of Go's JSON decoder. A zero is dropped where Go leaves it out when it writes the type
-back, and added where Go writes it, so that objects which mean the same are the same. The fields are the facts of
-`facts`.
+Nulls and fields that a type does not have are dropped, quantities are printed canonically, and a value of the
+wrong type is an error in the words of Go's JSON decoder. A zero is dropped where Go leaves it out when it
+writes the type back, and added where Go writes it, so that objects which mean the same are the same. The
+fields are the facts of `facts`.
 """
 
 import binascii
@@ -41,10 +41,11 @@ class _Type(NamedTuple):
 
 
 def shaped(name: str, obj: Obj, unknown: list[str], path: str = "", *, zeroes: bool = True) -> Obj:
-    """`obj` with the fields of message `name` only; the paths of others are added to `unknown`. Raises `WrongShape`.
+    """`obj` with the fields of message `name` only; the paths of others are added to `unknown`. Raises
+    `WrongShape`.
 
-    An object with metadata may say its kind and apiVersion. Without `zeroes` the zeroes stay as they were sent: in an
-    apply they are meant.
+    An object with metadata may say its kind and apiVersion. Without `zeroes` the zeroes stay as they were
+    sent: in an apply they are meant.
     """
     known, prefix = _type(name, zeroes), f"{path}." if path else ""
     shapers, plain, omitted = known.shapers, known.plain, known.omitted
@@ -89,7 +90,9 @@ def _type(name: str, zeroes: bool) -> _Type:
         return _Type(shapers, plain, frozenset(), ())
     omitted = frozenset(field.name for field in fields.values() if field.omit and not _is_struct(field))
     written = [(field.name, _zero(field)) for field in fields.values() if not field.pointer]
-    return _Type(shapers, plain, omitted, [(key, zero) for key, zero in written if key not in omitted and zero])
+    return _Type(
+        shapers, plain, omitted, [(key, zero) for key, zero in written if key not in omitted and zero]
+    )
 
 
 _OFF: Mapping[str, Sequence[str]] = {
@@ -133,7 +136,9 @@ def _shaper(field: Field, owner: str, zeroes: bool) -> Shaper:
         if not isinstance(value, list):
             raise _mismatch(value, owner, path, f"[]{kind}")
         entries = cast(list[Any], value)
-        return [one(each, f"{path}[{index}]", unknown) for index, each in enumerate(entries) if each is not None]
+        return [
+            one(each, f"{path}[{index}]", unknown) for index, each in enumerate(entries) if each is not None
+        ]
 
     def mapped(value: Any, path: str, unknown: list[str]) -> Any:
         if not isinstance(value, dict):
@@ -215,7 +220,10 @@ _TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "int32": ("int32", lambda value: _is_whole(value) and -(2**31) <= value < 2**31),
     "int64": ("int64", lambda value: _is_whole(value) and -(2**63) <= value < 2**63),
     "double": ("float64", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
-    "IntOrString": ("int32", lambda value: isinstance(value, str) or (_is_whole(value) and abs(value) < 2**31)),
+    "IntOrString": (
+        "int32",
+        lambda value: isinstance(value, str) or (_is_whole(value) and abs(value) < 2**31),
+    ),
     "ExtraValue": ("v1.ExtraValue", lambda value: isinstance(value, list)),
 }
 

@@ -103,7 +103,12 @@ class Store:
     """
 
     def __init__(
-        self, log: Log, fields: IndexedFields, *, window: int = WINDOW_CHANGES, window_bytes: int = WINDOW_BYTES
+        self,
+        log: Log,
+        fields: IndexedFields,
+        *,
+        window: int = WINDOW_CHANGES,
+        window_bytes: int = WINDOW_BYTES,
     ) -> None:
         self._log = log
         self._fields = fields
@@ -138,7 +143,9 @@ class Store:
         # Reads show committed states only (`get`). A write must also see those that are not durable yet: two
         # updates of one version in the same batch would otherwise both pass their precondition.
         change = self._heads.get((resource, key))
-        found = self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
+        found = (
+            self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
+        )
         if self._rehearsal is not None:
             self._rehearsal.note(resource, key, found)
         return found
@@ -200,7 +207,9 @@ class Store:
             performed.versions.append((version_bytes(item.version), version_bytes(self._allocated)))
             body = performed.renumbered(item.body)
             numbered = msgspec.structs.replace(item, version=self._allocated, body=body)
-            performed.done.append(self._propose(resource, Change(kind, numbered, self.head(resource, item.key))))
+            performed.done.append(
+                self._propose(resource, Change(kind, numbered, self.head(resource, item.key)))
+            )
         return performed
 
     async def settled(self) -> None:
@@ -231,7 +240,9 @@ class Store:
 
     def _item(self, resource: str, key: Key, version: int, obj: Obj, body: bytes) -> Item:
         metadata: dict[str, Any] = obj["metadata"]
-        return Item(key, metadata["uid"], version, metadata.get("labels") or {}, self._fields(resource, obj), body)
+        return Item(
+            key, metadata["uid"], version, metadata.get("labels") or {}, self._fields(resource, obj), body
+        )
 
     def _propose(self, resource: str, change: Change) -> asyncio.Future[Item]:
         done: asyncio.Future[Item] = asyncio.get_running_loop().create_future()

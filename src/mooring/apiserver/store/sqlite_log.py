@@ -93,7 +93,9 @@ class SqliteLog:
         db.execute("BEGIN IMMEDIATE")
         try:
             db.executemany("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?)", rows)
-            db.executemany("DELETE FROM history WHERE version = ?", [(version,) for version in batch.forgotten])
+            db.executemany(
+                "DELETE FROM history WHERE version = ?", [(version,) for version in batch.forgotten]
+            )
             db.execute("INSERT OR REPLACE INTO floor VALUES (0, ?)", (batch.floor,))
             db.execute("COMMIT")
         except BaseException:
@@ -108,7 +110,8 @@ class SqliteLog:
             self._db = _open(self._path)
             (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             records = [
-                _record(row) for row in self._db.execute(f"{_SELECT} WHERE version > ? ORDER BY version", (after,))
+                _record(row)
+                for row in self._db.execute(f"{_SELECT} WHERE version > ? ORDER BY version", (after,))
             ]
         except sqlite3.Error as error:
             raise _failed(self._path, error) from error
@@ -162,12 +165,16 @@ def _private_file(path: Path) -> tuple[int, int]:
             if beside.exists():
                 beside.chmod(0o600)
     except OSError as error:
-        raise LogFailed(f"cannot open the API server's store {path}: {error.strerror}: {_advice(error)}") from error
+        raise LogFailed(
+            f"cannot open the API server's store {path}: {error.strerror}: {_advice(error)}"
+        ) from error
     return _identity(made)
 
 
 def _advice(error: OSError) -> str:
-    return "make room on its file system" if error.errno == errno.ENOSPC else "it must be writable for this user"
+    return (
+        "make room on its file system" if error.errno == errno.ENOSPC else "it must be writable for this user"
+    )
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
@@ -194,7 +201,9 @@ def _lock(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise LogFailed(f"cannot open the API server's lock {path}: {error.strerror}: {_advice(error)}") from error
+        raise LogFailed(
+            f"cannot open the API server's lock {path}: {error.strerror}: {_advice(error)}"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

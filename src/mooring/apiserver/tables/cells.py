@@ -19,7 +19,12 @@ Cell: TypeAlias = Callable[[Obj, datetime], Any]
 """What a cell shows of an object at a time."""
 
 NONE, UNSET = "<none>", "<unset>"
-_MODE_LETTERS = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+_MODE_LETTERS = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
 _ROLE = "node-role.kubernetes.io/"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -132,8 +137,12 @@ def class_of(obj: Obj, now: datetime) -> str:
 
 def node_status(obj: Obj, now: datetime) -> str:
     """Whether a node is ready, and may be scheduled to."""
-    condition = next((each for each in objects_at(obj, "status.conditions") if each.get("type") == "Ready"), None)
-    words = ["Unknown"] if condition is None else ["Ready" if condition.get("status") == "True" else "NotReady"]
+    condition = next(
+        (each for each in objects_at(obj, "status.conditions") if each.get("type") == "Ready"), None
+    )
+    words = (
+        ["Unknown"] if condition is None else ["Ready" if condition.get("status") == "True" else "NotReady"]
+    )
     if value_at(obj, "spec.unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
@@ -164,7 +173,10 @@ def event_object(obj: Obj, now: datetime) -> str:
 
 def event_source(obj: Obj, now: datetime) -> str:
     """Who reported an event."""
-    parts = (text_at(obj, "source.component") or text_at(obj, "reportingComponent"), text_at(obj, "source.host"))
+    parts = (
+        text_at(obj, "source.component") or text_at(obj, "reportingComponent"),
+        text_at(obj, "source.host"),
+    )
     return ", ".join(part for part in parts if part)
 
 
@@ -202,7 +214,9 @@ def readiness_gates(obj: Obj, now: datetime) -> str:
 
 def controller(obj: Obj, now: datetime) -> str:
     """The owner that controls an object."""
-    owner = next((each for each in objects_at(obj, "metadata.ownerReferences") if each.get("controller")), None)
+    owner = next(
+        (each for each in objects_at(obj, "metadata.ownerReferences") if each.get("controller")), None
+    )
     if owner is None:
         return NONE
     group = text_at(owner, "apiVersion").partition("/")[0] if "/" in text_at(owner, "apiVersion") else ""
@@ -221,7 +235,9 @@ _JOB_ENDS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteri
 
 def job_status(obj: Obj, now: datetime) -> str:
     """The last word on a job; one that has none is running."""
-    true = {text_at(each, "type") for each in objects_at(obj, "status.conditions") if each.get("status") == "True"}
+    true = {
+        text_at(each, "type") for each in objects_at(obj, "status.conditions") if each.get("status") == "True"
+    }
     if (found := next((each for each in _JOB_ENDS if each in true), None)) is not None:
         return found
     return "Terminating" if value_at(obj, "metadata.deletionTimestamp") else "Running"
@@ -262,7 +278,10 @@ def each_number(path: str, field: str) -> Cell:
 
 def claim_state(obj: Obj, now: datetime) -> str:
     """What has been done for a ResourceClaim."""
-    states = [("allocated", value_at(obj, "status.allocation")), ("reserved", value_at(obj, "status.reservedFor"))]
+    states = [
+        ("allocated", value_at(obj, "status.allocation")),
+        ("reserved", value_at(obj, "status.reservedFor")),
+    ]
     return ",".join(name for name, present in states if present) or "pending"
 
 

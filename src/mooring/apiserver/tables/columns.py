@@ -1,4 +1,5 @@
-"""The columns of `kubectl get` for each kind, as a table: a name, and how its cell is read from an object. Pure.
+"""The columns of `kubectl get` for each kind, as a table: a name, and how its cell is read from an object.
+Pure.
 
 Names are upstream's (Kubernetes 1.36), because scripts and habits depend on them; `cells` knows the contents.
 """
@@ -33,7 +34,8 @@ _MODE = Column("VolumeMode", cells.at("spec.volumeMode", cells.UNSET), wide=True
 
 _EVENT = (
     Column(
-        "Last Seen", cells.ago("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp")
+        "Last Seen",
+        cells.ago("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"),
     ),
     Column("Type", cells.at("type")),
     Column("Reason", cells.at("reason")),
@@ -68,7 +70,9 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("External-IP", cells.address("ExternalIP"), wide=True),
         Column("OS-Image", cells.at("status.nodeInfo.osImage", "<unknown>"), wide=True),
         Column("Kernel-Version", cells.at("status.nodeInfo.kernelVersion", "<unknown>"), wide=True),
-        Column("Container-Runtime", cells.at("status.nodeInfo.containerRuntimeVersion", "<unknown>"), wide=True),
+        Column(
+            "Container-Runtime", cells.at("status.nodeInfo.containerRuntimeVersion", "<unknown>"), wide=True
+        ),
     ),
     "persistentvolumes": (
         _NAME,
@@ -116,7 +120,10 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("AttachRequired", cells.truth("spec.attachRequired"), type="boolean"),
         Column("PodInfoOnMount", cells.truth("spec.podInfoOnMount"), type="boolean"),
         Column("StorageCapacity", cells.truth("spec.storageCapacity"), type="boolean"),
-        Column("TokenRequests", lambda obj, now: cells.each("spec.tokenRequests", "audience")(obj, now) or cells.UNSET),
+        Column(
+            "TokenRequests",
+            lambda obj, now: cells.each("spec.tokenRequests", "audience")(obj, now) or cells.UNSET,
+        ),
         Column("RequiresRepublish", cells.truth("spec.requiresRepublish"), type="boolean"),
         Column("Modes", cells.joined("spec.volumeLifecycleModes")),
         _AGE,
@@ -188,7 +195,10 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Timezone", cells.at("spec.timeZone", cells.NONE)),
         Column("Suspend", lambda obj, now: str(bool(value_at(obj, "spec.suspend"))), type="boolean"),
         Column("Active", cells.count("status.active"), type="integer"),
-        Column("Last Schedule", lambda obj, now: cells.ago("status.lastScheduleTime")(obj, now).replace(*cells.NEVER)),
+        Column(
+            "Last Schedule",
+            lambda obj, now: cells.ago("status.lastScheduleTime")(obj, now).replace(*cells.NEVER),
+        ),
         _AGE,
     ),
     "endpoints": (_NAME, Column("Endpoints", cells.addresses), _AGE),
@@ -220,7 +230,12 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _AGE,
     ),
     "configmaps": (_NAME, Column("Data", cells.configuration_size), _AGE),
-    "secrets": (_NAME, Column("Type", cells.at("type")), Column("Data", cells.count("data"), type="integer"), _AGE),
+    "secrets": (
+        _NAME,
+        Column("Type", cells.at("type")),
+        Column("Data", cells.count("data"), type="integer"),
+        _AGE,
+    ),
     "services": (
         _NAME,
         Column("Type", cells.at("spec.type")),
@@ -291,5 +306,8 @@ def columns_of(kind: Kind) -> tuple[Column, ...]:
     """The columns of a kind; name and age for one that has none of its own."""
     if kind.custom is None:
         return _COLUMNS.get(kind.plural, (_NAME, _AGE))
-    own = [Column(each.name, cells.found(each), each.wide, each.type, each.description) for each in kind.custom.columns]
+    own = [
+        Column(each.name, cells.found(each), each.wide, each.type, each.description)
+        for each in kind.custom.columns
+    ]
     return (_NAME, *own) if own else (_NAME, _AGE)

@@ -1,7 +1,7 @@
 """What a pod looks like to a person: the READY, STATUS and RESTARTS of `kubectl get pods`. Pure.
 
-The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), but for one: where upstream goes on telling
-what a node said last that does not answer any more, NodeLost is told.
+The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), but for one: where upstream goes on
+telling what a node said last that does not answer any more, NodeLost is told.
 """
 
 from datetime import datetime
@@ -18,8 +18,12 @@ def _restartable(container: Obj) -> bool:
 
 def ready(pod: Obj, now: datetime) -> str:
     """Ready containers out of all, counting sidecars."""
-    sidecars = {text_at(each, "name") for each in objects_at(pod, "spec.initContainers") if _restartable(each)}
-    statuses = [each for each in objects_at(pod, "status.initContainerStatuses") if each.get("name") in sidecars]
+    sidecars = {
+        text_at(each, "name") for each in objects_at(pod, "spec.initContainers") if _restartable(each)
+    }
+    statuses = [
+        each for each in objects_at(pod, "status.initContainerStatuses") if each.get("name") in sidecars
+    ]
     statuses += objects_at(pod, "status.containerStatuses")
     running = [each for each in statuses if each.get("ready") and "running" in object_at(each, "state")]
     return f"{len(running)}/{len(objects_at(pod, 'spec.containers')) + len(sidecars)}"
@@ -46,7 +50,8 @@ def status(pod: Obj, now: datetime) -> str:
 
 
 def _node_is_lost(pod: Obj) -> bool:
-    """The node life-cycle controller took the pod's readiness away; the node does so itself with other reasons."""
+    """The node life-cycle controller took the pod's readiness away; the node does so itself with other
+    reasons."""
     lost = ("Ready", "False", "NodeNotReady")
     conditions = objects_at(pod, "status.conditions")
     return any((each.get("type"), each.get("status"), each.get("reason")) == lost for each in conditions)
@@ -73,7 +78,8 @@ def _gated(pod: Obj) -> str:
 
 def _is_ready(pod: Obj) -> bool:
     return any(
-        each.get("type") == "Ready" and each.get("status") == "True" for each in objects_at(pod, "status.conditions")
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in objects_at(pod, "status.conditions")
     )
 
 
@@ -87,7 +93,10 @@ def initializing(pod: Obj) -> str | None:
             continue
         if container.get("name") in sidecars and container.get("started"):
             continue
-        if terminated is not None or text_at(container, "state.waiting.reason") not in ("", "PodInitializing"):
+        if terminated is not None or text_at(container, "state.waiting.reason") not in (
+            "",
+            "PodInitializing",
+        ):
             return f"Init:{_state(container)}"
         return f"Init:{index}/{len(specs)}"
     return None

@@ -11,7 +11,8 @@ from mooring.apiserver.work_limit import spend
 
 
 def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_hold: str) -> Obj:
-    """A `meta.k8s.io/v1` Table of objects. `rows_hold` is the includeObject parameter: None, Metadata or Object."""
+    """A `meta.k8s.io/v1` Table of objects. `rows_hold` is the includeObject parameter: None, Metadata or
+    Object."""
     columns = columns_of(kind)
     definitions = [
         {
@@ -24,7 +25,9 @@ def table(kind: Kind, objects: Sequence[Obj], version: int, now: datetime, rows_
         for column in columns
     ]
     spend(len(objects) * 20)
-    rows = [{"cells": [_cell(column, obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects]
+    rows = [
+        {"cells": [_cell(column, obj, now) for column in columns], **_held(obj, rows_hold)} for obj in objects
+    ]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

@@ -1,8 +1,8 @@
 """Makes a certificate authority and a server's certificate signed by it: a program of its own, run by `tls`.
 
-`python authority.py TIME` prints the PEMs as JSON (key, chain, authority) for a start at TIME (ISO 8601). It lives in a
-process of its own because what it imports weighs as much as ten thousand objects, and is needed once in years.
-Imports nothing of ours.
+`python authority.py TIME` prints the PEMs as JSON (key, chain, authority) for a start at TIME (ISO 8601). It
+lives in a process of its own because what it imports weighs as much as ten thousand objects, and is needed
+once in years. Imports nothing of ours.
 """
 
 import ipaddress
@@ -40,7 +40,9 @@ def make(now: datetime) -> dict[str, str]:
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority_id), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority_id), critical=False
+        )
         .sign(authority_key, hashes.SHA256())
     )
     # The authority's own key is not kept: nothing else is ever signed with it.

@@ -1,13 +1,14 @@
 """Requests that would take the serving thread for too long are decided in a copy of the process (`fork`).
 
-The copy has everything that a decision reads, as of one moment, and makes it by the same code (`Server.handle`); only
-that its store notes writes instead of making them (`Store.rehearse`). What comes back are those writes and the answer,
-as bytes. The writes are made if every object that the decision was based on is still the same, else it is decided
-again: as upstream, a write is computed from the state that it replaces. The copy has a limit of CPU time and of memory
-of its own, so that what a request takes at most is known, whatever is in it.
+The copy has everything that a decision reads, as of one moment, and makes it by the same code
+(`Server.handle`); only that its store notes writes instead of making them (`Store.rehearse`). What comes back
+are those writes and the answer, as bytes. The writes are made if every object that the decision was based on
+is still the same, else it is decided again: as upstream, a write is computed from the state that it replaces.
+The copy has a limit of CPU time and of memory of its own, so that what a request takes at most is known,
+whatever is in it.
 
-Guarantees: the serving thread spends a fork and the copying of bytes; a copy never touches a socket or a file of the
-server; at most `AT_ONCE` of them run, and at most `WAITING` requests wait for their turn.
+Guarantees: the serving thread spends a fork and the copying of bytes; a copy never touches a socket or a file
+of the server; at most `AT_ONCE` of them run, and at most `WAITING` requests wait for their turn.
 """
 
 import asyncio
@@ -65,7 +66,9 @@ class Aside:
     async def answer(self, request: Request) -> Response:
         """As `Server.handle`, only that it never gives a stream."""
         if self._waiting >= WAITING:
-            return failure(TooManyRequests("too many large requests, please try again later", retryAfterSeconds=1))
+            return failure(
+                TooManyRequests("too many large requests, please try again later", retryAfterSeconds=1)
+            )
         self._waiting += 1
         try:
             async with self._turns:
@@ -83,7 +86,9 @@ class Aside:
             if store.is_as_seen(outcome.rehearsal):
                 break
         else:
-            raise Conflict("the object was changed again and again while the request was decided; please try again")
+            raise Conflict(
+                "the object was changed again and again while the request was decided; please try again"
+            )
         made = store.perform(outcome.rehearsal)
         await asyncio.gather(*made.done)
         if outcome.rehearsal.writes:
@@ -119,7 +124,9 @@ def _rehearsed(server: Server, request: Request, seed: int) -> _Outcome:
     try:
         answer = loop.run_until_complete(server.handle(request))
         if answer.stream is not None:
-            answer = failure(TooLarge("Request entity too large: what is selected costs too much for a stream"))
+            answer = failure(
+                TooLarge("Request entity too large: what is selected costs too much for a stream")
+            )
     except MemoryError:
         raise
     except Exception as error:
@@ -136,7 +143,8 @@ async def in_copy(job: Callable[[], Any]) -> Any:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with warnings.catch_warnings():
-        # Newer Pythons warn of a fork beside threads, whose locks may be held: a copy takes none of these, it computes.
+        # Newer Pythons warn of a fork beside threads, whose locks may be held: a copy takes none of these, it
+        # computes.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -151,7 +159,9 @@ async def in_copy(job: Callable[[], Any]) -> Any:
         os.close(reader)
         await _end(pid)
     if not written:
-        raise TooLarge(f"Request entity too large: it takes more than {CPU_S} s of CPU time or more memory than it may")
+        raise TooLarge(
+            f"Request entity too large: it takes more than {CPU_S} s of CPU time or more memory than it may"
+        )
     return pickle.loads(written)  # nosec B301 # of a copy of this very process
 
 

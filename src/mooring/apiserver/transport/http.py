@@ -1,8 +1,8 @@
 """The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only.
 
-The core joins watch events that are pending into one piece, and hands a watch's news straight to its connection
-(`_sink`) while that has room; past it, its task writes when there is room again. A client that goes away cancels its
-request, which closes the watch.
+The core joins watch events that are pending into one piece, and hands a watch's news straight to its
+connection (`_sink`) while that has room; past it, its task writes when there is room again. A client that
+goes away cancels its request, which closes the watch.
 """
 
 import asyncio
@@ -89,7 +89,8 @@ async def _answer(server: Server, aside: Aside, request: Request) -> Response:
 
 
 def _headers(incoming: web.Request) -> dict[str, str]:
-    """The headers by lower-case names. Bytes that are no UTF-8 are shown as such: nothing that is valid has them."""
+    """The headers by lower-case names. Bytes that are no UTF-8 are shown as such: nothing that is valid has
+    them."""
     found = {name.lower(): value for name, value in incoming.headers.items()}
     return {name: value if value.isascii() else _readable(value) for name, value in found.items()}
 

@@ -1,14 +1,14 @@
 """What stands before the server's core, at the sockets: who may cost it what.
 
-- Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such connections there
-  are `MOST_SILENT` at most, and the oldest goes when another one comes.
+- Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such
+  connections there are `MOST_SILENT` at most, and the oldest goes when another one comes.
 - A request is authenticated by its headers, before its body is read.
-- At most `MOST_REQUESTS` are under way, and `MOST_BODY_BYTES` of their bodies; one more is answered with 429 and when
-  to try again. A watch counts until it begins.
+- At most `MOST_REQUESTS` are under way, and `MOST_BODY_BYTES` of their bodies; one more is answered with 429
+  and when to try again. A watch counts until it begins.
 - A body has `BODY_S` to arrive, an answer `ANSWER_S` to leave.
 
-The numbers are upstream's where it has them: the in-flight limits of its priority levels together, the time-outs of
-its server.
+The numbers are upstream's where it has them: the in-flight limits of its priority levels together, the
+time-outs of its server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ MOST_SILENT = 512
 MOST_REQUESTS = 600
 MOST_BODY_BYTES = 96 * 1024 * 1024
 LONGEST_LINE = 16 * 1024
-"""Of a request: its path and query, in bytes. aiohttp's router takes time by the square of a path's length."""
+"""Of a request: its path and query, in bytes. aiohttp's router takes time by the square of a path's
+length."""
 LONGEST_PATH = 4096
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -94,7 +95,8 @@ class Gate:
 
 
 async def read(incoming: web.Request) -> bytes:
-    """The body; what comes with a request that only reads is nothing. Raises BadRequest, TooLarge, TooSlow."""
+    """The body; what comes with a request that only reads is nothing. Raises BadRequest, TooLarge,
+    TooSlow."""
     if incoming.method in _READING or not incoming.can_read_body:
         return b""
     try:

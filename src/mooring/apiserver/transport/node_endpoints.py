@@ -1,9 +1,9 @@
 """Where the API server may look for the agent of a node. Pure.
 
-A node says itself where its agent listens (`status.addresses`, `status.daemonEndpoints`), and its token may be stolen.
-So its word counts only within the networks that the operator of this server has named, by default this machine's
-loopback, on which all agents of `mooring up` listen; only as an address in numbers, never as a name that is looked up;
-and only for a port that takes no privilege to listen on.
+A node says itself where its agent listens (`status.addresses`, `status.daemonEndpoints`), and its token may
+be stolen. So its word counts only within the networks that the operator of this server has named, by default
+this machine's loopback, on which all agents of `mooring up` listen; only as an address in numbers, never as a
+name that is looked up; and only for a port that takes no privilege to listen on.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,14 @@ _SETTING = "--node-endpoints of mooring apiserver"
 def endpoint_of(node: Obj, allowed: Sequence[Network]) -> tuple[str, int]:
     """The address and the port of a node's agent.
 
-    Raises NotImplementedYet if the node names none, BadGateway if it names one that this server does not connect to.
+    Raises NotImplementedYet if the node names none, BadGateway if it names one that this server does not
+    connect to.
     """
     name, port = text_at(node, "metadata.name"), value_at(node, "status.daemonEndpoints.kubeletEndpoint.Port")
-    said = next((e.get("address") for e in objects_at(node, "status.addresses") if e.get("type") == "InternalIP"), None)
+    said = next(
+        (e.get("address") for e in objects_at(node, "status.addresses") if e.get("type") == "InternalIP"),
+        None,
+    )
     if not port or said is None:
         raise NotImplementedYet(f'node "{name}" has no endpoint for logs and commands: its agent serves none')
     address = _address(said)

@@ -1,10 +1,11 @@
 """What only a pod's node can answer: its log, a command in a container, the node's own pages.
 
-The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server shows it a token
-that both know. What is there may be anything, for a node's word about itself can be a thief's: no redirect is followed,
-nothing is unpacked, errors and messages are bounded, and an answer is passed on piece by piece as text or JSON.
-Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so it stands beside the core, at the
-HTTP adapter (`add_routes`), and only for administrators. Commands are served by web sockets (kubectl 1.31 or newer).
+The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server shows
+it a token that both know. What is there may be anything, for a node's word about itself can be a thief's: no
+redirect is followed, nothing is unpacked, errors and messages are bounded, and an answer is passed on piece
+by piece as text or JSON. Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so
+it stands beside the core, at the HTTP adapter (`add_routes`), and only for administrators. Commands are
+served by web sockets (kubectl 1.31 or newer).
 """
 
 from __future__ import annotations
@@ -99,7 +100,11 @@ class NodeProxy:
         if not protocols:
             raise BadRequest(f"none of the protocols {', '.join(wanted)} is known: use kubectl 1.31 or newer")
         connect = self._open().ws_connect(
-            url, params=query, headers=self._shown(node), protocols=protocols[:1], max_msg_size=LARGEST_MESSAGE
+            url,
+            params=query,
+            headers=self._shown(node),
+            protocols=protocols[:1],
+            max_msg_size=LARGEST_MESSAGE,
         )
         try:
             async with asyncio.timeout(BEGIN_S):
@@ -151,7 +156,10 @@ class NodeProxy:
 
 def container_of(pod: Obj, name: str) -> str:
     """The container that a request means, in upstream's words if there is none."""
-    lists = {kind: objects_at(pod, f"spec.{kind}") for kind in ("containers", "initContainers", "ephemeralContainers")}
+    lists = {
+        kind: objects_at(pod, f"spec.{kind}")
+        for kind in ("containers", "initContainers", "ephemeralContainers")
+    }
     names = {kind: [text_at(each, "name") for each in found] for kind, found in lists.items()}
     known = [each for found in names.values() for each in found]
     if name in known:
@@ -161,7 +169,11 @@ def container_of(pod: Obj, name: str) -> str:
         raise BadRequest(f"container {name} is not valid for pod {of}")
     if len(names["containers"]) == 1:
         return names["containers"][0]
-    inits = f" or one of the init containers: [{' '.join(names['initContainers'])}]" if names["initContainers"] else ""
+    inits = (
+        f" or one of the init containers: [{' '.join(names['initContainers'])}]"
+        if names["initContainers"]
+        else ""
+    )
     choices = " ".join(names["containers"])
     raise BadRequest(f"a container name must be specified for pod {of}, choose one of: [{choices}]{inits}")
 
@@ -241,7 +253,9 @@ def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Sen
     async def on_node(incoming: web.Request) -> web.StreamResponse:
         _only_admin(incoming, tokens, "nodes/proxy")
         asked = incoming.match_info
-        return await send(incoming, await proxy.page(asked["name"], asked["path"], list(incoming.query.items())))
+        return await send(
+            incoming, await proxy.page(asked["name"], asked["path"], list(incoming.query.items()))
+        )
 
     what = "{what:exec|attach|portforward}"
     app.router.add_route("*", f"/api/v1/namespaces/{{namespace}}/pods/{{name}}/{what}", _told(on_pod))

@@ -1,7 +1,7 @@
 """Attachments: a volume becomes a device of an instance, and ceases to be one.
 
-The order in which EC2 refuses is not documented; here what is missing comes first, then places and states, then the
-device name, then limits.
+The order in which EC2 refuses is not documented; here what is missing comes first, then places and states,
+then the device name, then limits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _check_states(volume: Volume, instance: Instance) -> None:
         )
     if volume.multi_attach and not instance_types()[instance.type].nitro:
         raise Ec2Error(
-            "UnsupportedOperation", f"Instance type {instance.type} of '{instance.id}' does not support Multi-Attach."
+            "UnsupportedOperation",
+            f"Instance type {instance.type} of '{instance.id}' does not support Multi-Attach.",
         )
     if len(volume.attachments) >= MOST_INSTANCES:
         raise Ec2Error("VolumeInUse", f"{volume.id} is already attached to {MOST_INSTANCES} instances")
@@ -97,7 +98,11 @@ def _card(request: Request, instance: Instance) -> int:
     card = number(request, "EbsCardIndex") or 0
     cards = instance_types()[instance.type].cards
     if not 0 <= card < cards:
-        invalid("ebsCardIndex", card, f"Instance type {instance.type} has {cards} EBS card{'s' if cards > 1 else ''}.")
+        invalid(
+            "ebsCardIndex",
+            card,
+            f"Instance type {instance.type} has {cards} EBS card{'s' if cards > 1 else ''}.",
+        )
     return card
 
 
@@ -116,7 +121,9 @@ def _is_beyond_limit(region: Region, instance: Instance) -> bool:
 def _due(region: Region, volume: Volume, instance: Instance, device: str, beyond: bool) -> float:
     settings = region.settings
     done = region.delay(settings.attaching_s)
-    burned = {same(name.removeprefix(f"{instance.id}:")) for name in (*settings.burned_devices, *instance.burned)}
+    burned = {
+        same(name.removeprefix(f"{instance.id}:")) for name in (*settings.burned_devices, *instance.burned)
+    }
     if beyond or same(device) in burned:
         return 0.0
     if volume.id in settings.stuck_attach or region.chance(settings.stuck_attach_share):
@@ -134,7 +141,9 @@ def _attachment(region: Region, request: Request, volume: Volume) -> Attachment:
     if not volume.attachments:
         raise Ec2Error("IncorrectState", f"Volume '{volume.id}' is in the '{volume.state}' state.")
     if not instance and len(volume.attachments) > 1:
-        raise Ec2Error("MissingParameter", f"Volume '{volume.id}' has several attachments: name the instance.")
+        raise Ec2Error(
+            "MissingParameter", f"Volume '{volume.id}' has several attachments: name the instance."
+        )
     first = next(iter(volume.attachments))
     found = volume.attachment(instance) if instance else first
     if found is None or (device and same(device) != same(found.device)):
@@ -146,7 +155,8 @@ def _attachment(region: Region, request: Request, volume: Volume) -> Attachment:
 def _check_detachable(attachment: Attachment, instance: Instance | None, force: bool) -> None:
     if attachment.state in ("detaching", "busy") and not force:
         raise Ec2Error(
-            "IncorrectState", f"The attachment to '{attachment.instance}' is already in the '{attachment.state}' state."
+            "IncorrectState",
+            f"The attachment to '{attachment.instance}' is already in the '{attachment.state}' state.",
         )
     is_root = instance is not None and same(attachment.device) == same(instance.root_device)
     if is_root and instance is not None and instance.state != "stopped":

@@ -1,7 +1,8 @@
 """Work on what is behind volumes and snapshots, and what becomes of the records when it fails.
 
-A device that is still used (`VolumeBusy`) is a state of EC2's. Any other failure is this machine's: it is logged, and
-the record shows it ("error"). Work on one volume is done one at a time. All of it may be done again after a crash.
+A device that is still used (`VolumeBusy`) is a state of EC2's. Any other failure is this machine's: it is
+logged, and the record shows it ("error"). Work on one volume is done one at a time. All of it may be done
+again after a crash.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ async def create(region: Region, id: str) -> bool:
 
 
 async def copy(region: Region, source: str, id: str) -> bool:
-    """The volume has storage with what `source` holds now, which is not deleted meanwhile. False as for `create`."""
+    """The volume has storage with what `source` holds now, which is not deleted meanwhile. False as for
+    `create`."""
     if not await create(region, source):
         return False
     async with region.device(source):
@@ -95,7 +97,9 @@ async def attach_again(region: Region, id: str, instance: str, device: str) -> N
         try:
             await region.devices.attach(id, instance, device)
         except Exception as error:
-            log.error("volume not attached again", volume=id, instance=instance, error=str(error), exc_info=error)
+            log.error(
+                "volume not attached again", volume=id, instance=instance, error=str(error), exc_info=error
+            )
 
 
 async def detach(region: Region, id: str, instance: str, force: bool) -> Literal["gone", "busy", "failed"]:

@@ -1,7 +1,7 @@
 """Client tokens: the same request again gives the first one's resources, in their present state.
 
-The scope of a token is the action, the region and, for what is in a zone, the zone: the same token in another zone is
-another token (EC2 API reference, "Ensuring idempotency"). The token of a deleted resource stays used.
+The scope of a token is the action, the region and, for what is in a zone, the zone: the same token in another
+zone is another token (EC2 API reference, "Ensuring idempotency"). The token of a deleted resource stays used.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def earlier(
 ) -> tuple[str, ...] | None:
     """The resources that the same request has made before; None: it is new.
 
-    Raises Ec2Error: InvalidParameterValue (not a token), IdempotentParameterMismatch (another request had the token, or
-    what it made is deleted).
+    Raises Ec2Error: InvalidParameterValue (not a token), IdempotentParameterMismatch (another request had the
+    token, or what it made is deleted).
     """
     token = text(request, "ClientToken")
     if len(token) > 64 or not token.isascii():

@@ -1,8 +1,9 @@
 """Device names of volumes on an instance: which are names, and which of them are the same.
 
-Pure. The names are those of the EC2 User Guide ("Device names for volumes on Amazon EC2 instances") for HVM instances:
-/dev/sd[a-z], /dev/xvd[a-d][a-z] and /dev/xvd[e-z]; the older /dev/xvd[b-z] and a partition number after sd are taken
-too, as EC2 does. /dev/sdf, /dev/xvdf, sdf and xvdf are one name (upstream EBS driver, issue 1674).
+Pure. The names are those of the EC2 User Guide ("Device names for volumes on Amazon EC2 instances") for HVM
+instances: /dev/sd[a-z], /dev/xvd[a-d][a-z] and /dev/xvd[e-z]; the older /dev/xvd[b-z] and a partition number
+after sd are taken too, as EC2 does. /dev/sdf, /dev/xvdf, sdf and xvdf are one name (upstream EBS driver,
+issue 1674).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def check(device: str) -> str:
 
 
 def same(device: str) -> str:
-    """What all spellings of one name have in common; the partition of the root device counts as the device."""
+    """What all spellings of one name have in common; the partition of the root device counts as the
+    device."""
     match = _NAME.fullmatch(device)
     if match is None:
         return device

@@ -1,7 +1,7 @@
 """DescribeInstances and DescribeInstanceStatus: what instances look like from outside.
 
-The block devices of an instance are as old as the instance's own record (`instances_lag_s`): they may be behind or
-ahead of what DescribeVolumes shows. They have no state "busy"; such a device is "detaching".
+The block devices of an instance are as old as the instance's own record (`instances_lag_s`): they may be
+behind or ahead of what DescribeVolumes shows. They have no state "busy"; such a device is "detaching".
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ async def describe_instances(region: Region, request: Request) -> dict[str, Any]
 
 async def describe_instance_status(region: Region, request: Request) -> dict[str, Any]:
     """The state of running instances, or of all."""
-    wanted, named, every = filters(request), ids(request, "InstanceIds", "i"), flag(request, "IncludeAllInstances")
+    wanted, named, every = (
+        filters(request),
+        ids(request, "InstanceIds", "i"),
+        flag(request, "IncludeAllInstances"),
+    )
     page = page_of("DescribeInstanceStatus", request, 5, 1000, ids=named, with_ids=False)
     time = region.as_of(region.settings.instances_lag_s)
     names = ("availability-zone", "availability-zone-id", "instance-state-code", "instance-state-name")
@@ -48,7 +52,9 @@ async def describe_instance_status(region: Region, request: Request) -> dict[str
     return {"InstanceStatuses": [_status_answer(region, one) for one in shown], **more}
 
 
-def reservation_answer(region: Region, instances: Sequence[Instance], time: float | None = None) -> dict[str, Any]:
+def reservation_answer(
+    region: Region, instances: Sequence[Instance], time: float | None = None
+) -> dict[str, Any]:
     """Instances that were launched together, as of `time`."""
     return {
         "ReservationId": instances[0].reservation,
@@ -91,7 +97,9 @@ def instance_answer(region: Region, instance: Instance, time: float | None = Non
     }
     if instance.client_token:
         answer["ClientToken"] = instance.client_token
-    return answer | (_network(region, instance) if instance.state != "terminated" else {"NetworkInterfaces": []})
+    return answer | (
+        _network(region, instance) if instance.state != "terminated" else {"NetworkInterfaces": []}
+    )
 
 
 def block_devices(region: Region, instance: Instance, time: float | None = None) -> list[dict[str, Any]]:
@@ -145,7 +153,9 @@ def _network(region: Region, instance: Instance) -> dict[str, Any]:
         "PrivateIpAddress": private_address(instance),
         "PrivateDnsName": private_name(region, instance),
         "SourceDestCheck": True,
-        "NetworkInterfaces": [_interface(region, instance, index, subnet) for index in range(instance.interfaces)],
+        "NetworkInterfaces": [
+            _interface(region, instance, index, subnet) for index in range(instance.interfaces)
+        ],
     }
 
 
@@ -201,7 +211,9 @@ def _fields(region: Region, time: float | None) -> Fields[Instance]:
         "instance-type": lambda one: (one.type,),
         "launch-index": lambda one: (str(one.launch_index),),
         "launch-time": lambda one: (stamp(one.launched),),
-        "network-interface.mac-address": lambda one: [mac_address(one, index) for index in range(one.interfaces)],
+        "network-interface.mac-address": lambda one: [
+            mac_address(one, index) for index in range(one.interfaces)
+        ],
         "owner-id": lambda _: (region.settings.account,),
         "private-dns-name": lambda one: (private_name(region, one),),
         "private-ip-address": lambda one: (private_address(one),),

@@ -49,5 +49,7 @@ def view(region: Region, instance: Instance) -> InstanceView:
 
 def _boot_devices(instance: Instance) -> dict[str, str]:
     root = instance.root_device
-    others = {f"ebs{index}": name.removeprefix("/dev/") for index, name in enumerate(instance.boot_devices, 1)}
+    others = {
+        f"ebs{index}": name.removeprefix("/dev/") for index, name in enumerate(instance.boot_devices, 1)
+    }
     return {"ami": root.removeprefix("/dev/"), "root": root, **others}

@@ -1,4 +1,5 @@
-"""Instances: launched, stopped, started, terminated. What they look like in answers is in `instance_answers`."""
+"""Instances: launched, stopped, started, terminated. What they look like in answers is in
+`instance_answers`."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 async def run_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Launches instances, each with a root volume. Of the many parameters, those that storage sees have an effect."""
+    """Launches instances, each with a root volume. Of the many parameters, those that storage sees have an
+    effect."""
     count, wanted = _count(request), _wanted(region, request)
     place = structure(request, "Placement")
     scope = wanted.zone if place.get("AvailabilityZone") or place.get("AvailabilityZoneId") else ""
@@ -102,12 +104,18 @@ async def stop_instances(region: Region, request: Request) -> dict[str, Any]:
     for one in found:
         if one.state not in ("running", "stopping", "stopped"):
             raise Ec2Error(
-                "IncorrectInstanceState", f"The instance '{one.id}' is not in a state from which it can be stopped."
+                "IncorrectInstanceState",
+                f"The instance '{one.id}' is not in a state from which it can be stopped.",
             )
     dry_run(request)
     due = [region.delay(region.settings.stopping_s) for _ in found]
     changes = [
-        (one, replace(one, state="stopping", due=at, reason="User initiated") if one.state == "running" else one)
+        (
+            one,
+            replace(one, state="stopping", due=at, reason="User initiated")
+            if one.state == "running"
+            else one,
+        )
         for one, at in zip(found, due, strict=True)
     ]
     return {"StoppingInstances": _changed(region, changes)}
@@ -119,12 +127,18 @@ async def start_instances(region: Region, request: Request) -> dict[str, Any]:
     for one in found:
         if one.state not in ("stopped", "pending", "running"):
             raise Ec2Error(
-                "IncorrectInstanceState", f"The instance '{one.id}' is not in a state from which it can be started."
+                "IncorrectInstanceState",
+                f"The instance '{one.id}' is not in a state from which it can be started.",
             )
     dry_run(request)
     due = [region.delay(region.settings.starting_s) for _ in found]
     changes = [
-        (one, replace(_booted(region, one), state="pending", due=at, reason="") if one.state == "stopped" else one)
+        (
+            one,
+            replace(_booted(region, one), state="pending", due=at, reason="")
+            if one.state == "stopped"
+            else one,
+        )
         for one, at in zip(found, due, strict=True)
     ]
     return {"StartingInstances": _changed(region, changes)}
@@ -187,7 +201,8 @@ def _root(region: Region, request: Request) -> tuple[int, bool]:
         device, ebs = check(text(mapping, "DeviceName", required=True)), structure(mapping, "Ebs")
         if same(device) != same(region.settings.root_device):
             raise Ec2Error(
-                "UnsupportedOperation", f"{device}: only the root device can be mapped at launch; use AttachVolume."
+                "UnsupportedOperation",
+                f"{device}: only the root device can be mapped at launch; use AttachVolume.",
             )
         size = number(ebs, "VolumeSize") or size
         keep = ebs.get("DeleteOnTermination") is False
@@ -199,7 +214,8 @@ def _interfaces(request: Request, type: str) -> int:
     wanted, most = max(1, len(structures(request, "NetworkInterfaces"))), instance_types()[type].interfaces
     if wanted > most:
         raise Ec2Error(
-            "AttachmentLimitExceeded", f"Interface count {wanted} exceeds the limit for {type}, which is {most}."
+            "AttachmentLimitExceeded",
+            f"Interface count {wanted} exceeds the limit for {type}, which is {most}.",
         )
     return wanted
 
@@ -219,7 +235,11 @@ def _named(region: Region, request: Request) -> list[Instance]:
 
 def _root_volume(region: Region, instance: Instance, wanted: Launch) -> Volume:
     attachment = Attachment(
-        instance.id, instance.root_device, "attached", region.clock(), delete_on_termination=not wanted.keep_root
+        instance.id,
+        instance.root_device,
+        "attached",
+        region.clock(),
+        delete_on_termination=not wanted.keep_root,
     )
     return Volume(
         id=region.new_id("vol"),

@@ -1,7 +1,7 @@
 """ModifyVolume: another size, type or performance, without detaching.
 
-A modification is "modifying" (nothing has changed yet), then "optimizing" (size and performance are the new ones), then
-"completed". EC2 allows four in 24 hours, one at a time (EBS User Guide, "Modify a volume").
+A modification is "modifying" (nothing has changed yet), then "optimizing" (size and performance are the new
+ones), then "completed". EC2 allows four in 24 hours, one at a time (EBS User Guide, "Modify a volume").
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ async def describe_modifications(region: Region, request: Request) -> dict[str, 
         select(region.store.volumes, [], {}, prefix="vol", ids=named)
     if absent := [id for id in named if table.as_of(id, time) is None]:
         raise Ec2Error(
-            "InvalidVolumeModification.NotFound", f"Modification for volume '{', '.join(absent)}' does not exist."
+            "InvalidVolumeModification.NotFound",
+            f"Modification for volume '{', '.join(absent)}' does not exist.",
         )
     found = select(table, wanted, FIELDS, prefix="vol", ids=named, time=time)
     dry_run(request)
@@ -85,7 +86,11 @@ def modification_answer(modification: Modification, now: float) -> dict[str, Any
         "StartTime": moment(modification.started),
     }
     for when, of in (("Original", modification.original), ("Target", modification.target)):
-        answer |= {f"{when}Size": of.size, f"{when}VolumeType": of.type, f"{when}MultiAttachEnabled": of.multi_attach}
+        answer |= {
+            f"{when}Size": of.size,
+            f"{when}VolumeType": of.type,
+            f"{when}MultiAttachEnabled": of.multi_attach,
+        }
         answer |= {f"{when}Iops": of.iops} if of.iops else {}
         answer |= {f"{when}Throughput": of.throughput} if of.throughput else {}
     if modification.ended:
@@ -104,11 +109,14 @@ def _target(request: Request, volume: Volume) -> Shape:
         )
     iops, throughput = number(request, "Iops"), number(request, "Throughput")
     multi_attach = (
-        volume.multi_attach if request.get("MultiAttachEnabled") is None else flag(request, "MultiAttachEnabled")
+        volume.multi_attach
+        if request.get("MultiAttachEnabled") is None
+        else flag(request, "MultiAttachEnabled")
     )
     if multi_attach != volume.multi_attach and (volume.type != "io2" or volume.attachments):
         raise Ec2Error(
-            "InvalidParameterCombination", "Multi-Attach is changed only of io2 volumes that are not attached."
+            "InvalidParameterCombination",
+            "Multi-Attach is changed only of io2 volumes that are not attached.",
         )
     if type == volume.type or (iops is None and type in TYPES and not TYPES[type].default_iops):
         iops = _kept(iops, volume.iops, type, chosen=bool(type in TYPES and TYPES[type].most_iops))

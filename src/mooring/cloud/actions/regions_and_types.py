@@ -72,7 +72,8 @@ async def describe_instance_types(region: Region, request: Request) -> dict[str,
     types = instance_types()
     if absent := [name for name in named if name not in types]:
         raise Ec2Error(
-            "InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(absent)}]"
+            "InvalidInstanceType",
+            f"The following supplied instance types do not exist: [{', '.join(absent)}]",
         )
     if len(named) > 100:
         raise Ec2Error("InvalidParameterValue", "At most 100 instance types can be named in one call.")
@@ -92,7 +93,10 @@ def type_answer(name: str, facts: InstanceType) -> dict[str, Any]:
         "AttachmentLimitType": facts.kind,
     }
     if facts.cards > 1:
-        ebs |= {"MaximumEbsCards": facts.cards, "EbsCards": [{"EbsCardIndex": card} for card in range(facts.cards)]}
+        ebs |= {
+            "MaximumEbsCards": facts.cards,
+            "EbsCards": [{"EbsCardIndex": card} for card in range(facts.cards)],
+        }
     answer: dict[str, Any] = {
         "InstanceType": name,
         "CurrentGeneration": True,

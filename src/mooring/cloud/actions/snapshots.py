@@ -20,7 +20,8 @@ STRANGER = "099720109477"
 
 
 async def create_snapshot(region: Region, request: Request) -> dict[str, Any]:
-    """Keeps what the volume holds now. The answer comes when it is kept; the snapshot is "pending" for a while."""
+    """Keeps what the volume holds now. The answer comes when it is kept; the snapshot is "pending" for a
+    while."""
     volume = region.volume(one_id(request, "VolumeId", "vol"))
     description, tags = text(request, "Description"), tags_for(request, "snapshot")
     if volume.state not in ("available", "in-use"):
@@ -149,11 +150,15 @@ def _check_rate(region: Region, volume: Volume) -> None:
     snapshots = region.store.snapshots.records
     if settings.snapshot_limit and len(snapshots) >= settings.snapshot_limit:
         raise Ec2Error(
-            "SnapshotLimitExceeded", f"The maximum number of snapshots, {settings.snapshot_limit}, is reached."
+            "SnapshotLimitExceeded",
+            f"The maximum number of snapshots, {settings.snapshot_limit}, is reached.",
         )
     of_volume = [one for one in snapshots.values() if one.volume == volume.id]
     under_way = region.snapshotting.get(volume.id, [])
-    if any(now - began < settings.snapshot_interval_s for began in (*(one.started for one in of_volume), *under_way)):
+    if any(
+        now - began < settings.snapshot_interval_s
+        for began in (*(one.started for one in of_volume), *under_way)
+    ):
         raise Ec2Error(
             "SnapshotCreationPerVolumeRateExceeded",
             f"The maximum per volume CreateSnapshot request rate has been exceeded for '{volume.id}'. "

@@ -1,7 +1,7 @@
 """Tags: CreateTags, DeleteTags, DescribeTags, and those that come with a new resource.
 
-Limits are those of the EC2 User Guide ("Tag your Amazon EC2 resources"): 50 tags, keys of 128 and values of 256
-characters, no key that begins with "aws:".
+Limits are those of the EC2 User Guide ("Tag your Amazon EC2 resources"): 50 tags, keys of 128 and values of
+256 characters, no key that begins with "aws:".
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ FIELDS: Fields[TagRow] = {
 
 
 def tags_for(request: Request, type: str, also: Sequence[str] = ()) -> dict[str, str]:
-    """The tags that a request gives to its new resources of the type ("volume"); it makes those of `also`, too.
+    """The tags that a request gives to its new resources of the type ("volume"); it makes those of `also`,
+    too.
 
     Raises Ec2Error: InvalidParameterValue, TagLimitExceeded.
     """
@@ -62,7 +63,9 @@ def tags_for(request: Request, type: str, also: Sequence[str] = ()) -> dict[str,
         if not given:
             missing("ResourceType")
         if given != type and given not in also:
-            raise Ec2Error("InvalidParameterValue", f"'{given}' is not a valid taggable resource type for this action.")
+            raise Ec2Error(
+                "InvalidParameterValue", f"'{given}' is not a valid taggable resource type for this action."
+            )
         tags |= _read(one) if given == type else {}
     return check(tags)
 
@@ -105,13 +108,16 @@ async def describe_tags(region: Region, request: Request) -> dict[str, Any]:
     wanted = [Filter("key", one.values) if one.name == "tag-key" else one for one in filters(request)]
     by_tag = [one for one in wanted if one.name.startswith("tag:")]
     passes = Matcher([one for one in wanted if one not in by_tag], FIELDS)
-    of_tag = [Matcher([Filter("key", (one.name[4:],)), Filter("value", one.values)], FIELDS) for one in by_tag]
+    of_tag = [
+        Matcher([Filter("key", (one.name[4:],)), Filter("value", one.values)], FIELDS) for one in by_tag
+    ]
     page = page_of("DescribeTags", request, 5, 1000, with_ids=True)
     dry_run(request)
     rows = sorted(row for row in _rows(region) if passes(row) and all(one(row) for one in of_tag))
     shown, more = paged(rows, page)
     found = [
-        {"Key": row.key, "Value": row.value, "ResourceId": row.resource, "ResourceType": row.type} for row in shown
+        {"Key": row.key, "Value": row.value, "ResourceId": row.resource, "ResourceType": row.type}
+        for row in shown
     ]
     return {"Tags": found, **more}
 
@@ -134,7 +140,9 @@ def _read(request: Request) -> dict[str, str]:
     for tag in structures(request, "Tags"):
         key, value = text(tag, "Key", required=True), text(tag, "Value")
         if key.lower().startswith("aws:"):
-            raise Ec2Error("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use")
+            raise Ec2Error(
+                "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use"
+            )
         if len(key) > 128:
             invalid("Tag.Key", key, "A tag key has at most 128 characters.")
         if len(value) > 256:
@@ -165,4 +173,8 @@ def _retag(region: Region, record: Volume | Snapshot | Instance, tags: dict[str,
     region.store.put(msgspec.structs.replace(record, tags=tags))
 
 
-ACTIONS: dict[str, Action] = {"CreateTags": create_tags, "DeleteTags": delete_tags, "DescribeTags": describe_tags}
+ACTIONS: dict[str, Action] = {
+    "CreateTags": create_tags,
+    "DeleteTags": delete_tags,
+    "DescribeTags": describe_tags,
+}

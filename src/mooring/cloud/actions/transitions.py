@@ -1,7 +1,8 @@
 """What happens by itself when its time has come: creating ends, an instance lets go of a volume, ...
 
-Each transition looks at the record as it is then, and does nothing if it no longer waits for this time. What it does to
-devices it does first; the record follows. So a transition that a crash has ended is done again at the next start.
+Each transition looks at the record as it is then, and does nothing if it no longer waits for this time. What
+it does to devices it does first; the record follows. So a transition that a crash has ended is done again at
+the next start.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ async def _attach(region: Region, id: str, attachment: Attachment) -> None:
     found = _attachment_of(region, id, attachment.instance)
     if found is not None and found.state == "attaching":
         state = "attached" if done else "attaching"
-        region.store.put(region.store.volumes.records[id].with_attachment(replace(found, state=state, due=0.0)))
+        region.store.put(
+            region.store.volumes.records[id].with_attachment(replace(found, state=state, due=0.0))
+        )
 
 
 async def _detach(region: Region, id: str, attachment: Attachment) -> None:
@@ -146,7 +149,9 @@ async def _snapshot(region: Region, id: str) -> None:
 async def _discard(region: Region, id: str) -> None:
     discard = region.store.discards.records[id]
     volumes = region.store.volumes.records.values()
-    needed = any(volume.snapshot == id and not volume.stored for volume in volumes if volume.state == "creating")
+    needed = any(
+        volume.snapshot == id and not volume.stored for volume in volumes if volume.state == "creating"
+    )
     if needed or not await backing.delete_snapshot(region, id):
         region.store.put(replace(discard, due=region.clock() + 1.0))
     else:

@@ -16,10 +16,13 @@ def zone_of(region: Region, request: Request) -> str:
     """The zone that the request names, by name or id."""
     name, zone = text(request, "AvailabilityZone"), text(request, "AvailabilityZoneId")
     if name and zone:
-        raise Ec2Error("InvalidParameterCombination", "Give AvailabilityZone or AvailabilityZoneId, not both.")
+        raise Ec2Error(
+            "InvalidParameterCombination", "Give AvailabilityZone or AvailabilityZoneId, not both."
+        )
     if not name and not zone:
         raise Ec2Error(
-            "MissingParameter", "The request must contain the parameter AvailabilityZone or AvailabilityZoneId"
+            "MissingParameter",
+            "The request must contain the parameter AvailabilityZone or AvailabilityZoneId",
         )
     return region.zone_of(name or zone)
 
@@ -75,7 +78,8 @@ def check_available(region: Region, wanted: Shape, zone: str) -> None:
 
 
 def check_count(region: Region) -> None:
-    """Also a request whose token was used before is refused here, as EC2 does (upstream EBS driver, issue 2512)."""
+    """Also a request whose token was used before is refused here, as EC2 does (upstream EBS driver, issue
+    2512)."""
     limit = region.settings.volume_limit
     if limit and len(region.store.volumes.records) >= limit:
         raise Ec2Error("VolumeLimitExceeded", f"The maximum number of volumes, {limit}, is reached.")
@@ -89,7 +93,8 @@ def check_iops(region: Region, wanted: Shape) -> None:
     used = sum(volume.iops for volume in region.store.volumes.records.values() if provisioned(volume.type))
     if used + wanted.iops > limit:
         raise Ec2Error(
-            "MaxIOPSLimitExceeded", f"Volume iops of {wanted.iops} is too high; maximum is {max(0, limit - used)}."
+            "MaxIOPSLimitExceeded",
+            f"Volume iops of {wanted.iops} is too high; maximum is {max(0, limit - used)}.",
         )
 
 
@@ -119,7 +124,8 @@ def initialization_rate(request: Request) -> int:
         return 0
     if not text(request, "SnapshotId"):
         raise Ec2Error(
-            "InvalidParameterCombination", "VolumeInitializationRate is only for volumes that are made of a snapshot."
+            "InvalidParameterCombination",
+            "VolumeInitializationRate is only for volumes that are made of a snapshot.",
         )
     if not 100 <= rate <= 300:
         invalid("volumeInitializationRate", rate, "It must be from 100 to 300 MiB/s.")

@@ -1,4 +1,5 @@
-"""DescribeVolumeStatus and DescribeVolumeAttribute: whether a volume works, and whether its content is there."""
+"""DescribeVolumeStatus and DescribeVolumeAttribute: whether a volume works, and whether its content is
+there."""
 
 from __future__ import annotations
 
@@ -51,7 +52,10 @@ def _status(volume: Volume) -> str:
 
 def _answer(region: Region, volume: Volume) -> dict[str, Any]:
     passed = "passed" if _status(volume) == "ok" else "failed"
-    details = [{"Name": "io-enabled", "Status": passed}, {"Name": "io-performance", "Status": "not-applicable"}]
+    details = [
+        {"Name": "io-enabled", "Status": passed},
+        {"Name": "io-performance", "Status": "not-applicable"},
+    ]
     answer: dict[str, Any] = {
         "VolumeId": volume.id,
         "AvailabilityZone": volume.zone,

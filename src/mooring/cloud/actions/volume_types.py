@@ -1,6 +1,7 @@
 """What each volume type allows, and whether a wanted volume is allowed.
 
-Pure. Ranges are those of EC2's API reference (CreateVolume) and of the EBS User Guide ("Amazon EBS volume types").
+Pure. Ranges are those of EC2's API reference (CreateVolume) and of the EBS User Guide ("Amazon EBS volume
+types").
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def _iops(type: str, facts: VolumeType, size: int, iops: int | None) -> int:
         return max(100, min(16000, 3 * size)) if type == "gp2" else 0
     if iops is None:
         if not facts.default_iops:
-            raise Ec2Error("MissingParameter", f"The request must contain the parameter iops for {type} volumes")
+            raise Ec2Error(
+                "MissingParameter", f"The request must contain the parameter iops for {type} volumes"
+            )
         return facts.default_iops
     if iops < facts.least_iops:
         _refuse(f"Volume iops of {iops} is too low; minimum is {facts.least_iops}.")
@@ -93,7 +96,9 @@ def _throughput(type: str, facts: VolumeType, iops: int, throughput: int | None)
     if throughput > facts.most_throughput:
         _refuse(f"Throughput of {throughput} MiB/s is too high; maximum is {facts.most_throughput} MiB/s.")
     if throughput * 4 > iops:
-        _refuse(f"Throughput (MiBps) to iops ratio of {throughput / iops:f} is too high; maximum is 0.250000.")
+        _refuse(
+            f"Throughput (MiBps) to iops ratio of {throughput / iops:f} is too high; maximum is 0.250000."
+        )
     return throughput
 
 

@@ -89,9 +89,14 @@ async def copy_volumes(region: Region, request: Request) -> dict[str, Any]:
     check_available(region, wanted, source.zone)
     check_iops(region, wanted)
     tags = tags_for(request, "volume")
-    encrypted, key = flag(request, "Encrypted") or source.encrypted, text(request, "KmsKeyId") or source.kms_key
+    encrypted, key = (
+        flag(request, "Encrypted") or source.encrypted,
+        text(request, "KmsKeyId") or source.kms_key,
+    )
     dry_run(request)
-    volume = _new(region, wanted, source.zone, tags, encrypted, key or (default_key(region) if encrypted else ""))
+    volume = _new(
+        region, wanted, source.zone, tags, encrypted, key or (default_key(region) if encrypted else "")
+    )
     volume = _initializing(region, msgspec.structs.replace(volume, source=source.id), True)
     remember(region, request, "CopyVolumes", source.zone, (volume.id,))
     region.store.put(volume)
@@ -108,7 +113,9 @@ async def delete_volume(region: Region, request: Request) -> dict[str, Any]:
     if volume.state not in ("available", "error"):
         raise Ec2Error("IncorrectState", f"Volume '{volume.id}' is in the '{volume.state}' state.")
     dry_run(request)
-    region.store.put(msgspec.structs.replace(volume, state="deleting", due=region.delay(region.settings.deleting_s)))
+    region.store.put(
+        msgspec.structs.replace(volume, state="deleting", due=region.delay(region.settings.deleting_s))
+    )
     return {}
 
 

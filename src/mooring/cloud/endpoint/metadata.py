@@ -1,8 +1,10 @@
-"""The instance metadata service, version 2 (IMDSv2): what an instance can ask about itself. Pure but for its tokens.
+"""The instance metadata service, version 2 (IMDSv2): what an instance can ask about itself. Pure but for its
+tokens.
 
-Source: "Instance metadata categories" and "How Instance Metadata Service Version 2 works" in the EC2 user guide. There
-is no version 1: a request without a token is refused, as on instances that ask for `http-tokens: required`. The block
-device mapping is that of the start of the instance, as EC2's is: what is attached later is not in it.
+Source: "Instance metadata categories" and "How Instance Metadata Service Version 2 works" in the EC2 user
+guide. There is no version 1: a request without a token is refused, as on instances that ask for `http-tokens:
+required`. The block device mapping is that of the start of the instance, as EC2's is: what is attached later
+is not in it.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ def _get(path: str, tree: Tree) -> Reply:
         here = here[part]
     if isinstance(here, str):
         return Reply(200, here)
-    return Reply(200, "\n".join(name if isinstance(below, str) else f"{name}/" for name, below in here.items()))
+    return Reply(
+        200, "\n".join(name if isinstance(below, str) else f"{name}/" for name, below in here.items())
+    )
 
 
 def _tree(known: Described, now: datetime) -> Tree:

@@ -1,8 +1,8 @@
 """EC2's query protocol: from a form to a request, from an answer to XML. Pure.
 
-The shapes are those of botocore's description of EC2, so a request that an SDK can write is understood, and an answer
-is written with exactly the names that an SDK reads. Source of the rules: the "ec2" protocol of that description
-(https://smithy.io/2.0/aws/protocols/aws-ec2-query-protocol.html).
+The shapes are those of botocore's description of EC2, so a request that an SDK can write is understood, and
+an answer is written with exactly the names that an SDK reads. Source of the rules: the "ec2" protocol of that
+description (https://smithy.io/2.0/aws/protocols/aws-ec2-query-protocol.html).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _service() -> ServiceModel:
 
 
 def form_of(body: bytes) -> dict[str, str]:
-    """The form in a body. Raises Ec2Error (MalformedQueryString) for what is none, or has too many parameters."""
+    """The form in a body. Raises Ec2Error (MalformedQueryString) for what is none, or has too many
+    parameters."""
     if body.count(b"&") >= MOST_PARAMETERS:
         raise Ec2Error("MalformedQueryString", f"The query string has more than {MOST_PARAMETERS} parameters")
     try:
@@ -52,11 +53,14 @@ def form_of(body: bytes) -> dict[str, str]:
 
 
 def parse_request(action: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """The request in boto3's names. Raises Ec2Error: InvalidAction, UnknownParameter, InvalidParameterValue."""
+    """The request in boto3's names. Raises Ec2Error: InvalidAction, UnknownParameter,
+    InvalidParameterValue."""
     if action not in _service().operation_names:
         raise Ec2Error("InvalidAction", f"The action {action} is not valid for this web service.")
     shape = _service().operation_model(action).input_shape
-    fields = {name: value for name, value in form.items() if name not in _PROTOCOL_FIELDS and not _signs(name)}
+    fields = {
+        name: value for name, value in form.items() if name not in _PROTOCOL_FIELDS and not _signs(name)
+    }
     return _structure(_tree(fields), shape, "") if shape is not None else {}
 
 
@@ -104,7 +108,9 @@ _names: dict[str, dict[str, tuple[str, Any]]] = {}
 def _query_names(shape: Any) -> dict[str, tuple[str, Any]]:
     """A structure's members by their names in a form."""
     if shape.name not in _names:
-        _names[shape.name] = {_query_name(name, member): (name, member) for name, member in shape.members.items()}
+        _names[shape.name] = {
+            _query_name(name, member): (name, member) for name, member in shape.members.items()
+        }
     return _names[shape.name]
 
 

@@ -1,11 +1,11 @@
 """The endpoint: EC2's API, the instances' metadata services, and the control API, all on loopback addresses.
 
-    http://127.0.0.1:PORT/                EC2, by the query protocol; requests are signed with the cloud's access key
-    http://127.0.0.1:PORT/_cloud/...      control: settings, counters, instances (JSON); no signature, loopback only
+    http://127.0.0.1:PORT/                EC2, by the query protocol; requests are signed with the cloud's key
+    http://127.0.0.1:PORT/_cloud/...      control: settings, counters, instances; unsigned, loopback only
     http://127.169.A.B:PORT/latest/...    IMDSv2 of instance number A * 256 + B
 
-Of a signature only the access key and the region are looked at. A request is answered when all that it changed is
-durable.
+Of a signature only the access key and the region are looked at. A request is answered when all that it
+changed is durable.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class Server:
                 await self.listen_for_instances()
             return _xml(200, render_answer(action, answer, request_id))
         except web.HTTPRequestEntityTooLarge:
-            error = Ec2Error("RequestEntityTooLarge", f"The request is larger than {_LONGEST_FORM} bytes", 413)
+            error = Ec2Error(
+                "RequestEntityTooLarge", f"The request is larger than {_LONGEST_FORM} bytes", 413
+            )
             return _xml(error.status, render_error(error, request_id))
         except Ec2Error as error:
             return _xml(error.status, render_error(error, request_id))
@@ -139,12 +141,16 @@ class Server:
     def _authenticate(self, headers: Mapping[str, str]) -> None:
         found = _CREDENTIAL.search(headers.get("Authorization", ""))
         if found is None:
-            message = "The request must be signed (AWS Signature Version 4): `mooring cloud env` gives the keys"
+            message = (
+                "The request must be signed (AWS Signature Version 4): `mooring cloud env` gives the keys"
+            )
             raise Ec2Error("MissingAuthenticationToken", message, 403)
         if found[1] != self.credentials.access_key:
             raise Ec2Error("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
         if found[2] != self.cloud.settings.region:
-            raise Ec2Error("AuthFailure", f"Credential should be scoped to a valid region, not {found[2]!r}", 401)
+            raise Ec2Error(
+                "AuthFailure", f"Credential should be scoped to a valid region, not {found[2]!r}", 401
+            )
 
     # --- control
 
@@ -172,7 +178,11 @@ class Server:
         try:
             wanted = await _json(request)
             unknown = wanted.keys() - {"count", "instance_type", "zone"}
-            if unknown or not isinstance(wanted.get("count"), int) or not 0 <= wanted["count"] <= _MOST_INSTANCES:
+            if (
+                unknown
+                or not isinstance(wanted.get("count"), int)
+                or not 0 <= wanted["count"] <= _MOST_INSTANCES
+            ):
                 told = f"the number of instances that there shall be, at most {_MOST_INSTANCES}"
                 raise ValueError(f"give count ({told}), instance_type, zone")
             if not all(isinstance(wanted.get(name, ""), str) for name in ("instance_type", "zone")):
@@ -195,7 +205,9 @@ class Server:
         return await handler(request)
 
     def _instance_metadata(self, address: str, request: web.Request) -> web.Response:
-        reply = self._metadata[address].answer(request.method, request.path, request.headers, self._described(address))
+        reply = self._metadata[address].answer(
+            request.method, request.path, request.headers, self._described(address)
+        )
         return web.Response(status=reply.status, text=reply.text, headers=dict(reply.headers))
 
     def _described(self, address: str) -> Described | None:
@@ -204,7 +216,9 @@ class Server:
         if instance is None:
             return None
         shown = view(self.cloud.region, instance)
-        return Described(shown, self.cloud.settings.region, self.credentials.access_key, self.credentials.secret_key)
+        return Described(
+            shown, self.cloud.settings.region, self.credentials.access_key, self.credentials.secret_key
+        )
 
 
 def _volume_shown(volume: Volume) -> dict[str, Any]:
@@ -225,7 +239,11 @@ async def serving(cloud: Cloud, credentials: Credentials, port: int, rng: Random
     """Serves while entered. Raises OSError if the port is taken."""
     server = Server(cloud, credentials, rng)
     server.runner = web.AppRunner(
-        server.application(), access_log=None, handle_signals=False, auto_decompress=False, keepalive_timeout=_IDLE_S
+        server.application(),
+        access_log=None,
+        handle_signals=False,
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_S,
     )
     try:
         await server.listen(port)
@@ -240,7 +258,9 @@ async def _form(request: web.Request) -> dict[str, str]:
     if request.method == "POST":
         body = await request.read()
         if body and request.content_type not in _FORM_TYPES:
-            raise Ec2Error("MalformedQueryString", f"A body must be {_FORM_TYPES[0]}, not {request.content_type}")
+            raise Ec2Error(
+                "MalformedQueryString", f"A body must be {_FORM_TYPES[0]}, not {request.content_type}"
+            )
         form |= form_of(body)
     if any(map(_NO_TEXT.search, (*form, *form.values()))):
         raise Ec2Error("MalformedQueryString", "The query string contains what is not UTF-8")

@@ -1,7 +1,7 @@
 """Where the cloud remembers: one SQLite file.
 
-Guarantees: each save is one transaction, on disk when it returns (WAL, full synchronisation). It knows nothing of what
-records mean. It blocks: one small write for each call that changes something.
+Guarantees: each save is one transaction, on disk when it returns (WAL, full synchronisation). It knows
+nothing of what records mean. It blocks: one small write for each call that changes something.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mooring.cloud.interface import Journal
 
 
 class SqliteJournal(Journal):
-    """Records in the SQLite file at `path`, of one process at a time. Raises DataDirectoryError if it cannot be."""
+    """Records in the SQLite file at `path`, of one process at a time. Raises DataDirectoryError if it cannot
+    be."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
@@ -28,7 +29,9 @@ class SqliteJournal(Journal):
             self._prepare()
         except sqlite3.Error as error:
             self._database.close()
-            raise DataDirectoryError(f"{self._path} cannot be used: {error}; does another process use it?") from error
+            raise DataDirectoryError(
+                f"{self._path} cannot be used: {error}; does another process use it?"
+            ) from error
 
     def load(self) -> Iterable[tuple[str, str, bytes]]:
         return self._database.execute("SELECT kind, id, content FROM records ORDER BY rowid").fetchall()

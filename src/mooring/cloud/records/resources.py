@@ -1,7 +1,7 @@
 """What the cloud remembers: plain records, kept whole, never changed in place.
 
-A record that waits for something has the time of it in `due` (seconds since the epoch; 0: it waits for nothing).
-Sizes are in GiB, throughput in MiB/s.
+A record that waits for something has the time of it in `due` (seconds since the epoch; 0: it waits for
+nothing). Sizes are in GiB, throughput in MiB/s.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ def tags_of(record: object) -> Mapping[str, str]:
 
 
 def dues_of(record: object) -> dict[str, tuple[float, str]]:
-    """When what of the record ends: its own state under "", those of its attachments under the instances' ids."""
+    """When what of the record ends: its own state under "", those of its attachments under the instances'
+    ids."""
     dues: dict[str, tuple[float, str]] = {}
     if isinstance(record, Volume):
         dues = {one.instance: (one.due, f"{one.state} {one.force}") for one in record.attachments if one.due}

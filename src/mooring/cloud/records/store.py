@@ -1,7 +1,8 @@
-"""All records of the cloud, with the indexes that make its calls quick, and the journal that outlives the process.
+"""All records of the cloud, with the indexes that make its calls quick, and the journal that outlives the
+process.
 
-Guarantees: `commit` keeps all changes since the last one in one transaction, each changed record once. After a restart
-the store, its indexes and what is due are as they were at the last commit.
+Guarantees: `commit` keeps all changes since the last one in one transaction, each changed record once. After
+a restart the store, its indexes and what is due are as they were at the last commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One kind of record: by id, by tag, and as it was a little while ago.
 
-Pure memory. A table keeps what a record was before its last changes for as long as `keep_s` says, so that a describe
-can be given an old answer, and no longer.
+Pure memory. A table keeps what a record was before its last changes for as long as `keep_s` says, so that a
+describe can be given an old answer, and no longer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Table(Generic[R]):
             yield from (id for id in self._past if id not in self.records)
 
     def tagged(self, key: str, values: Iterable[str], time: float | None = None) -> Iterator[str]:
-        """Ids of records that have one of these values as their tag, and those that may have had it at `time`."""
+        """Ids of records that have one of these values as their tag, and those that may have had it at
+        `time`."""
         found: dict[str, None] = {}
         for value in values:
             found |= self._tagged.get((key, value), {})

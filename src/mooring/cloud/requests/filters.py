@@ -1,8 +1,8 @@
 """Which records a describe's filters let through.
 
-Pure. A filter's values are alternatives, filters are joined by "and". In a value `*` stands for any characters, `?` for
-one, and a backslash takes the next character as it is (EC2 User Guide, "List and filter your resources"). Values are
-compared with case.
+Pure. A filter's values are alternatives, filters are joined by "and". In a value `*` stands for any
+characters, `?` for one, and a backslash takes the next character as it is (EC2 User Guide, "List and filter
+your resources"). Values are compared with case.
 """
 
 from __future__ import annotations

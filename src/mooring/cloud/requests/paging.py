@@ -1,7 +1,7 @@
 """Pages of a describe: at most so many, and a token for the rest.
 
-Pure. A token names the last id given, so that pages neither repeat nor skip what is there all the time, whatever comes
-and goes meanwhile. It is opaque: base64 with a check sum, and belongs to one action.
+Pure. A token names the last id given, so that pages neither repeat nor skip what is there all the time,
+whatever comes and goes meanwhile. It is opaque: base64 with a check sum, and belongs to one action.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Page(NamedTuple):
     """Behind this id; "": from the beginning."""
 
 
-def page_of(action: str, request: Request, least: int, most: int, *, ids: Iterable[str] = (), with_ids: bool) -> Page:
+def page_of(
+    action: str, request: Request, least: int, most: int, *, ids: Iterable[str] = (), with_ids: bool
+) -> Page:
     """The page that is asked for. `with_ids`: MaxResults and ids may come together.
 
     Raises Ec2Error: InvalidParameterValue (MaxResults out of range), InvalidParameterCombination (with ids),
@@ -41,7 +43,8 @@ def page_of(action: str, request: Request, least: int, most: int, *, ids: Iterab
         )
     if size is not None and not with_ids and any(True for _ in ids):
         raise Ec2Error(
-            "InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults"
+            "InvalidParameterCombination",
+            "The parameter instancesSet cannot be used with the parameter maxResults",
         )
     return Page(action, size or (most if token else 0), _read(action, token) if token else "")
 

@@ -103,7 +103,8 @@ def texts(request: Request, name: str) -> list[str]:
 
 
 def check_id(id: str, prefix: str) -> str:
-    """The id, if it looks like one of the kind ("vol", "snap", "i"). Raises Ec2Error (Invalid...ID.Malformed)."""
+    """The id, if it looks like one of the kind ("vol", "snap", "i"). Raises Ec2Error
+    (Invalid...ID.Malformed)."""
     match = _PATTERN.fullmatch(id)
     if match is None or match[1] != prefix:
         raise Ec2Error(_ID[prefix][0], f'Invalid id: "{id}" (expecting "{prefix}-...")')

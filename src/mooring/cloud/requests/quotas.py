@@ -1,7 +1,7 @@
 """EC2's request quotas: a token bucket for each action.
 
-Pure: time is given. Sizes and refills are those of the EC2 API's documentation ("Request throttling"), of one account
-in one region. A call takes one token; a refused one takes none.
+Pure: time is given. Sizes and refills are those of the EC2 API's documentation ("Request throttling"), of one
+account in one region. A call takes one token; a refused one takes none.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ class Adoption:
             return named if named and driver_of(named) == attacher else ""
         node = node or self._get_node(record.spec.node_name)
         listed = _listed(node) if node is not None else ()
-        return next((name for name in listed if driver_of(name) == attacher and is_about(record, name)), fallback)
+        return next(
+            (name for name in listed if driver_of(name) == attacher and is_about(record, name)), fallback
+        )
 
     def _note(self, record: VolumeAttachment, volume: str) -> None:
         if is_unknown(volume):

@@ -81,7 +81,9 @@ class AttachedLists:
         change = _Change(self._named(record, None), record, locked)
         return (await self._batches.through(record.spec.node_name, change))[0]
 
-    async def unreport(self, volume: str, node_name: str, token: str, record: VolumeAttachment) -> Node | None:
+    async def unreport(
+        self, volume: str, node_name: str, token: str, record: VolumeAttachment
+    ) -> Node | None:
         """Takes the volume out of the list, changing the Node in any case (`token` differs each time).
         Returns the Node, or None if there is none."""
         return (await self._batches.through(node_name, _Change(volume, record, token=token)))[1]
@@ -172,7 +174,8 @@ class AttachedLists:
         entries: what is added was looked at after the Node (R3), because a cache may not show
         yet that a detach has begun (C4)."""
         named = (
-            (volume_of(each) or self._named(each, node), each) for each in self._records.by_index("node", node.name)
+            (volume_of(each) or self._named(each, node), each)
+            for each in self._records.by_index("node", node.name)
         )
         return {volume: _device_path(each) for volume, each in named if volume in listed and is_usable(each)}
 

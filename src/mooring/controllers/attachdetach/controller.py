@@ -52,7 +52,15 @@ Key = str | SweepKey
 """A volume, by its unique name; or the sweep over all of them."""
 
 SOON_S = 0.05
-WRITING = (Action.ATTACH, Action.GRANT, Action.RESTORE, Action.RESTAMP, Action.NOTE, Action.REPORT, Action.DETACH)
+WRITING = (
+    Action.ATTACH,
+    Action.GRANT,
+    Action.RESTORE,
+    Action.RESTAMP,
+    Action.NOTE,
+    Action.REPORT,
+    Action.DETACH,
+)
 """Actions that write something."""
 WITHOUT_EVENT = (Action.ATTACH, Action.SETTLED)
 """Actions that users get no event about."""
@@ -126,7 +134,7 @@ class AttachDetachController(Controller[Key]):
         finally:
             self._volumes.clear()
 
-    # --- one volume ----------------------------------------------------------------------------------------------
+    # --- one volume
 
     async def reconcile(self, key: Key) -> None:
         """Decides about one volume and carries the decisions out; or looks at the next slice of the sweep."""
@@ -190,7 +198,7 @@ class AttachDetachController(Controller[Key]):
         attachment = Attachment.of(record)
         return replace(attachment, deleting=True) if requested else attachment
 
-    # --- carrying out ------------------------------------------------------------------------------
+    # --- carrying out
 
     async def _carry_out(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         match decision.action:
@@ -216,7 +224,9 @@ class AttachDetachController(Controller[Key]):
                 await self._detach(volume, decision, state)
             case _:
                 assert_never(decision.action)
-        self.log.info(decision.action.value, volume=volume, node=decision.node, reason=decision.reason.message)
+        self.log.info(
+            decision.action.value, volume=volume, node=decision.node, reason=decision.reason.message
+        )
 
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
@@ -226,8 +236,14 @@ class AttachDetachController(Controller[Key]):
         except AlreadyExists:
             self.queue.add_after(volume, SOON_S)  # an older one of the same name is still being deleted
             return
-        if state.locked and RECONSTRUCTED not in node.metadata.annotations and spec.persistent_volume is not None:
-            message = f"volume {spec.name} is locked for node {node.name}, whose kubelet does not compare the lock"
+        if (
+            state.locked
+            and RECONSTRUCTED not in node.metadata.annotations
+            and spec.persistent_volume is not None
+        ):
+            message = (
+                f"volume {spec.name} is locked for node {node.name}, whose kubelet does not compare the lock"
+            )
             risk = "nothing keeps it from mounting a volume that another node has"
             self.recorder.event(spec.persistent_volume, "Warning", "LockIsAdvisory", f"{message}: {risk}")
 
@@ -264,7 +280,7 @@ class AttachDetachController(Controller[Key]):
             raise NotFound(f"node {name} does not exist any more", status=404)
         return node
 
-    # --- events ------------------------------------------------------------------------------------
+    # --- events
 
     def _report_force_detach(self, volume: str, decision: VolumeDecision, released: Released) -> None:
         """Every force detach is an event with its evidence: on the Node, or on the

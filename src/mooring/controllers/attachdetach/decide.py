@@ -92,7 +92,9 @@ def _about_attachment(
         later = "it may have it again when no request can be carried out late"
         return decision(Action.WAIT, "Detached", f"detached from node {attachment.node}; {later}")
     if attachment.deleting:
-        return decision(Action.WAIT, "Detaching", f"being detached from node {attachment.node}{_because(attachment)}")
+        return decision(
+            Action.WAIT, "Detaching", f"being detached from node {attachment.node}{_because(attachment)}"
+        )
     if (timers := _timers_to_erase(node, attachment, demand)) and not (attachment.marked and demand is None):
         reason = Reason("NodeAnswers", f"node {attachment.node} keeps it")
         return VolumeDecision(Action.NOTE, reason, attachment.node, pods, timers)
@@ -111,7 +113,9 @@ def _about_attachment(
     if attachment.epoch != state.lock.epoch and not state.several_nodes:
         return _grant(state, attachment, node, demand)
     if not attachment.attached:
-        return decision(Action.WAIT, "Attaching", f"being attached to node {attachment.node}{_because(attachment)}")
+        return decision(
+            Action.WAIT, "Attaching", f"being attached to node {attachment.node}{_because(attachment)}"
+        )
     if node is not None and not node.reported and is_same_node(node, attachment):
         return decision(Action.REPORT, "Attached", f"attached to node {attachment.node}; the node is told")
     return decision(Action.SETTLED, "Attached", f"attached to node {attachment.node}")
@@ -181,7 +185,14 @@ def _holder(state: VolumeState) -> Attachment | None:
         node = state.nodes.get(each.node)
         granted = state.lock is not None and state.lock.epoch == each.epoch
         reported, in_use = node is not None and node.reported, node is not None and node.in_use
-        return (not granted, not reported, not (each.attached and in_use), not each.attached, each.created, each.name)
+        return (
+            not granted,
+            not reported,
+            not (each.attached and in_use),
+            not each.attached,
+            each.created,
+            each.name,
+        )
 
     return min(state.holding, key=rank)
 
@@ -198,7 +209,9 @@ def _about_second(
     return VolumeDecision(Action.BLOCKED, Reason("MultiAttach", kept), attachment.node, demand.pods)
 
 
-def _grant(state: VolumeState, attachment: Attachment, node: NodeState | None, demand: Demand) -> VolumeDecision:
+def _grant(
+    state: VolumeState, attachment: Attachment, node: NodeState | None, demand: Demand
+) -> VolumeDecision:
     """The only VolumeAttachment, of an older epoch: its node is granted the volume anew, if
     it is not closed for it."""
     if node is None:
@@ -242,7 +255,9 @@ def _about_demand(state: VolumeState, demand: Demand, first: str | None) -> Volu
         if state.holding:
             return decision(Action.BLOCKED, "MultiAttach", _held_elsewhere(state))
         if demand.node != first:
-            return decision(Action.BLOCKED, "MultiAttach", f"pods on node {first} want it, too, and came first")
+            return decision(
+                Action.BLOCKED, "MultiAttach", f"pods on node {first} want it, too, and came first"
+            )
     if state.lock is None:
         return decision(Action.BLOCKED, "LockDamaged", "the lock on its PersistentVolume cannot be read")
     closed = _closed(state, node)

@@ -29,7 +29,9 @@ class EventText(NamedTuple):
 def about_pods(spec_name: str, decision: VolumeDecision, record: VolumeAttachment | None) -> EventText | None:
     """Returns the event for the pods of a decision, or None. Multi-attach errors: `multi_attach`."""
     if decision.action is Action.REPORT and decision.pods:
-        return EventText("Normal", "SuccessfulAttachVolume", f'AttachVolume.Attach succeeded for volume "{spec_name}"')
+        return EventText(
+            "Normal", "SuccessfulAttachVolume", f'AttachVolume.Attach succeeded for volume "{spec_name}"'
+        )
     if record is not None and record.status.attach_error is not None and decision.reason.code == "Attaching":
         error = record.status.attach_error.message
         return EventText(
@@ -48,7 +50,9 @@ def about_node(spec_name: str, record: VolumeAttachment | None) -> EventText | N
     if record is None or not record.deleting or record.status.detach_error is None:
         return None
     error = record.status.detach_error.message
-    return EventText("Warning", "FailedDetachVolume", f'DetachVolume.Detach failed for volume "{spec_name}" : {error}')
+    return EventText(
+        "Warning", "FailedDetachVolume", f'DetachVolume.Detach failed for volume "{spec_name}" : {error}'
+    )
 
 
 def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: VolumeState) -> EventText:
@@ -59,7 +63,9 @@ def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: Volu
     holders = [each for each in state.holding if each.node not in wanted]
     why = "".join(f"; {how_held(state, each)}" for each in holders)
     return EventText(
-        "Warning", "FailedAttachVolume", f'Multi-Attach error for volume "{spec_name}" {used_by(pod, users)}{why}'
+        "Warning",
+        "FailedAttachVolume",
+        f'Multi-Attach error for volume "{spec_name}" {used_by(pod, users)}{why}',
     )
 
 

@@ -46,7 +46,9 @@ class ForeignWrites:
         if listed != before and listed != self._expected.get(new.name):
             changed = ", ".join(sorted(listed ^ before)[:3])
             self._notice(
-                "node-status", new.name, f"volumesAttached of node {new.name} was changed ({changed}); {ADVICE}"
+                "node-status",
+                new.name,
+                f"volumesAttached of node {new.name} was changed ({changed}); {ADVICE}",
             )
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:

@@ -200,7 +200,9 @@ class Handshake:
             VolumeAttachment, marked.name, uid=marked.uid, resource_version=marked.metadata.resource_version
         )
 
-    async def _annotate(self, record: VolumeAttachment, annotations: dict[str, str | None]) -> VolumeAttachment:
+    async def _annotate(
+        self, record: VolumeAttachment, annotations: dict[str, str | None]
+    ) -> VolumeAttachment:
         answer = await self._writer.revise(record, {"metadata": {"annotations": annotations}})
         self._records.accept(answer)
         return answer

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mooring.controllers.attachdetach.adoption import Adoption
-from mooring.controllers.attachdetach.trimming import trimmed_claim, trimmed_pod, trimmed_record, trimmed_volume
+from mooring.controllers.attachdetach.trimming import (
+    trimmed_claim,
+    trimmed_pod,
+    trimmed_record,
+    trimmed_volume,
+)
 from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
@@ -82,7 +87,7 @@ class VolumeIndex:
         volume = self.persistent_volumes.get(source) if source else None
         return trimmed_record(record, self.nodes.get(record.spec.node_name), volume)
 
-    # --- from changes to volumes ---------------------------------------------------------------------------------
+    # --- from changes to volumes
 
     def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec | None:
         try:
@@ -138,7 +143,7 @@ class VolumeIndex:
         for pod in self.pods.by_index("node", node.name):
             yield from self.of_pod(pod)
 
-    # --- from volumes to objects ---------------------------------------------------------------------------------
+    # --- from volumes to objects
 
     def records_of(self, volume: str) -> list[VolumeAttachment]:
         """Returns all VolumeAttachments of the volume: this controller's, and adopted ones."""

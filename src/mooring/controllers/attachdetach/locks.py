@@ -63,7 +63,9 @@ class Locks:
         """Whether the VolumeAttachment is of the lock's present epoch. Reads live."""
         return is_current(record, await self._client.find(PersistentVolume, _source(record)))
 
-    async def _grant(self, name: str, volume: str, node: Node, pod: str, *, attached_only: bool = False) -> int:
+    async def _grant(
+        self, name: str, volume: str, node: Node, pod: str, *, attached_only: bool = False
+    ) -> int:
         held = await self._client.get(PersistentVolume, name)
         lock = lock_of(held)
         await self._refuse_closed(lock, node, volume)
@@ -73,7 +75,9 @@ class Locks:
             if is_detached(record) or (attached_only and not record.status.attached):
                 continue
             if record.spec.node_name != node.name and self._named(record, None) == volume:
-                raise Conflict(f"volume {volume} has a VolumeAttachment on node {record.spec.node_name}", status=409)
+                raise Conflict(
+                    f"volume {volume} has a VolumeAttachment on node {record.spec.node_name}", status=409
+                )
         return swapped.epoch
 
     async def _refuse_closed(self, lock: Lock, node: Node, volume: str) -> None:
@@ -82,7 +86,9 @@ class Locks:
             return
         live = await self._client.find(Node, node.name)
         if live is None or live.uid != node.uid or not may_open(closed, live, volume):
-            raise Conflict(f"node {node.name} is closed for volume {volume}, which was taken by force", status=409)
+            raise Conflict(
+                f"node {node.name} is closed for volume {volume}, which was taken by force", status=409
+            )
 
     async def _swap(self, held: PersistentVolume, lock: Lock) -> None:
         await self._client.revise(held, {"metadata": {"annotations": annotation(lock)}})

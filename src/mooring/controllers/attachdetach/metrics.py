@@ -41,7 +41,10 @@ _LATENCY = Histogram(
     registry=REGISTRY,
 )
 _BLOCKED = Gauge(
-    "mooring_attachdetach_blocked_volumes", "Volumes that wait for something outside.", ["reason"], registry=REGISTRY
+    "mooring_attachdetach_blocked_volumes",
+    "Volumes that wait for something outside.",
+    ["reason"],
+    registry=REGISTRY,
 )
 _CORRECTIONS = Counter(
     "mooring_attachdetach_sweep_corrections",
@@ -56,7 +59,10 @@ _RIVALS = Counter(
     registry=REGISTRY,
 )
 _OBSERVED = Counter(
-    "mooring_attachdetach_observed_decisions", "What would have been done.", ["action", "reason"], registry=REGISTRY
+    "mooring_attachdetach_observed_decisions",
+    "What would have been done.",
+    ["action", "reason"],
+    registry=REGISTRY,
 )
 _DISAGREEMENTS = Counter(
     "mooring_attachdetach_disagreements",
@@ -135,7 +141,9 @@ class Volumes:
 
     def __init__(self) -> None:
         self._looks: dict[str, _Looks] = {}
-        self._since: dict[tuple[str, str], float] = {}  # (volume, node) that wants it -> since when (the loop's time)
+        self._since: dict[
+            tuple[str, str], float
+        ] = {}  # (volume, node) that wants it -> since when (the loop's time)
 
     def note(self, state: VolumeState, decisions: Iterable[VolumeDecision]) -> None:
         """Updates the gauges with what a volume looks like now."""

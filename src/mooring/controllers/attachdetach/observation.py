@@ -33,17 +33,23 @@ class Observation:
         is to be looked at again, or 0."""
         self._compare(state)
         now, again = asyncio.get_running_loop().time(), 0.0
-        wanted = {(state.volume, each.node, each.action): each for each in decisions if each.action in AWAITED}
+        wanted = {
+            (state.volume, each.node, each.action): each for each in decisions if each.action in AWAITED
+        }
         for key in [key for key in self._awaited if key[0] == state.volume and key not in wanted]:
             del self._awaited[key]
         for key, decision in wanted.items():
             if key not in self._awaited:
                 self._awaited[key] = now
                 metrics.observed(decision)
-                self._log.info("would", action=key[2].value, volume=key[0], node=key[1], reason=decision.reason.message)
+                self._log.info(
+                    "would", action=key[2].value, volume=key[0], node=key[1], reason=decision.reason.message
+                )
             elif now - self._awaited[key] >= PATIENCE_S:
                 self._awaited[key] = float("inf")
-                self._disagree(f"not-done-{key[2].value.lower()}", state.volume, key[1], decision.reason.message)
+                self._disagree(
+                    f"not-done-{key[2].value.lower()}", state.volume, key[1], decision.reason.message
+                )
             again = PATIENCE_S
         return again
 
@@ -60,7 +66,9 @@ class Observation:
                 self._disagree("unsafe-detach", state.volume, former.node, verdict.reason.message)
         fresh = [each for name, each in held.items() if name not in before]
         if before and fresh and not state.several_nodes and any(name in held for name in before):
-            self._disagree("second-attachment", state.volume, fresh[0].node, "another node has the exclusive volume")
+            self._disagree(
+                "second-attachment", state.volume, fresh[0].node, "another node has the exclusive volume"
+            )
 
     def _disagree(self, kind: str, volume: str, node: str, reason: str) -> None:
         metrics.disagreed(kind)

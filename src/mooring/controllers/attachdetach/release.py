@@ -86,7 +86,7 @@ def may_release(node: NodeState | None, attachment: Attachment, terms: Terms = N
     return _force_detach(node, attachment, terms)
 
 
-# --- the node's own report --------------------------------------------------------------------------------------------
+# --- the node's own report
 
 
 def has_let_go(node: NodeState, attachment: Attachment) -> bool:
@@ -104,7 +104,7 @@ def is_same_node(node: NodeState, attachment: Attachment) -> bool:
     return not attachment.created or node.created <= attachment.created
 
 
-# --- force detach: without the node's own report ----------------------------------------------------------------------
+# --- force detach: without the node's own report
 
 
 def _force_detach(node: NodeState | None, attachment: Attachment, terms: Terms) -> ReleaseDecision:
@@ -177,9 +177,13 @@ def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> Rele
     left = limit - _elapsed(attachment.force_since, terms)
     if left > 0:
         due = format_time(parse_time(attachment.force_since) + timedelta(seconds=limit))
-        message = f"{refusal.reason.message}; it is taken from there at {due}: the storage then cuts the node off"
+        message = (
+            f"{refusal.reason.message}; it is taken from there at {due}: the storage then cuts the node off"
+        )
         return replace(refusal, reason=Reason(refusal.reason.code, message), after=left)
-    silence = f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
+    silence = (
+        f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
+    )
     return _force("ForceDetachTimeout", f"{silence}; the storage cuts it off")
 
 
@@ -188,7 +192,9 @@ def _refusal(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:
     where = f"node {attachment.node}"
     if node is None:
         message = f"{where} does not exist any more; whether its machine still writes is not known"
-        return _keep("NodeGone", f"{message}; if it is certainly off: mooring node confirm-dead {attachment.node}")
+        return _keep(
+            "NodeGone", f"{message}; if it is certainly off: mooring node confirm-dead {attachment.node}"
+        )
     if node.tainted and node.taint_spent:
         return _keep("TaintSpent", f"{where} has reported under its out-of-service taint: set the taint anew")
     advice = f"if the machine is certainly off, say so: mooring node confirm-dead {attachment.node}"

@@ -52,7 +52,9 @@ def _same(text: str, known: str) -> str:
     return known if known == text else text
 
 
-def trimmed_pod(pod: Pod, volumes: Iterable[Volume], get_claim: Callable[[str], PersistentVolumeClaim | None]) -> Pod:
+def trimmed_pod(
+    pod: Pod, volumes: Iterable[Volume], get_claim: Callable[[str], PersistentVolumeClaim | None]
+) -> Pod:
     """Returns a pod with these of its volumes, its node and its phase."""
 
     def trimmed(volume: Volume) -> Volume:
@@ -60,7 +62,9 @@ def trimmed_pod(pod: Pod, volumes: Iterable[Volume], get_claim: Callable[[str], 
         claim = get_claim(f"{pod.namespace}/{source.claim_name}") if source is not None else None
         if source is None or claim is None:
             return volume
-        return Volume(name=_shared(volume.name), persistent_volume_claim=replace(source, claim_name=claim.name))
+        return Volume(
+            name=_shared(volume.name), persistent_volume_claim=replace(source, claim_name=claim.name)
+        )
 
     spec = PodSpec(node_name=intern(pod.spec.node_name), volumes=tuple(map(trimmed, volumes)))
     metadata = _metadata(pod.metadata, created=True)
@@ -86,14 +90,20 @@ def trimmed_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None
         uid = _same(reference.uid, claim.uid if claim is not None else "")
         reference = ObjectReference(namespace=intern(reference.namespace), name=name, uid=uid)
     modes = _shared(volume.spec.access_modes)
-    spec = replace(volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None)
-    labels = volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING  # a GCE disk's zone
+    spec = replace(
+        volume.spec, csi=csi, claim_ref=reference, access_modes=modes, capacity=NOTHING, node_affinity=None
+    )
+    labels = (
+        volume.metadata.labels if volume.spec.gce_persistent_disk is not None else NOTHING
+    )  # a GCE disk's zone
     annotations = volume.metadata.annotations or NOTHING
     metadata = replace(_metadata(volume.metadata), annotations=annotations, labels=labels)
     return replace(volume, metadata=metadata, spec=spec, status=_shared(volume.status))
 
 
-def trimmed_record(record: VolumeAttachment, node: Node | None, volume: PersistentVolume | None) -> VolumeAttachment:
+def trimmed_record(
+    record: VolumeAttachment, node: Node | None, volume: PersistentVolume | None
+) -> VolumeAttachment:
     """Returns a VolumeAttachment without labels and owners. `node` and `volume`: those that it names."""
     annotations = dict(record.metadata.annotations)
     if PLUGIN in annotations:
@@ -107,7 +117,9 @@ def trimmed_record(record: VolumeAttachment, node: Node | None, volume: Persiste
         attacher=intern(record.spec.attacher), node_name=intern(record.spec.node_name), source=source
     )
     finalizers = _shared(record.metadata.finalizers)
-    metadata = replace(_metadata(record.metadata, created=True), annotations=annotations, finalizers=finalizers)
+    metadata = replace(
+        _metadata(record.metadata, created=True), annotations=annotations, finalizers=finalizers
+    )
     status = replace(record.status, attachment_metadata=record.status.attachment_metadata or NOTHING)
     return replace(record, metadata=metadata, spec=spec, status=status)
 

@@ -139,7 +139,9 @@ class AttacherController(Controller[Key]):
             if not self._slots.take(driver, key):
                 return
             try:
-                self.log.info(action.value, record=key, node=record.spec.node_name, reason=decision.reason.message)
+                self.log.info(
+                    action.value, record=key, node=record.spec.node_name, reason=decision.reason.message
+                )
                 record, stored = await self._carry_out(action, record), action is Action.STORE_INTENT
             finally:
                 self._slots.free(driver)
@@ -155,12 +157,16 @@ class AttacherController(Controller[Key]):
             await self.client.revise(pv, {"metadata": {"finalizers": rest or None}})
 
     async def _verify(self) -> None:
-        recorded: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = defaultdict(list)
+        recorded: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = (
+            defaultdict(list)
+        )
         for record in self._records.items():
             if not is_verified(record, self._ours):
                 continue
             try:
-                recorded[self._definitions.plugin(record)].append((record, await self._definitions.spec(record)))
+                recorded[self._definitions.plugin(record)].append(
+                    (record, await self._definitions.spec(record))
+                )
             except VolumeError as error:  # its plugin, or its definition, is not there to ask
                 self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
         for plugin, ours in recorded.items():
@@ -196,7 +202,9 @@ class AttacherController(Controller[Key]):
         except KubeError:
             raise
         except Exception as error:
-            await self._writes.store_error(record, "detachError" if action is Action.DETACH else "attachError", error)
+            await self._writes.store_error(
+                record, "detachError" if action is Action.DETACH else "attachError", error
+            )
             raise
 
     # --- attach
@@ -217,12 +225,16 @@ class AttacherController(Controller[Key]):
             _check_lock(record, spec.persistent_volume)
             self.client.check_leading()
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
-                attachment = await plugin.attacher_of(record.metadata.annotations).attach(spec, record.spec.node_name)
+                attachment = await plugin.attacher_of(record.metadata.annotations).attach(
+                    spec, record.spec.node_name
+                )
         except (StorageRefused, NotAsked):  # certainly not done: the request is not outstanding
             await self._writes.withdraw(record, ATTACH_REQUESTED_AT)
             raise
         status = {"attached": True, "attachmentMetadata": dict(attachment), "attachError": None}
-        metrics.done(plugin.get_plugin_name(), "volume_attach", record.metadata.creation_timestamp, self.now())
+        metrics.done(
+            plugin.get_plugin_name(), "volume_attach", record.metadata.creation_timestamp, self.now()
+        )
         return await self._writes.store_status(record, status)
 
     async def _detach(self, record: VolumeAttachment) -> None:

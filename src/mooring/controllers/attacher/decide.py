@@ -30,7 +30,9 @@ class Action(Enum):
     SETTLED = "Settled"
 
 
-def decide(record: VolumeAttachment, *, stored: bool = False, ours: Mapping[str, str] = PLUGINS) -> Decision[Action]:
+def decide(
+    record: VolumeAttachment, *, stored: bool = False, ours: Mapping[str, str] = PLUGINS
+) -> Decision[Action]:
     """Returns the next step. `stored`: the intent has just been stored, for this request. `ours`: the
     attachers' names that are carried out here, with their finalizers."""
     finalizer = ours.get(record.spec.attacher)
@@ -39,7 +41,9 @@ def decide(record: VolumeAttachment, *, stored: bool = False, ours: Mapping[str,
     held = finalizer in record.metadata.finalizers
     if record.deleting:
         if not held:
-            return Decision(Action.IGNORE, Reason("NeverRequested", "is being deleted, and no attach was requested"))
+            return Decision(
+                Action.IGNORE, Reason("NeverRequested", "is being deleted, and no attach was requested")
+            )
         return Decision(Action.DETACH, Reason("Deleted", "is being deleted"))
     if record.status.attached:
         return Decision(Action.SETTLED, Reason("Attached", "is attached"))

@@ -46,7 +46,9 @@ def plugin_name(record: VolumeAttachment) -> str:
 class Definitions:
     """Looks up what VolumeAttachments are about. `cache`: None where no CSI driver is served."""
 
-    def __init__(self, client: Client, plugins: PluginManager, cache: Informer[PersistentVolume] | None) -> None:
+    def __init__(
+        self, client: Client, plugins: PluginManager, cache: Informer[PersistentVolume] | None
+    ) -> None:
         self._client = client
         self._plugins = plugins
         self._cache = cache
@@ -102,14 +104,20 @@ class Definitions:
             if VOLUME_NAME not in notes:
                 raise
             return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
-        name = notes.get(VOLUME_NAME) or csi_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
+        name = notes.get(VOLUME_NAME) or csi_volume_name(
+            plugin.get_plugin_name(), plugin.get_volume_name(spec)
+        )
         return name, plugin.detacher_of(notes, spec)
 
 
 def _is_of(record: VolumeAttachment, cached: PersistentVolume) -> bool:
     """Whether the cached PersistentVolume is that of the VolumeAttachment, and has no lock."""
     source = cached.spec.csi
-    if source is None or ATTACH_EPOCH in record.metadata.annotations or ATTACHED_TO in cached.metadata.annotations:
+    if (
+        source is None
+        or ATTACH_EPOCH in record.metadata.annotations
+        or ATTACHED_TO in cached.metadata.annotations
+    ):
         return False
     name = csi_volume_name(source.driver, source.volume_handle)
     return record.name == volume_attachment_name(CSI_PLUGIN, name, record.spec.node_name)

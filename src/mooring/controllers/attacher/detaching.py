@@ -59,7 +59,9 @@ class Detaching:
         attach_s = requests.outstanding_for(_unanswered(attaches, asked), self._now(), validity_s)
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
-            metrics.done(plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now())
+            metrics.done(
+                plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now()
+            )
             await self._release(asked)
             return 0.0
         # The storage has said "detached", and may still carry out an earlier request.
@@ -70,7 +72,10 @@ class Detaching:
         if asked is not record:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
         elif detached or before != noted or attaches != sent:
-            times = {DETACH_REQUESTED_AT: ",".join(before) or None, ATTACH_REQUESTED_AT: ",".join(attaches) or None}
+            times = {
+                DETACH_REQUESTED_AT: ",".join(before) or None,
+                ATTACH_REQUESTED_AT: ",".join(attaches) or None,
+            }
             await self._note(asked, {**times, **detached})
         return left_s
 
@@ -99,7 +104,9 @@ class Detaching:
             self._remembered.answered(record)
         return asked
 
-    async def _stamp(self, record: VolumeAttachment, before: list[str], validity_s: float) -> VolumeAttachment:
+    async def _stamp(
+        self, record: VolumeAttachment, before: list[str], validity_s: float
+    ) -> VolumeAttachment:
         notes: dict[str, str | None] = {DETACH_REQUESTED_AT: requests.begun(before, self._now(), validity_s)}
         if attaches := requests.times(record, ATTACH_REQUESTED_AT):
             notes[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self._now()))
@@ -115,7 +122,9 @@ class Detaching:
         """Removes the finalizer: the storage has said "detached", and no request is outstanding."""
         ours = self._ours[record.spec.attacher]
         finalizers = [each for each in record.metadata.finalizers if each != ours]
-        if finalizers:  # another controller's finalizer keeps the VolumeAttachment, whose status must then be true
+        if (
+            finalizers
+        ):  # another controller's finalizer keeps the VolumeAttachment, whose status must then be true
             record = await self._writes.store_status(record, {"attached": False, "detachError": None})
         self._remembered.released(record)
         await self._writes.client.revise(record, {"metadata": {"finalizers": finalizers or None}})

@@ -10,7 +10,9 @@ class Slots:
     """`limits` by driver; `otherwise` is the limit of every other driver (None: as many as there are
     workers). `wake` is called with a key whose turn has come."""
 
-    def __init__(self, limits: Mapping[str, int], wake: Callable[[str], None], *, otherwise: int | None = None) -> None:
+    def __init__(
+        self, limits: Mapping[str, int], wake: Callable[[str], None], *, otherwise: int | None = None
+    ) -> None:
         self._limits = limits
         self._otherwise = otherwise
         self._wake = wake

@@ -56,5 +56,9 @@ async def _ask(
 def _not_answered(plugin: AttachableVolumePlugin, nodes: list[str], error: Exception, log: Any) -> None:
     known = isinstance(error, VolumeError)
     log.warning(
-        "VolumesNotVerified", plugin=plugin.get_plugin_name(), nodes=nodes, error=str(error), exc_info=not known
+        "VolumesNotVerified",
+        plugin=plugin.get_plugin_name(),
+        nodes=nodes,
+        error=str(error),
+        exc_info=not known,
     )

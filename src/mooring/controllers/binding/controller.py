@@ -79,7 +79,7 @@ class BindingController(Controller[Key]):
         elif (pv := self._volumes.get(key.name)) is not None:
             await self._reconcile_volume(pv)
 
-    # --- claims --------------------------------------------------------------------------------------------------
+    # --- claims
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
@@ -147,7 +147,7 @@ class BindingController(Controller[Key]):
     def _used(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
         return any(pod.spec.node_name and claim.key in claims_of(pod) for pod in pods)
 
-    # --- volumes -------------------------------------------------------------------------------------------------
+    # --- volumes
 
     async def _reconcile_volume(self, pv: PersistentVolume) -> None:
         claim = await self._claim_of(pv)
@@ -171,7 +171,7 @@ class BindingController(Controller[Key]):
             claim = await self.client.find(PersistentVolumeClaim, reference.name, reference.namespace)
         return claim if claim is not None and claim.uid == reference.uid else None
 
-    # --- writes --------------------------------------------------------------------------------------------------
+    # --- writes
 
     async def _patch_claim(
         self, claim: PersistentVolumeClaim, patch: dict[str, Any], subresource: str | None = None

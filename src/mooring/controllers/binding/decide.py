@@ -65,26 +65,36 @@ def _bound(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> Clai
         return ClaimDecision(Action.LOST, reason)
     reference = named.spec.claim_ref
     if reference is not None and not reserved_for(named, claim):
-        reason = Reason("ClaimMisbound", f"volume {named.name} is bound to {reference.namespace}/{reference.name}")
+        reason = Reason(
+            "ClaimMisbound", f"volume {named.name} is bound to {reference.namespace}/{reference.name}"
+        )
         return ClaimDecision(Action.LOST, reason)
     return ClaimDecision(Action.BIND, Reason("Bound", f"bound to volume {named.name}"), named)
 
 
 def _names_a_volume(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> ClaimDecision:
     if named is None:
-        reason = Reason("FailedBinding", f"volume {claim.spec.volume_name} that the claim names does not exist")
+        reason = Reason(
+            "FailedBinding", f"volume {claim.spec.volume_name} that the claim names does not exist"
+        )
         return ClaimDecision(Action.WAIT, reason)
     reference = named.spec.claim_ref
     if reference is not None and not reserved_for(named, claim):
-        message = f"volume {named.name} already bound to a different claim, {reference.namespace}/{reference.name}"
+        message = (
+            f"volume {named.name} already bound to a different claim, {reference.namespace}/{reference.name}"
+        )
         return ClaimDecision(Action.WAIT, Reason("FailedBinding", message))
     problem = mismatch(named, claim)
     if problem is not None:
-        return ClaimDecision(Action.WAIT, Reason("VolumeMismatch", f"cannot bind to the volume it names: {problem}"))
+        return ClaimDecision(
+            Action.WAIT, Reason("VolumeMismatch", f"cannot bind to the volume it names: {problem}")
+        )
     return ClaimDecision(Action.BIND, Reason("Named", f"names volume {named.name}"), named)
 
 
-def _nothing_fits(claim: PersistentVolumeClaim, storage_class: StorageClass | None, delayed: bool) -> ClaimDecision:
+def _nothing_fits(
+    claim: PersistentVolumeClaim, storage_class: StorageClass | None, delayed: bool
+) -> ClaimDecision:
     wanted = claim.spec.storage_class_name
     if not wanted:
         message = "no persistent volumes available for this claim and no storage class is set"

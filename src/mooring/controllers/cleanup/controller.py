@@ -63,7 +63,9 @@ class CleanupController(Controller[str]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self.watch(metadata_kind(DEFINITIONS), lambda _: [KINDS], matters=lambda item: (item.uid, item.deleting))
+        self.watch(
+            metadata_kind(DEFINITIONS), lambda _: [KINDS], matters=lambda item: (item.uid, item.deleting)
+        )
         self._resources: list[Resource] = []
         self._collecting: asyncio.Task[None] | None = None
 
@@ -141,7 +143,9 @@ class Collector(Controller[Key]):
             yield from (ItemKey(other, dependent.key) for dependent in cache.by_index("owner", item.uid))
             for reference in item.metadata.owner_references:
                 yield from (
-                    ItemKey(other, owner.key) for owner in cache.by_index("uid", reference.uid) if owner.deleting
+                    ItemKey(other, owner.key)
+                    for owner in cache.by_index("uid", reference.uid)
+                    if owner.deleting
                 )
 
     async def reconcile(self, key: Key) -> None:
@@ -151,7 +155,7 @@ class Collector(Controller[Key]):
         elif (item := self._caches[key.kind].get(key.key)) is not None:
             await self._reconcile_object(self._caches[key.kind], item)
 
-    # --- owners and dependents -----------------------------------------------------------------------------------
+    # --- owners and dependents
 
     async def _reconcile_object(self, cache: Informer[Object], item: Object) -> None:
         owners = [await self._owner(item, reference) for reference in item.metadata.owner_references]
@@ -214,7 +218,7 @@ class Collector(Controller[Key]):
     async def _patch(self, item: Object, metadata: dict[str, Any]) -> None:
         await self.client.revise(item, {"metadata": metadata})
 
-    # --- namespaces ----------------------------------------------------------------------------------------------
+    # --- namespaces
 
     async def _reconcile_namespace(self, namespace: Namespace | None) -> None:
         if namespace is None or not namespace.deleting:
@@ -225,7 +229,9 @@ class Collector(Controller[Key]):
                 namespace.name, left
             )  # deletions mark the namespace again; kinds that are not watched need the backoff
         path = namespace.RESOURCE.path(None, namespace.name, "finalize")
-        live = msgspec.json.decode(await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name)))
+        live = msgspec.json.decode(
+            await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name))
+        )
         finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]
         live["spec"]["finalizers"] = finalizers
         await self.client.request("PUT", path, body=live)

@@ -48,7 +48,9 @@ class ObjectDecision(Decision[Action], frozen=True, gc=False):
     finalizer: str = ""
 
 
-def decide(metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[str, OwnerReference]) -> ObjectDecision:
+def decide(
+    metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[str, OwnerReference]
+) -> ObjectDecision:
     """Returns what to do. `dependents` are the objects that name this one as an owner, with
     the reference by which they do."""
     if metadata.deletion_timestamp is not None:
@@ -62,7 +64,9 @@ def decide(metadata: ObjectMeta, owners: Iterable[Owner], dependents: Mapping[st
     if solid:
         names = ", ".join(_name(owner) for owner in solid)
         if absent or waiting:
-            return ObjectDecision(Action.DROP_OWNERS, Reason("OwnersGone", f"only {names} is left of its owners"))
+            return ObjectDecision(
+                Action.DROP_OWNERS, Reason("OwnersGone", f"only {names} is left of its owners")
+            )
         return ObjectDecision(Action.KEEP, Reason("Owned", f"is owned by {names}"))
     if waiting:
         return ObjectDecision(
@@ -77,8 +81,12 @@ def _about_owner(metadata: ObjectMeta, dependents: Mapping[str, OwnerReference])
             return ObjectDecision(
                 Action.RELEASE_DEPENDENTS, Reason("Orphaning", f"{len(dependents)} objects name it as owner")
             )
-        return ObjectDecision(Action.REMOVE_FINALIZER, Reason("Orphaned", "nothing names it as owner any more"), ORPHAN)
-    if FOREGROUND in metadata.finalizers and not any(each.block_owner_deletion for each in dependents.values()):
+        return ObjectDecision(
+            Action.REMOVE_FINALIZER, Reason("Orphaned", "nothing names it as owner any more"), ORPHAN
+        )
+    if FOREGROUND in metadata.finalizers and not any(
+        each.block_owner_deletion for each in dependents.values()
+    ):
         return ObjectDecision(
             Action.REMOVE_FINALIZER, Reason("DependentsGone", "nothing that it owns is left"), FOREGROUND
         )

@@ -79,7 +79,9 @@ class _Document(msgspec.Struct):
 @lru_cache(maxsize=1024)
 def metadata_kind(resource: Resource) -> type[Object]:
     """Returns a typed view of a kind's metadata."""
-    made = msgspec.defstruct(resource.kind, [], bases=(Object,), frozen=True, namespace={"RESOURCE": resource})
+    made = msgspec.defstruct(
+        resource.kind, [], bases=(Object,), frozen=True, namespace={"RESOURCE": resource}
+    )
     return cast("type[Object]", made)
 
 
@@ -100,7 +102,10 @@ async def _document(client: Client, path: str) -> _Document:
 def _preferred(group: _Discovered) -> Iterator[Resource]:
     """Returns a group's kinds in its first version, the preferred one."""
     for served in group.versions[:1]:
-        entries = [_Entry(d.resource, d.response_kind.kind, d.scope == "Namespaced", d.verbs) for d in served.resources]
+        entries = [
+            _Entry(d.resource, d.response_kind.kind, d.scope == "Namespaced", d.verbs)
+            for d in served.resources
+        ]
         yield from _resources(_Entries(tuple(entries)), group.metadata.name, served.version)
 
 
@@ -109,7 +114,9 @@ async def _one_by_one(client: Client, document: _Document) -> list[Resource]:
     found: list[Resource] = []
     for group, version in groups:
         try:
-            entries = msgspec.json.decode(await client.request("GET", version_path(group, version)), type=_Entries)
+            entries = msgspec.json.decode(
+                await client.request("GET", version_path(group, version)), type=_Entries
+            )
         except NotFound:
             continue  # a group that has just gone
         found += _resources(entries, group, version)

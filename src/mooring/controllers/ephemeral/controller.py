@@ -24,7 +24,9 @@ class EphemeralController(Controller[str]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._pods = self.watch(Pod, lambda pod: [pod.key] if any(v.ephemeral for v in pod.spec.volumes) else [])
+        self._pods = self.watch(
+            Pod, lambda pod: [pod.key] if any(v.ephemeral for v in pod.spec.volumes) else []
+        )
         self._claims = self.watch(PersistentVolumeClaim, _owner)
 
     async def reconcile(self, key: str) -> None:

@@ -42,7 +42,9 @@ def decide(pod: Pod, get_claim: Callable[[str], PersistentVolumeClaim | None]) -
     return decisions
 
 
-def _about_claim(pod: Pod, name: str, template: dict[str, Any], found: PersistentVolumeClaim | None) -> ClaimDecision:
+def _about_claim(
+    pod: Pod, name: str, template: dict[str, Any], found: PersistentVolumeClaim | None
+) -> ClaimDecision:
     if found is None:
         reason = Reason("ClaimMissing", f"PersistentVolumeClaim {name} of pod {pod.key} does not exist")
         return ClaimDecision(Action.CREATE, reason, _body(pod, name, template))
@@ -55,4 +57,7 @@ def _about_claim(pod: Pod, name: str, template: dict[str, Any], found: Persisten
 def _body(pod: Pod, name: str, template: dict[str, Any]) -> dict[str, Any]:
     metadata: dict[str, Any] = template.get("metadata") or {}
     kept = {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
-    return {"metadata": {**kept, "name": name, "ownerReferences": [owner_reference(pod)]}, "spec": template["spec"]}
+    return {
+        "metadata": {**kept, "name": name, "ownerReferences": [owner_reference(pod)]},
+        "spec": template["spec"],
+    }

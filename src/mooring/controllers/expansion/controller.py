@@ -58,7 +58,11 @@ class ExpansionController(Controller[str]):
         """Takes one step. Returns whether another one may be taken at once; after a write,
         the change of the claim marks it."""
         claim = self._claims.get(key)
-        pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
+        pv = (
+            self._volumes.get(claim.spec.volume_name)
+            if claim is not None and claim.spec.volume_name
+            else None
+        )
         if claim is None or pv is None or not reserved_for(pv, claim):
             return False
         plugin = self._plugin(pv)
@@ -75,7 +79,9 @@ class ExpansionController(Controller[str]):
             case Action.EXPAND:
                 return await self._expand(claim, pv, plugin, reason)
             case Action.ASK_NODE:
-                await self._condition(claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted")
+                await self._condition(
+                    claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted"
+                )
                 self.recorder.event(claim, "Normal", *reason)
             case Action.FINISH:
                 await self._status(claim, with_condition(claim, None, "", ""), dict(pv.spec.capacity))
@@ -91,7 +97,11 @@ class ExpansionController(Controller[str]):
             return None
 
     async def _expand(
-        self, claim: PersistentVolumeClaim, pv: PersistentVolume, plugin: ExpandableVolumePlugin, reason: Reason
+        self,
+        claim: PersistentVolumeClaim,
+        pv: PersistentVolume,
+        plugin: ExpandableVolumePlugin,
+        reason: Reason,
     ) -> bool:
         """Grows the volume in the storage. Returns whether it was large enough already."""
         if not has_condition(claim, RESIZING):
@@ -102,7 +112,9 @@ class ExpansionController(Controller[str]):
         except KubeError:
             raise
         except Exception as error:
-            self.recorder.once(claim, "Warning", Reason("VolumeResizeFailed", f"the volume could not grow: {error}"))
+            self.recorder.once(
+                claim, "Warning", Reason("VolumeResizeFailed", f"the volume could not grow: {error}")
+            )
             raise
         self._on_node[pv.uid] = grown.on_node and pv.spec.volume_mode == "Filesystem"
         if grown.size <= capacity(pv):
@@ -112,11 +124,16 @@ class ExpansionController(Controller[str]):
         self.log.info("Expanded", claim=claim.key, volume=pv.name, size=grown.size)
         return False
 
-    async def _condition(self, claim: PersistentVolumeClaim, type_: str, message: str) -> PersistentVolumeClaim:
+    async def _condition(
+        self, claim: PersistentVolumeClaim, type_: str, message: str
+    ) -> PersistentVolumeClaim:
         return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())))
 
     async def _status(
-        self, claim: PersistentVolumeClaim, conditions: Sequence[Condition], capacity: dict[str, Any] | None = None
+        self,
+        claim: PersistentVolumeClaim,
+        conditions: Sequence[Condition],
+        capacity: dict[str, Any] | None = None,
     ) -> PersistentVolumeClaim:
         status: dict[str, Any] = {"conditions": msgspec.to_builtins(conditions)}
         if capacity is not None:

@@ -27,7 +27,10 @@ class Action(Enum):
 
 
 def decide(
-    claim: PersistentVolumeClaim, pv: PersistentVolume | None, storage_class: StorageClass | None, on_node: bool | None
+    claim: PersistentVolumeClaim,
+    pv: PersistentVolume | None,
+    storage_class: StorageClass | None,
+    on_node: bool | None,
 ) -> Decision[Action]:
     """Returns the next step. `pv` is the claim's own. `on_node`: whether a file system must grow after the
     device; None: this process has no answer of the storage, and asks (again)."""
@@ -50,7 +53,9 @@ def decide(
     if has >= min(wanted, capacity(pv)) and not has_condition(claim, RESIZING):
         return Decision(Action.SETTLED, Reason("LargeEnough", "the volume is as large as requested"))
     if has_condition(claim, FILE_SYSTEM_RESIZE_PENDING):
-        return Decision(Action.SETTLED, Reason(FILE_SYSTEM_RESIZE_PENDING, "a node has to grow the file system"))
+        return Decision(
+            Action.SETTLED, Reason(FILE_SYSTEM_RESIZE_PENDING, "a node has to grow the file system")
+        )
     if on_node is None:
         return Decision(
             Action.EXPAND,
@@ -61,7 +66,9 @@ def decide(
         )
     if not on_node:
         return Decision(Action.FINISH, Reason("VolumeResizeSuccessful", "Resize volume succeeded"))
-    return Decision(Action.ASK_NODE, Reason("FileSystemResizeRequired", "Require file system resize of volume on node"))
+    return Decision(
+        Action.ASK_NODE, Reason("FileSystemResizeRequired", "Require file system resize of volume on node")
+    )
 
 
 def has_condition(claim: PersistentVolumeClaim, type_: str) -> bool:
@@ -69,10 +76,14 @@ def has_condition(claim: PersistentVolumeClaim, type_: str) -> bool:
     return any(each.type == type_ and each.status == "True" for each in claim.status.conditions)
 
 
-def with_condition(claim: PersistentVolumeClaim, type_: str | None, message: str, stamp: str) -> list[Condition]:
+def with_condition(
+    claim: PersistentVolumeClaim, type_: str | None, message: str, stamp: str
+) -> list[Condition]:
     """Returns the claim's conditions with this one in place of any other about its size;
     None: with none about its size."""
-    others = [each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)]
+    others = [
+        each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)
+    ]
     if type_ is None:
         return others
     return [*others, Condition(type=type_, status="True", message=message, last_transition_time=stamp)]

@@ -44,7 +44,11 @@ class ModificationController(Controller[str]):
     async def reconcile(self, key: str) -> None:
         """Takes one claim a step further. The write of each step marks the claim again."""
         claim = self._claims.get(key)
-        pv = self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
+        pv = (
+            self._volumes.get(claim.spec.volume_name)
+            if claim is not None and claim.spec.volume_name
+            else None
+        )
         if claim is None or pv is None or not reserved_for(pv, claim):
             return
         plugin = self._plugin(pv)
@@ -89,7 +93,9 @@ class ModificationController(Controller[str]):
         except KubeError:
             raise
         except Exception as error:
-            self.recorder.once(claim, "Warning", Reason("VolumeModifyFailed", f"the volume was not changed: {error}"))
+            self.recorder.once(
+                claim, "Warning", Reason("VolumeModifyFailed", f"the volume was not changed: {error}")
+            )
             if isinstance(error, (InvalidSpec, StorageRefused)):
                 await self._under_way(claim, "Infeasible")
             raise

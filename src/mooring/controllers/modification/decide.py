@@ -42,17 +42,24 @@ def decide(
     if status.current_volume_attributes_class_name == name and pv.spec.volume_attributes_class_name == name:
         if status.modify_volume_status is None:
             return Decision(Action.SETTLED, Reason("Modified", f"its volume has the attributes of {name}"))
-        return Decision(Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}"))
+        return Decision(
+            Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
+        )
     if wanted is None:
         return Decision(
-            Action.WAIT, Reason("VolumeModifyFailed", f"VolumeAttributesClass {name} does not exist: create it")
+            Action.WAIT,
+            Reason("VolumeModifyFailed", f"VolumeAttributesClass {name} does not exist: create it"),
         )
     if wanted.driver_name != driver:
         message = f"VolumeAttributesClass {name} is of driver {wanted.driver_name}, the volume of {driver}"
         return Decision(Action.WAIT, Reason("VolumeModifyFailed", message))
     if pv.spec.volume_attributes_class_name == name:
-        return Decision(Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}"))
-    target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
+        return Decision(
+            Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
+        )
+    target = (
+        status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
+    )
     if target != name:
         return Decision(Action.BEGIN, Reason("VolumeModify", f"its volume gets the attributes of {name}"))
     return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume gets the attributes of {name}"))

@@ -82,7 +82,7 @@ class NodeLifecycleController(Controller[Key]):
         else:
             await self._look_at(node)
 
-    # --- nodes ---------------------------------------------------------------------------------------------------
+    # --- nodes
 
     def _note(self, node: Node) -> Heartbeat:
         """Returns the node's last sign of life, brought up to date."""
@@ -138,7 +138,7 @@ class NodeLifecycleController(Controller[Key]):
         self._nodes.accept(answer)
         self.log.info("Tainted", node=node.name, taints=[f"{t.key}:{t.effect}" for t in wanted])
 
-    # --- pods ----------------------------------------------------------------------------------------------------
+    # --- pods
 
     async def _look_at_pod(self, pod: Pod | None) -> None:
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
@@ -146,7 +146,12 @@ class NodeLifecycleController(Controller[Key]):
             return
         if node.ready == "Unknown" and ready_since(pod) is not None:
             stamp = format_time(self.now())
-            condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": stamp}
+            condition = {
+                "type": "Ready",
+                "status": "False",
+                "reason": "NodeNotReady",
+                "lastTransitionTime": stamp,
+            }
             await self._patch_pod_status(pod, {"conditions": [condition]})
         if not pod.deleting:
             await self._evict(pod, node)
@@ -177,7 +182,9 @@ class NodeLifecycleController(Controller[Key]):
     def _tainted_for(self, node: Node) -> float:
         """Returns the seconds since the first of its NoExecute taints. If the taint's time is of another
         clock that is ahead of this one, the time since this process first saw the taint counts."""
-        added = min((t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default="")
+        added = min(
+            (t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default=""
+        )
         if not added:
             return math.inf
         here = asyncio.get_running_loop().time()
@@ -187,4 +194,6 @@ class NodeLifecycleController(Controller[Key]):
         return max((self.now() - parse_time(added)).total_seconds(), here - since)
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        await self.client.revise(pod, {"status": status}, subresource="status", any_version=True, strategy="strategic")
+        await self.client.revise(
+            pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
+        )

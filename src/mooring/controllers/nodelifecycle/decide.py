@@ -70,7 +70,9 @@ def decide_node(node: Node, silence: float, grace_period: float) -> NodeDecision
     if silence < grace_period:
         return NodeDecision(NodeAction.WAIT, _ANSWERS, grace_period - silence)
     if node.ready == "Unknown" and node.status.conditions:
-        return NodeDecision(NodeAction.SETTLED, Reason("NodeStatusUnknown", f"node {node.name} does not answer"))
+        return NodeDecision(
+            NodeAction.SETTLED, Reason("NodeStatusUnknown", f"node {node.name} does not answer")
+        )
     message = f"Node {node.name} has not renewed its lease or status for {grace_period:g} s"
     return NodeDecision(NodeAction.SET_UNKNOWN, Reason("NodeNotReady", message))
 
@@ -81,7 +83,9 @@ def decide_eviction(pod: Pod, node: Node) -> PodDecision:
     if after is None:
         return PodDecision(PodAction.KEEP, _TOLERATES)
     keys = ", ".join(taint.key for taint in node.spec.taints if taint.effect == "NoExecute")
-    return PodDecision(PodAction.EVICT, Reason("TaintManagerEviction", f"node {node.name} has taint {keys}"), after)
+    return PodDecision(
+        PodAction.EVICT, Reason("TaintManagerEviction", f"node {node.name} has taint {keys}"), after
+    )
 
 
 def wanted_taints(node: Node) -> list[tuple[str, str]]:

@@ -29,7 +29,9 @@ class PodGCController(Controller[str]):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
-        self._nodes = self.watch(Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints))
+        self._nodes = self.watch(
+            Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints)
+        )
         self._orphans: dict[str, tuple[str, float]] = {}
         """Pods without a Node: their resourceVersion, and since when (the loop's time) both are so."""
 
@@ -51,7 +53,11 @@ class PodGCController(Controller[str]):
         if pod is None or not self._may_be_removed(pod):
             self._orphans.pop(key, None)
             return
-        if self._nodes.get(pod.spec.node_name) is None and pod.spec.node_name and (left := self._quarantine(pod)) > 0:
+        if (
+            self._nodes.get(pod.spec.node_name) is None
+            and pod.spec.node_name
+            and (left := self._quarantine(pod)) > 0
+        ):
             self.queue.add_after(key, left)
             return
         live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None

@@ -30,15 +30,21 @@ async def content_of(
     if not source:
         return None
     if source.get("namespace") not in (None, "", claim.namespace):
-        raise InvalidSpec(f"claim {claim.key} has a dataSourceRef to another namespace: copy within one namespace only")
+        raise InvalidSpec(
+            f"claim {claim.key} has a dataSourceRef to another namespace: copy within one namespace only"
+        )
     group, kind, name = source.get("apiGroup") or "", source.get("kind"), str(source.get("name"))
     if not isinstance(plugin, SnapshottableVolumePlugin):
-        raise InvalidSpec(f"claim {claim.key} has a data source, and plugin {plugin.get_plugin_name()} copies nothing")
+        raise InvalidSpec(
+            f"claim {claim.key} has a data source, and plugin {plugin.get_plugin_name()} copies nothing"
+        )
     if (group, kind) == ("", "PersistentVolumeClaim"):
         return _clone(claim, claims.get(f"{claim.namespace}/{name}"), name, volumes, plugin)
     if (group, kind) == (GROUP, "VolumeSnapshot"):
         return await _snapshot(client, claim, name, plugin.get_plugin_name())
-    raise InvalidSpec(f"claim {claim.key}: data source {kind} of group {group!r} is not known: name a VolumeSnapshot")
+    raise InvalidSpec(
+        f"claim {claim.key}: data source {kind} of group {group!r} is not known: name a VolumeSnapshot"
+    )
 
 
 def _clone(
@@ -48,12 +54,18 @@ def _clone(
     volumes: Informer[PersistentVolume],
     plugin: SnapshottableVolumePlugin,
 ) -> ContentSource:
-    pv = volumes.get(original.spec.volume_name) if original is not None and original.spec.volume_name else None
+    pv = (
+        volumes.get(original.spec.volume_name) if original is not None and original.spec.volume_name else None
+    )
     if original is None or pv is None:
-        raise InvalidSpec(f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet")
+        raise InvalidSpec(
+            f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet"
+        )
     spec = VolumeSpec.of_persistent_volume(pv)
     if not plugin.can_support(spec):
-        raise InvalidSpec(f"claim {claim.key} is to be a copy of claim {name}, whose volume is of another storage")
+        raise InvalidSpec(
+            f"claim {claim.key} is to be a copy of claim {name}, whose volume is of another storage"
+        )
     return ContentSource(volume=plugin.get_volume_name(spec))
 
 
@@ -64,10 +76,14 @@ async def _snapshot(client: Client, claim: PersistentVolumeClaim, name: str, dri
         raise InvalidSpec(f"VolumeSnapshot {claim.namespace}/{name} is not there or not ready to use yet")
     content = await client.find(VolumeSnapshotContent, bound)
     if content is None or content.status.snapshot_handle is None:
-        raise InvalidSpec(f"VolumeSnapshotContent {bound} of VolumeSnapshot {snapshot.key} is gone or not ready")
+        raise InvalidSpec(
+            f"VolumeSnapshotContent {bound} of VolumeSnapshot {snapshot.key} is gone or not ready"
+        )
     reference = content.spec.volume_snapshot_ref
     if (reference.namespace, reference.name) != (snapshot.namespace, snapshot.name):
         raise InvalidSpec(f"VolumeSnapshotContent {bound} is not of VolumeSnapshot {snapshot.key}")
     if content.spec.driver != driver:
-        raise InvalidSpec(f"VolumeSnapshot {snapshot.key} is of driver {content.spec.driver}, the class of {driver}")
+        raise InvalidSpec(
+            f"VolumeSnapshot {snapshot.key} is of driver {content.spec.driver}, the class of {driver}"
+        )
     return ContentSource(snapshot=content.status.snapshot_handle)

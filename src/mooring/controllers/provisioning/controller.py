@@ -62,12 +62,17 @@ class ProvisioningController(Controller[Key]):
         self._certain: set[str] = set()
         """Uids of claims for which nothing can have been made: this process began them, and
         the storage refused each try."""
-        self._ours = {p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)}
+        self._ours = {
+            p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
+        }
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         attachments = self.watch(
-            VolumeAttachment, _volumes_of, matters=lambda record: record.uid, indexers={"volume": _volume_names}
+            VolumeAttachment,
+            _volumes_of,
+            matters=lambda record: record.uid,
+            indexers={"volume": _volume_names},
         )
         self._reclaimer = Reclaimer(
             client, plugins, self._volumes, attachments, self.recorder, self.log, self._try_again
@@ -78,7 +83,9 @@ class ProvisioningController(Controller[Key]):
 
     def _claims_of_class(self, storage_class: StorageClass) -> list[Key]:
         name = storage_class.name
-        return [ClaimKey(claim.key) for claim in self._claims.items() if claim.spec.storage_class_name == name]
+        return [
+            ClaimKey(claim.key) for claim in self._claims.items() if claim.spec.storage_class_name == name
+        ]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""
@@ -130,7 +137,9 @@ class ProvisioningController(Controller[Key]):
         self._certain.discard(claim.uid)
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
-    async def _set_finalizers(self, claim: PersistentVolumeClaim, finalizers: list[str]) -> PersistentVolumeClaim:
+    async def _set_finalizers(
+        self, claim: PersistentVolumeClaim, finalizers: list[str]
+    ) -> PersistentVolumeClaim:
         answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}})
         if not (answer.deleting and not finalizers):  # else it is gone by this write
             self._claims.accept(answer)
@@ -165,11 +174,15 @@ class ProvisioningController(Controller[Key]):
         except Exception as error:
             if not isinstance(error, CERTAIN):
                 self._certain.discard(claim.uid)
-            elif isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(claim, storage_class):
+            elif isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(
+                claim, storage_class
+            ):
                 await self._choose_another_node(claim)
             elif self._nothing_is_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
                 await self._end(claim)
-            self.recorder.once(claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}"))
+            self.recorder.once(
+                claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
+            )
             raise
 
     def _nothing_is_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
@@ -195,7 +208,11 @@ class ProvisioningController(Controller[Key]):
             return {}
         of_class = await self.client.find(VolumeAttributesClass, name)
         if of_class is None or of_class.driver_name != driver:
-            what = "does not exist" if of_class is None else f"is of driver {of_class.driver_name}, not of {driver}"
+            what = (
+                "does not exist"
+                if of_class is None
+                else f"is of driver {of_class.driver_name}, not of {driver}"
+            )
             raise InvalidSpec(f"VolumeAttributesClass {name} of claim {claim.key} {what}")
         return of_class.parameters
 
@@ -207,13 +224,18 @@ class ProvisioningController(Controller[Key]):
         body = cast("dict[str, Any]", msgspec.to_builtins(made))
         body["spec"]["claimRef"] = claim_reference(claim)
         if made.spec.persistent_volume_reclaim_policy == "Delete":
-            body["metadata"]["finalizers"] = [*body["metadata"].get("finalizers", ()), finalizer_of(made_by(made))]
+            body["metadata"]["finalizers"] = [
+                *body["metadata"].get("finalizers", ()),
+                finalizer_of(made_by(made)),
+            ]
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
         except AlreadyExists:
             return
         self.log.info("Provisioned", claim=claim.key, volume=made.name)
-        self.recorder.event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}")
+        self.recorder.event(
+            claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}"
+        )
 
 
 def _volume_names(record: VolumeAttachment) -> list[str]:

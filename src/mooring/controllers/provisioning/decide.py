@@ -63,7 +63,11 @@ class VolumeAction(Enum):
 
 
 def decide_claim(
-    claim: PersistentVolumeClaim, storage_class: StorageClass | None, provisioners: Container[str], *, made: bool
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass | None,
+    provisioners: Container[str],
+    *,
+    made: bool,
 ) -> Decision[ClaimAction]:
     """What to do about a claim. `made`: the PersistentVolume that is named after it exists.
 
@@ -77,7 +81,9 @@ def decide_claim(
     if storage_class is not None and (begun or wants_volume(claim, storage_class, provisioners)):
         reason = Reason("Provisioning", f"a volume of {storage_class.provisioner} is wanted")
         return Decision(ClaimAction.PROVISION, reason)
-    return Decision(ClaimAction.SETTLED, Reason("NotRequested", "no provisioner of this process is asked for a volume"))
+    return Decision(
+        ClaimAction.SETTLED, Reason("NotRequested", "no provisioner of this process is asked for a volume")
+    )
 
 
 def decide_volume(pv: PersistentVolume, provisioners: Container[str]) -> Decision[VolumeAction]:
@@ -90,9 +96,13 @@ def decide_volume(pv: PersistentVolume, provisioners: Container[str]) -> Decisio
                 VolumeAction.DELETE, Reason("Released", "its claim is gone, and its reclaim policy is Delete")
             )
         if policy == "Recycle":
-            return Decision(VolumeAction.RECYCLE, Reason("Released", "its claim is gone, and its policy is Recycle"))
+            return Decision(
+                VolumeAction.RECYCLE, Reason("Released", "its claim is gone, and its policy is Recycle")
+            )
     if pv.deleting and is_held(pv) and policy != "Delete" and made_here:
-        return Decision(VolumeAction.RELEASE, Reason("Retained", f"it is being deleted, and its policy is {policy}"))
+        return Decision(
+            VolumeAction.RELEASE, Reason("Retained", f"it is being deleted, and its policy is {policy}")
+        )
     return Decision(VolumeAction.KEEP, Reason("InUse", "it is not to be reclaimed"))
 
 

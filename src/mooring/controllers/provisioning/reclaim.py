@@ -84,7 +84,11 @@ class Reclaimer:
             self._log.info("Recycled", volume=pv.name)
 
     async def _reclaim(
-        self, pv: PersistentVolume, act: Callable[[PersistentVolume], Awaitable[None]], later: str, failed: str
+        self,
+        pv: PersistentVolume,
+        act: Callable[[PersistentVolume], Awaitable[None]],
+        later: str,
+        failed: str,
     ) -> bool:
         """Runs `act` if the volume is unused, and returns whether it ran. Raises what `act`
         raises, after an event on the volume."""
@@ -156,4 +160,6 @@ class Reclaimer:
     async def _failed(self, pv: PersistentVolume, reason: Reason) -> None:
         self._recorder.once(pv, "Warning", reason)
         status = {"phase": "Failed", "message": reason.message}
-        self._volumes.accept(await self._client.revise(pv, {"status": status}, subresource="status", any_version=True))
+        self._volumes.accept(
+            await self._client.revise(pv, {"status": status}, subresource="status", any_version=True)
+        )

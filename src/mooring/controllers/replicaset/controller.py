@@ -31,7 +31,9 @@ class ReplicaSetController(Controller[str]):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._owners = self.watch(self.kind, lambda owner: [owner.key], indexers={"namespace": _namespace})
-        self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": _orphaned_in})
+        self._pods = self.watch(
+            Pod, self._touched, indexers={"owner": controller_uid, "orphan": _orphaned_in}
+        )
 
     async def reconcile(self, key: str) -> None:
         """Adopts, releases, creates and deletes pods, then updates the status."""
@@ -98,7 +100,9 @@ class ReplicaSetController(Controller[str]):
         self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         ending = await self.client.find(Pod, pod.name, pod.namespace)
         if ending is not None:
-            self._pods.accept(ending)  # otherwise the next decision would count it, and might choose another pod
+            self._pods.accept(
+                ending
+            )  # otherwise the next decision would count it, and might choose another pod
 
     async def _update_status(self, owner: Owner) -> None:
         wanted = self._status(owner, self._pods.by_index("owner", owner.uid))
@@ -111,14 +115,18 @@ class ReplicaSetController(Controller[str]):
             "observedGeneration": status.observed_generation,
         }
         if wanted != held:
-            answer = await self.client.revise(owner, {"status": wanted}, subresource="status", any_version=True)
+            answer = await self.client.revise(
+                owner, {"status": wanted}, subresource="status", any_version=True
+            )
             self._owners.accept(answer)
 
     def _status(self, owner: Owner, pods: Sequence[Pod]) -> dict[str, int]:
         active = [pod for pod in pods if not pod.deleting and not pod.finished]
         metadata: dict[str, Any] = owner.spec.template.get("metadata") or {}
         labels: dict[str, str] = metadata.get("labels") or {}
-        moments = [each for pod in active if (each := available_at(pod, owner.spec.min_ready_seconds)) is not None]
+        moments = [
+            each for pod in active if (each := available_at(pod, owner.spec.min_ready_seconds)) is not None
+        ]
         now = self.now()
         if waiting := [moment for moment in moments if moment > now]:
             self.queue.add_after(owner.key, (min(waiting) - now).total_seconds())

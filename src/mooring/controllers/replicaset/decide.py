@@ -51,7 +51,9 @@ _SURPLUS = Reason("TooMany", "there are more pods than wanted")
 def selector_of(owner: Owner) -> LabelSelector:
     """Returns the selector of the owner's pods."""
     if isinstance(owner, ReplicationController):
-        return label_selector_from_object({"matchLabels": owner.spec.selector} if owner.spec.selector else None)
+        return label_selector_from_object(
+            {"matchLabels": owner.spec.selector} if owner.spec.selector else None
+        )
     return label_selector_from_object(msgspec.to_builtins(owner.spec.selector))
 
 

@@ -88,7 +88,11 @@ class DeploymentController(Controller[str]):
             except AlreadyExists:
                 name = body["metadata"]["name"]
                 found = await self.client.find(ReplicaSet, name, deployment.namespace)
-                if found is not None and controller_uid(found) == [deployment.uid] and same_template(deployment, found):
+                if (
+                    found is not None
+                    and controller_uid(found) == [deployment.uid]
+                    and same_template(deployment, found)
+                ):
                     self._sets.accept(found)
                     return found
                 continue  # another owner's: try another name
@@ -105,7 +109,9 @@ class DeploymentController(Controller[str]):
         metadata: dict[str, Any] = {**(template.get("metadata") or {})}
         metadata["labels"] = {**(metadata.get("labels") or {}), HASH: digest}
         selector = deployment.spec.selector
-        expressions = [{"key": e.key, "operator": e.operator, "values": e.values} for e in selector.match_expressions]
+        expressions = [
+            {"key": e.key, "operator": e.operator, "values": e.values} for e in selector.match_expressions
+        ]
         replicas = first_replicas(deployment, old, self._old_pods(old))
         return {
             "metadata": {
@@ -118,7 +124,10 @@ class DeploymentController(Controller[str]):
             "spec": {
                 "replicas": replicas,
                 "minReadySeconds": deployment.spec.min_ready_seconds,
-                "selector": {"matchLabels": {**selector.match_labels, HASH: digest}, "matchExpressions": expressions},
+                "selector": {
+                    "matchLabels": {**selector.match_labels, HASH: digest},
+                    "matchExpressions": expressions,
+                },
                 "template": {**template, "metadata": metadata},
             },
         }
@@ -128,7 +137,9 @@ class DeploymentController(Controller[str]):
         revision = 1 + max((int(each.metadata.annotations.get(REVISION, "0")) for each in old), default=0)
         return {**own, REVISION: str(revision), **_sizes(deployment)}
 
-    async def _up_to_date(self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> ReplicaSet:
+    async def _up_to_date(
+        self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
+    ) -> ReplicaSet:
         """Updates the annotations of the present ReplicaSet: a template that is rolled back
         to becomes the newest revision."""
         wanted = {k: v for k, v in self._annotations(deployment, old).items() if k not in (DESIRED, MAX)}
@@ -151,7 +162,9 @@ class DeploymentController(Controller[str]):
         await self._revise(replica_set, {"metadata": {"annotations": sizes}, "spec": {"replicas": replicas}})
         if replicas != before:
             how = f"Scaled {'up' if replicas > before else 'down'} replica set {replica_set.name}"
-            self.recorder.event(deployment, "Normal", "ScalingReplicaSet", f"{how} from {before} to {replicas}")
+            self.recorder.event(
+                deployment, "Normal", "ScalingReplicaSet", f"{how} from {before} to {replicas}"
+            )
 
     async def _revise(self, replica_set: ReplicaSet, body: dict[str, Any]) -> ReplicaSet:
         revised = await self.client.revise(replica_set, body)
@@ -163,7 +176,9 @@ class DeploymentController(Controller[str]):
         idle = [s for s in old if not s.spec.replicas and not s.status.replicas and not s.deleting]
         idle = [s for s in idle if s.status.observed_generation >= s.metadata.generation]
         surplus = len(old) - deployment.spec.revision_history_limit
-        for each in sorted(idle, key=lambda s: int(s.metadata.annotations.get(REVISION, "0")))[: max(surplus, 0)]:
+        for each in sorted(idle, key=lambda s: int(s.metadata.annotations.get(REVISION, "0")))[
+            : max(surplus, 0)
+        ]:
             await self.client.delete(ReplicaSet, each.name, each.namespace, uid=each.uid)
 
     async def _update_status(self, deployment: Deployment) -> None:
@@ -171,7 +186,9 @@ class DeploymentController(Controller[str]):
         wanted: dict[str, Any] = counts(deployment, new, old)
         wanted["conditions"] = conditions(deployment, new, old, self.now())
         if wanted != _held(deployment):
-            answer = await self.client.revise(deployment, {"status": wanted}, subresource="status", any_version=True)
+            answer = await self.client.revise(
+                deployment, {"status": wanted}, subresource="status", any_version=True
+            )
             self._deployments.accept(answer)
         self._look_again_at_deadline(deployment, wanted["conditions"])
         revision = new.metadata.annotations.get(REVISION) if new is not None else None
@@ -229,4 +246,6 @@ def _held(deployment: Deployment) -> dict[str, Any]:
 
 def _owner_key(replica_set: ReplicaSet) -> list[str]:
     owner = replica_set.controller
-    return [f"{replica_set.namespace}/{owner.name}"] if owner is not None and owner.kind == "Deployment" else []
+    return (
+        [f"{replica_set.namespace}/{owner.name}"] if owner is not None and owner.kind == "Deployment" else []
+    )

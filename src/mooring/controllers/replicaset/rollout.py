@@ -79,7 +79,9 @@ def next_replicas(
     if deployment.spec.strategy.type == "Recreate":
         wanted |= {each.name: 0 for each in old}
     elif wanted == {} or (new is not None and wanted[new.name] == new.spec.replicas):
-        wanted |= _shrunk(deployment, new, old)  # one side at a time: the next step is computed from its result
+        wanted |= _shrunk(
+            deployment, new, old
+        )  # one side at a time: the next step is computed from its result
     return _changed(everything, wanted)
 
 
@@ -126,9 +128,13 @@ def _resized(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:
     return any(text is not None and text != str(deployment.spec.replicas) for text in annotated)
 
 
-def _proportional(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
+def _proportional(
+    deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]
+) -> dict[str, int]:
     """Shares out a resize in the middle of a rollout by size, so that no single template carries the risk."""
-    active = [each for each in old if each.spec.replicas] + ([new] if new is not None and new.spec.replicas else [])
+    active = [each for each in old if each.spec.replicas] + (
+        [new] if new is not None and new.spec.replicas else []
+    )
     if len(active) <= 1:
         only = active[0] if active else new
         return {only.name: deployment.spec.replicas} if only is not None else {}
@@ -137,7 +143,9 @@ def _proportional(deployment: Deployment, new: ReplicaSet | None, old: Sequence[
     most, total = bounds(deployment).most, sum(each.spec.replicas for each in active)
     left = most - total
     wanted: dict[str, int] = {}
-    for each in sorted(active, key=lambda each: (each.spec.replicas, each.metadata.creation_timestamp or ""))[::-1]:
+    for each in sorted(active, key=lambda each: (each.spec.replicas, each.metadata.creation_timestamp or ""))[
+        ::-1
+    ]:
         before = int(each.metadata.annotations.get(MAX) or total)
         share = round(each.spec.replicas * most / before) - each.spec.replicas if before else 0
         share = max(min(share, left), 0) if left >= 0 else min(max(share, left), 0)

@@ -40,7 +40,12 @@ def conditions(
 
 def complete(deployment: Deployment, numbers: dict[str, Any]) -> bool:
     """Whether all pods are of the present template and available, and no other is left."""
-    return numbers["updatedReplicas"] == numbers["replicas"] == numbers["availableReplicas"] == deployment.spec.replicas
+    return (
+        numbers["updatedReplicas"]
+        == numbers["replicas"]
+        == numbers["availableReplicas"]
+        == deployment.spec.replicas
+    )
 
 
 def _available(deployment: Deployment, available: int) -> tuple[str, str, str]:
@@ -54,7 +59,9 @@ def _progressing(
 ) -> dict[str, Any]:
     name = new.name if new is not None else ""
     if deployment.spec.paused:
-        return _condition(deployment, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now=now)
+        return _condition(
+            deployment, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now=now
+        )
     if complete(deployment, numbers):
         message = f'ReplicaSet "{name}" has successfully progressed.'
         return _condition(deployment, "Progressing", "True", "NewReplicaSetAvailable", message, now=now)
@@ -84,10 +91,21 @@ def _too_late(deployment: Deployment, now: datetime) -> bool:
 
 
 def _condition(
-    deployment: Deployment, kind: str, status: str, reason: str, message: str, *, now: datetime, touch: bool = False
+    deployment: Deployment,
+    kind: str,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    now: datetime,
+    touch: bool = False,
 ) -> dict[str, Any]:
     held, stamp = _held(deployment, kind), format_time(now)
-    same = held is not None and (held.status, held.reason, held.message) == (status, reason, message) and not touch
+    same = (
+        held is not None
+        and (held.status, held.reason, held.message) == (status, reason, message)
+        and not touch
+    )
     turned = held is None or held.status != status
     return {
         "type": kind,

@@ -59,7 +59,9 @@ class SchedulingController(Controller[str]):
     def _touched_by_pod(self, pod: Pod) -> Iterable[str]:
         if _waits(pod):
             yield pod.key
-        if pod.deleting or pod.finished:  # a ReadWriteOncePod claim, or a place for a volume, may have become free
+        if (
+            pod.deleting or pod.finished
+        ):  # a ReadWriteOncePod claim, or a place for a volume, may have become free
             yield from self._waiting()
 
     def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
@@ -106,7 +108,11 @@ class SchedulingController(Controller[str]):
 
     def _bound_volume(self, claim_key: str) -> PersistentVolume | None:
         claim = self._claims.get(claim_key)
-        return self._volumes.get(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
+        return (
+            self._volumes.get(claim.spec.volume_name)
+            if claim is not None and claim.spec.volume_name
+            else None
+        )
 
     def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
         """Returns why the first unusable claim cannot be used ("" if all can), and the claims before it."""
@@ -119,7 +125,9 @@ class SchedulingController(Controller[str]):
             users = self._pods.by_index("claim", key)
             others = tuple(u.key for u in users if u.uid != pod.uid and u.spec.node_name and not u.finished)
             storage_class = self._classes.get(claim.spec.storage_class_name or "")
-            found.append(PodVolume(claim, self._volumes.get(claim.spec.volume_name or ""), storage_class, others))
+            found.append(
+                PodVolume(claim, self._volumes.get(claim.spec.volume_name or ""), storage_class, others)
+            )
         return "", found
 
     async def _as_cached(self, volumes: Iterable[PodVolume]) -> bool:
@@ -202,5 +210,8 @@ class SchedulingController(Controller[str]):
 
 def _waits(pod: Pod) -> bool:
     return (
-        not pod.spec.node_name and not pod.deleting and not pod.finished and pod.spec.scheduler_name == SCHEDULER_NAME
+        not pod.spec.node_name
+        and not pod.deleting
+        and not pod.finished
+        and pod.spec.scheduler_name == SCHEDULER_NAME
     )

@@ -131,7 +131,9 @@ def choose(
     if obstacle is not None:
         return _wait(obstacle.message, obstacle.obstacle)
     considered = list(nodes)
-    problems = {node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered}
+    problems = {
+        node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered
+    }
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
         best = min(fitting, key=lambda node: (load(node.name).pods, node.name))
@@ -152,7 +154,9 @@ def _obstacle(volumes: Sequence[PodVolume]) -> Problem | None:
     """Returns what keeps the pod from every node; None if nothing does."""
     for each in volumes:
         if each.claim.deleting:
-            return Problem(Obstacle.CLAIM_BEING_DELETED, f'persistentvolumeclaim "{each.claim.name}" is being deleted')
+            return Problem(
+                Obstacle.CLAIM_BEING_DELETED, f'persistentvolumeclaim "{each.claim.name}" is being deleted'
+            )
         if not each.bound and not each.delayed:
             message = f"pod has unbound immediate PersistentVolumeClaims: {each.claim.name}"
             return Problem(Obstacle.CLAIM_UNBOUND, message)
@@ -171,7 +175,9 @@ def _problem(
         return Problem(Obstacle.UNSCHEDULABLE, "node(s) were unschedulable")
     if node.ready != "True":
         return Problem(Obstacle.NOT_READY, "node(s) were not ready")
-    taint = next((t for t in node.spec.taints if t.effect != "PreferNoSchedule" and not matching(pod, t)), None)
+    taint = next(
+        (t for t in node.spec.taints if t.effect != "PreferNoSchedule" and not matching(pod, t)), None
+    )
     if taint is not None:
         return Problem(Obstacle.TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
     if not _wanted_here(pod, node):
@@ -196,7 +202,9 @@ def _place_problem(
         if allowed and not any(topology_allowed(term, node.metadata.labels) for term in allowed):
             return Problem(Obstacle.CLASS_TOPOLOGY, "node(s) were not where the claim's class allows volumes")
         if each.storage_class.provisioner in drivers - here:
-            return Problem(Obstacle.DRIVER_MISSING, "node(s) did not have the CSI driver of the claim's class")
+            return Problem(
+                Obstacle.DRIVER_MISSING, "node(s) did not have the CSI driver of the claim's class"
+            )
     return None
 
 
@@ -213,7 +221,9 @@ def _place(each: PodVolume, match: PersistentVolume | None) -> Attachable | None
     volume = each.volume if each.bound else match
     if volume is not None:
         return attachable(volume)
-    return Attachable(each.storage_class.provisioner, each.claim.key) if each.storage_class is not None else None
+    return (
+        Attachable(each.storage_class.provisioner, each.claim.key) if each.storage_class is not None else None
+    )
 
 
 def _wanted_here(pod: Pod, node: Node) -> bool:
@@ -236,7 +246,9 @@ def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes)
             return Problem(Obstacle.NO_VOLUME, "node(s) didn't find available persistent volumes to bind")
         chosen = each.claim.metadata.annotations.get(SELECTED_NODE)
         if not each.bound and chosen and chosen != node.name:
-            return Problem(Obstacle.OTHER_NODE_SELECTED, "node(s) are not the one already selected for a claim")
+            return Problem(
+                Obstacle.OTHER_NODE_SELECTED, "node(s) are not the one already selected for a claim"
+            )
     return None
 
 

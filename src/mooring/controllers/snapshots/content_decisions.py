@@ -53,7 +53,9 @@ def _on_its_way_out(content: VolumeSnapshotContent) -> Decision[Action]:
         return Decision(Action.SETTLED, Reason("Deleted", "the content is being deleted"))
     never_bound = spec.source.snapshot_handle and not spec.volume_snapshot_ref.uid
     if not never_bound and BEING_DELETED not in notes:
-        return Decision(Action.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted"))
+        return Decision(
+            Action.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted")
+        )
     if spec.deletion_policy == "Retain":
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if handle_of(content):
@@ -90,7 +92,9 @@ def creation_secret(parameters: Mapping[str, str], content: VolumeSnapshotConten
     return class_secret(parameters, content.name, reference.namespace, reference.name)
 
 
-def class_secret(parameters: Mapping[str, str], content: str, namespace: str, snapshot: str) -> SecretReference | None:
+def class_secret(
+    parameters: Mapping[str, str], content: str, namespace: str, snapshot: str
+) -> SecretReference | None:
     """Returns the Secret that a class's parameters name, with the names of content and snapshot filled in."""
     values = {
         "volumesnapshotcontent.name": content,
@@ -104,4 +108,6 @@ def deletion_secret(content: VolumeSnapshotContent) -> SecretReference | None:
     """Returns the Secret with which the snapshot is to be deleted."""
     annotations = content.metadata.annotations
     name = annotations.get(DELETION_SECRET_NAME)
-    return SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None
+    return (
+        SecretReference(name=name, namespace=annotations.get(DELETION_SECRET_NAMESPACE, "")) if name else None
+    )

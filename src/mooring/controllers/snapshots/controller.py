@@ -32,7 +32,12 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
-_EMPTY_STATUS: dict[str, Any] = {"readyToUse": False, "creationTime": None, "restoreSize": None, "error": None}
+_EMPTY_STATUS: dict[str, Any] = {
+    "readyToUse": False,
+    "creationTime": None,
+    "restoreSize": None,
+    "error": None,
+}
 
 
 class SnapshotController(Controller[str]):
@@ -45,9 +50,12 @@ class SnapshotController(Controller[str]):
         self._plugins = plugins
         self._snapshots = self.watch(VolumeSnapshot, lambda each: [each.key], indexers={"claim": _source})
         self._contents = self.watch(VolumeSnapshotContent, _snapshot_of)
-        self._classes = self.watch(VolumeSnapshotClass, lambda _: [each.key for each in self._snapshots.items()])
+        self._classes = self.watch(
+            VolumeSnapshotClass, lambda _: [each.key for each in self._snapshots.items()]
+        )
         self._claims = self.watch(
-            PersistentVolumeClaim, lambda claim: [each.key for each in self._snapshots.by_index("claim", claim.key)]
+            PersistentVolumeClaim,
+            lambda claim: [each.key for each in self._snapshots.by_index("claim", claim.key)],
         )
         self._volumes = self.watch(PersistentVolume)
 
@@ -55,7 +63,9 @@ class SnapshotController(Controller[str]):
         """Takes one snapshot a step further, until nothing is left to do."""
         while (snapshot := self._snapshots.get(key)) is not None:
             content = self._contents.get(content_name(snapshot))
-            claim = self._claims.get(f"{snapshot.namespace}/{snapshot.spec.source.persistent_volume_claim_name}")
+            claim = self._claims.get(
+                f"{snapshot.namespace}/{snapshot.spec.source.persistent_volume_claim_name}"
+            )
             decision = decide(snapshot, content, claim)
             action, reason = decision.action, decision.reason
             if action is Action.SETTLED:
@@ -143,10 +153,14 @@ class SnapshotController(Controller[str]):
 
     async def _copy_status(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
         status = _EMPTY_STATUS | msgspec.to_builtins(status_of(content, snapshot.status))
-        answer = await self.client.revise(snapshot, {"status": status}, subresource="status", any_version=True)
+        answer = await self.client.revise(
+            snapshot, {"status": status}, subresource="status", any_version=True
+        )
         self._snapshots.accept(answer)
         if content.status.ready_to_use and not snapshot.status.ready_to_use:
-            self.recorder.event(snapshot, "Normal", "SnapshotReady", f"Snapshot {snapshot.key} is ready to use.")
+            self.recorder.event(
+                snapshot, "Normal", "SnapshotReady", f"Snapshot {snapshot.key} is ready to use."
+            )
         return answer.status == status_of(content, answer.status)
 
     async def _delete(self, content: VolumeSnapshotContent) -> bool:

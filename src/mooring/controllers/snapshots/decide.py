@@ -91,10 +91,13 @@ def decide(
         message = f"VolumeSnapshotContent {content.name} is of {reference.namespace}/{reference.name}"
         return Decision(Action.WAIT, Reason("SnapshotContentMismatch", message))
     if not content.spec.volume_snapshot_ref.uid:
-        return Decision(Action.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet"))
+        return Decision(
+            Action.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet")
+        )
     if snapshot.status != status_of(content, snapshot.status):
         return Decision(
-            Action.COPY_STATUS, Reason("ContentChanged", "the snapshot does not say yet what its content says")
+            Action.COPY_STATUS,
+            Reason("ContentChanged", "the snapshot does not say yet what its content says"),
         )
     if content.status.error is not None:
         return Decision(Action.WAIT, Reason("SnapshotCreationFailed", content.status.error.message))
@@ -126,11 +129,16 @@ def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | No
         return Decision(Action.WAIT, Reason("SnapshotContentMissing", message))
     name = source.persistent_volume_claim_name
     if claim is None:
-        return Decision(Action.WAIT, Reason("ClaimNotFound", f"claim {snapshot.namespace}/{name} does not exist"))
+        return Decision(
+            Action.WAIT, Reason("ClaimNotFound", f"claim {snapshot.namespace}/{name} does not exist")
+        )
     if claim.status.phase != "Bound":
-        return Decision(Action.WAIT, Reason("ClaimNotBound", f"claim {claim.key} is not bound to a volume yet"))
+        return Decision(
+            Action.WAIT, Reason("ClaimNotBound", f"claim {claim.key} is not bound to a volume yet")
+        )
     return Decision(
-        Action.CREATE_CONTENT, Reason("CreatingSnapshot", f"Waiting for a snapshot {snapshot.key} to be created.")
+        Action.CREATE_CONTENT,
+        Reason("CreatingSnapshot", f"Waiting for a snapshot {snapshot.key} to be created."),
     )
 
 
@@ -160,7 +168,9 @@ def content_body(
     because the class may be gone by then."""
     name = content_name(snapshot)
     secret = class_secret(of_class.parameters, name, snapshot.namespace, snapshot.name)
-    annotations = {DELETION_SECRET_NAME: secret.name, DELETION_SECRET_NAMESPACE: secret.namespace} if secret else {}
+    annotations = (
+        {DELETION_SECRET_NAME: secret.name, DELETION_SECRET_NAMESPACE: secret.namespace} if secret else {}
+    )
     return {
         "metadata": {"name": name, "finalizers": [CONTENT_FINALIZER], "annotations": annotations},
         "spec": {

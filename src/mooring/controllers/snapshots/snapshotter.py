@@ -116,7 +116,9 @@ class SnapshotterController(Controller[str]):
         content = await self._store_intent(content)
         name = snapshot_name(content.spec.volume_snapshot_ref.uid)
         try:
-            return content, await plugin.create_snapshot(content.spec.source.volume_handle or "", name, options)
+            return content, await plugin.create_snapshot(
+                content.spec.source.volume_handle or "", name, options
+            )
         except Exception as error:
             if is_answered(error, asked_before=asked_before):
                 await self._answered(content)
@@ -141,7 +143,9 @@ class SnapshotterController(Controller[str]):
             raise InvalidSpec(f"VolumeSnapshotClass {name} does not exist: create it")
         if of_class is None:
             return SnapshotOptions(secret=deletion_secret(content))
-        return SnapshotOptions(storage_parameters(of_class.parameters), creation_secret(of_class.parameters, content))
+        return SnapshotOptions(
+            storage_parameters(of_class.parameters), creation_secret(of_class.parameters, content)
+        )
 
     # --- writing
 
@@ -153,12 +157,17 @@ class SnapshotterController(Controller[str]):
         finalizers = [each for each in content.metadata.finalizers if each != CONTENT_FINALIZER]
         await self.client.revise(content, {"metadata": {"finalizers": finalizers or None}})
 
-    async def _store_status(self, content: VolumeSnapshotContent, status: dict[str, Any]) -> VolumeSnapshotContent:
+    async def _store_status(
+        self, content: VolumeSnapshotContent, status: dict[str, Any]
+    ) -> VolumeSnapshotContent:
         patch = {"status": status}
         return self._accept(await self.client.revise(content, patch, subresource="status", any_version=True))
 
     async def _store_error(self, content: VolumeSnapshotContent, error: Exception) -> None:
-        failure = {"time": format_time(self.now()), "message": f"Failed to create or delete snapshot: {error}"}
+        failure = {
+            "time": format_time(self.now()),
+            "message": f"Failed to create or delete snapshot: {error}",
+        }
         try:
             await self._store_status(content, {"error": failure})
         except NotFound:
@@ -181,4 +190,11 @@ def _status(taken: Snapshot) -> dict[str, Any]:
 
 def _what_matters(content: VolumeSnapshotContent) -> tuple[object, ...]:
     metadata, status = content.metadata, content.status
-    return content.uid, content.deleting, metadata.annotations, metadata.finalizers, status.ready_to_use, content.spec
+    return (
+        content.uid,
+        content.deleting,
+        metadata.annotations,
+        metadata.finalizers,
+        status.ready_to_use,
+        content.spec,
+    )

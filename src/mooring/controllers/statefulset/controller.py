@@ -64,7 +64,9 @@ class StatefulSetController(Controller[str]):
         await self._set_owners_of_claims(stateful_set, pods)
         await self._create_missing_claims(stateful_set, pods)
         for decision in decide(stateful_set, pods, revision, self.now()):
-            self.log.info(decision.action.value, set=key, ordinal=decision.ordinal, reason=decision.reason.message)
+            self.log.info(
+                decision.action.value, set=key, ordinal=decision.ordinal, reason=decision.reason.message
+            )
             await self._carry_out(stateful_set, decision, pods, revision)
         await self._update_status(stateful_set, revision)
         await self._delete_old_revisions(stateful_set, revision, pods)
@@ -95,7 +97,9 @@ class StatefulSetController(Controller[str]):
         except AlreadyExists:
             self.log.debug("revision exists", revision=body["metadata"]["name"])
 
-    async def _delete_old_revisions(self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]) -> None:
+    async def _delete_old_revisions(
+        self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]
+    ) -> None:
         """Deletes revisions that no pod has, beyond `revisionHistoryLimit`, the oldest first."""
         status = stateful_set.status
         used = {revision, status.current_revision, status.update_revision}
@@ -111,7 +115,9 @@ class StatefulSetController(Controller[str]):
         wanted = ordinals(stateful_set)
         for ordinal in {*wanted, *pods}:
             for template in stateful_set.spec.volume_claim_templates:
-                claim = self._claims.get(f"{stateful_set.namespace}/{claim_name(stateful_set, template, ordinal)}")
+                claim = self._claims.get(
+                    f"{stateful_set.namespace}/{claim_name(stateful_set, template, ordinal)}"
+                )
                 if claim is None or claim.deleting:
                     continue
                 owners = claim_owners(stateful_set, claim, pods.get(ordinal), ordinal not in wanted)
@@ -138,14 +144,18 @@ class StatefulSetController(Controller[str]):
 
     async def _delete(self, stateful_set: StatefulSet, pod: Pod, reason: Reason) -> None:
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-        self.recorder.event(stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {reason.message}")
+        self.recorder.event(
+            stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {reason.message}"
+        )
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:
         for body in claim_bodies(stateful_set, ordinal):
             if not await self._ensure_claim(stateful_set, body):
                 return
         try:
-            created = await self.client.create(Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace)
+            created = await self.client.create(
+                Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace
+            )
         except AlreadyExists:
             # The cache is stale, or a pod of another owner has the name.
             self.queue.add_after(stateful_set.key, AGAIN_S)
@@ -155,7 +165,9 @@ class StatefulSetController(Controller[str]):
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
 
     def _body(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
-        kept = self._revisions.get(f"{stateful_set.namespace}/{revision_for(stateful_set, ordinal, revision)}")
+        kept = self._revisions.get(
+            f"{stateful_set.namespace}/{revision_for(stateful_set, ordinal, revision)}"
+        )
         if kept is None or kept.name == revision:
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
@@ -189,11 +201,17 @@ class StatefulSetController(Controller[str]):
         now, least = self.now(), stateful_set.spec.min_ready_seconds
         ready = sum(is_ready(pod) for pod in pods)
         available = sum(is_available(pod, least, now) for pod in pods)
-        waiting = [moment for pod in pods if (moment := available_at(pod, least)) is not None and moment > now]
+        waiting = [
+            moment for pod in pods if (moment := available_at(pod, least)) is not None and moment > now
+        ]
         if waiting:
             self.queue.add_after(stateful_set.key, (min(waiting) - now).total_seconds())
         done = updated == len(pods) == stateful_set.spec.replicas
-        current = revision if done or not stateful_set.status.current_revision else stateful_set.status.current_revision
+        current = (
+            revision
+            if done or not stateful_set.status.current_revision
+            else stateful_set.status.current_revision
+        )
         wanted: dict[str, Any] = {
             "observedGeneration": stateful_set.metadata.generation,
             "replicas": len(pods),
@@ -218,7 +236,9 @@ class StatefulSetController(Controller[str]):
             "collisionCount": status.collision_count,
         }
         if wanted != held:
-            answer = await self.client.revise(stateful_set, {"status": wanted}, subresource="status", any_version=True)
+            answer = await self.client.revise(
+                stateful_set, {"status": wanted}, subresource="status", any_version=True
+            )
             self._sets.accept(answer)
 
     def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:

@@ -66,7 +66,9 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     return is_ready(pod) and moment is not None and moment <= now
 
 
-def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime) -> list[PodDecision]:
+def decide(
+    stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: str, now: datetime
+) -> list[PodDecision]:
     """Returns what to do next: at most one change with OrderedReady, possibly several with Parallel."""
     if stateful_set.deleting:
         return []
@@ -79,9 +81,13 @@ def decide(stateful_set: StatefulSet, by_ordinal: Mapping[int, Pod], revision: s
         return [*_scale_down(condemned, by_ordinal), *steps]
     if steps or (not parallel and not all(pods.healthy(ordinal) for ordinal in wanted)):
         # A pod of the old template that cannot become ready must not keep the new one away for ever.
-        return (steps if parallel else steps[:1]) or _roll(stateful_set, wanted, pods, revision, broken_only=True)
+        return (steps if parallel else steps[:1]) or _roll(
+            stateful_set, wanted, pods, revision, broken_only=True
+        )
     if condemned:
-        return [] if any(by_ordinal[o].deleting for o in condemned) else _scale_down(condemned, by_ordinal)[:1]
+        return (
+            [] if any(by_ordinal[o].deleting for o in condemned) else _scale_down(condemned, by_ordinal)[:1]
+        )
     return _roll(stateful_set, wanted, pods, revision)
 
 
@@ -106,7 +112,9 @@ def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[PodDe
         if pod is None:
             steps.append(PodDecision(Action.CREATE, Reason("Missing", "has no pod"), ordinal))
         elif pod.finished and not pod.deleting:
-            steps.append(PodDecision(Action.DELETE, Reason("Finished", f"its pod is {pod.status.phase}"), ordinal))
+            steps.append(
+                PodDecision(Action.DELETE, Reason("Finished", f"its pod is {pod.status.phase}"), ordinal)
+            )
         if not parallel and not pods.healthy(ordinal):
             return steps  # predecessors first
     return steps
@@ -114,7 +122,9 @@ def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[PodDe
 
 def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[PodDecision]:
     return [
-        PodDecision(Action.DELETE, Reason("ScaledDown", "is not wanted"), o) for o in condemned if not pods[o].deleting
+        PodDecision(Action.DELETE, Reason("ScaledDown", "is not wanted"), o)
+        for o in condemned
+        if not pods[o].deleting
     ]
 
 
@@ -153,4 +163,7 @@ def _most_unavailable(rolling: RollingUpdate, replicas: int) -> int:
 def _is_broken(pod: Pod) -> bool:
     """Whether the pod's containers cannot start, or start again and again."""
     waiting = (each.state.waiting for each in pod.status.container_statuses)
-    return any(each is not None and each.reason not in ("", "ContainerCreating", "PodInitializing") for each in waiting)
+    return any(
+        each is not None and each.reason not in ("", "ContainerCreating", "PodInitializing")
+        for each in waiting
+    )

@@ -63,7 +63,9 @@ def template_of(revision: ControllerRevision) -> dict[str, Any]:
     return {key: value for key, value in template.items() if key != "$patch"}
 
 
-def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str, template: dict[str, Any]) -> dict[str, Any]:
+def pod_body(
+    stateful_set: StatefulSet, ordinal: int, revision: str, template: dict[str, Any]
+) -> dict[str, Any]:
     """Returns the pod of one identity, made from the template of `revision`."""
     template = copy.deepcopy(template)
     metadata: dict[str, Any] = template.get("metadata") or {}
@@ -76,7 +78,8 @@ def pod_body(stateful_set: StatefulSet, ordinal: int, revision: str, template: d
         REVISION: revision,
     }
     claims = {
-        t["metadata"]["name"]: claim_name(stateful_set, t, ordinal) for t in stateful_set.spec.volume_claim_templates
+        t["metadata"]["name"]: claim_name(stateful_set, t, ordinal)
+        for t in stateful_set.spec.volume_claim_templates
     }
     own: list[dict[str, Any]] = spec.get("volumes") or []
     volumes = [volume for volume in own if volume["name"] not in claims]

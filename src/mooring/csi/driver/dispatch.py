@@ -84,7 +84,11 @@ class Dispatcher:
         return getattr(service, rpc.attribute)
 
     async def _operation(
-        self, rpc: Rpc[Request, Reply], handler: Callable[[Request], Awaitable[Reply]], request: Request, key: Key
+        self,
+        rpc: Rpc[Request, Reply],
+        handler: Callable[[Request], Awaitable[Reply]],
+        request: Request,
+        key: Key,
     ) -> Reply:
         """Runs the handler in a task of its own, which outlives this call."""
 
@@ -106,12 +110,16 @@ class Dispatcher:
             if not task.cancelled():
                 task.add_done_callback(partial(_log_late, rpc.name, key))
                 raise
-            raise CsiError(Code.ABORTED, f"a later call for {key[1]} took its place: see what that one says") from None
+            raise CsiError(
+                Code.ABORTED, f"a later call for {key[1]} took its place: see what that one says"
+            ) from None
 
     async def _make_way(self, method: str, key: Key) -> None:
         """Ends the operations on the object that give way to the method."""
         held = self._in_flight.at_odds_with(key)
-        giving_way = [other for other, theirs in held.items() if method in self.driver.gives_way.get(theirs, ())]
+        giving_way = [
+            other for other, theirs in held.items() if method in self.driver.gives_way.get(theirs, ())
+        ]
         tasks = [self._holders[other] for other in giving_way]
         for task in tasks:
             task.cancel()
@@ -126,7 +134,9 @@ def _log_late(method: str, key: Key, task: asyncio.Task[Any]) -> None:
     if (error := task.exception()) is None:
         _log.info("an operation has ended after its caller was gone", method=method, of=key[1])
     else:
-        _log.warning("an operation has failed after its caller was gone", method=method, of=key[1], error=str(error))
+        _log.warning(
+            "an operation has failed after its caller was gone", method=method, of=key[1], error=str(error)
+        )
 
 
 async def _run(

@@ -1,7 +1,7 @@
 """One operation at a time on an object.
 
-An operation names what it changes by a tuple: a volume, or a volume and a path. Two are at odds if one tuple begins
-with the other: a volume with all of its paths, but not one path with another.
+An operation names what it changes by a tuple: a volume, or a volume and a path. Two are at odds if one tuple
+begins with the other: a volume with all of its paths, but not one path with another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Key = tuple[str, ...]
 
 
 class InFlight:
-    """The operations of one process that are under way. Each question costs the same, however many there are."""
+    """The operations of one process that are under way. Each question costs the same, however many there
+    are."""
 
     def __init__(self) -> None:
         self._held: dict[Key, UnderWay] = {}
@@ -25,7 +26,8 @@ class InFlight:
         """For each beginning of a key that is held: the keys."""
 
     def at_odds_with(self, key: Key) -> dict[Key, str]:
-        """The operations that hold the object, a part of it, or what it is a part of: their keys and methods."""
+        """The operations that hold the object, a part of it, or what it is a part of: their keys and
+        methods."""
         around = {beginning for beginning in _beginnings(key) if beginning in self._held}
         return {held: self._held[held].method for held in around | self._within.get(key, set())}
 
@@ -55,4 +57,6 @@ def _beginnings(key: Key) -> list[Key]:
 
 def _under_way(key: Key, operation: UnderWay) -> CsiError:
     what = f" ({operation.waits_for})" if operation.waits_for else ""
-    return CsiError(Code.ABORTED, f"{operation.method} is under way for {key[1]}{what}: try again when it has ended")
+    return CsiError(
+        Code.ABORTED, f"{operation.method} is under way for {key[1]}{what}: try again when it has ended"
+    )

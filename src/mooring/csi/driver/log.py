@@ -15,7 +15,8 @@ _QUIET = frozenset(
 
 
 def log_call(exchange: Exchange) -> None:
-    """An observer: failures as warnings, the rest at level info, what is asked all the time at level debug."""
+    """An observer: failures as warnings, the rest at level info, what is asked all the time at level
+    debug."""
     fine = _log.debug if exchange.method in _QUIET else _log.info
     write = fine if exchange.code is Code.OK else _log.warning
     write(

@@ -18,11 +18,13 @@ _TOKEN = "after:"
 def page(
     items: Mapping[str, _Item], request: csi.ListVolumesRequest | csi.ListSnapshotsRequest
 ) -> tuple[dict[str, _Item], str]:
-    """The items of the page that is asked for, in the order of their names, and the token of the next page. Raises
-    CsiError, ABORTED, for a token that is none."""
+    """The items of the page that is asked for, in the order of their names, and the token of the next page.
+    Raises CsiError, ABORTED, for a token that is none."""
     token = request.starting_token
     if token and not token.startswith(_TOKEN):
-        raise CsiError(Code.ABORTED, f"starting_token {token!r} is none of this driver's: start again without one")
+        raise CsiError(
+            Code.ABORTED, f"starting_token {token!r} is none of this driver's: start again without one"
+        )
     rest = [name for name in sorted(items) if not token or name > token.removeprefix(_TOKEN)]
     shown = rest[: request.max_entries or len(rest)]
     return {name: items[name] for name in shown}, _TOKEN + shown[-1] if len(shown) < len(rest) else ""

@@ -1,7 +1,8 @@
-"""A driver makes itself known to the node agent (a kubelet, or Mooring's): it serves `Registration` in its folder.
+"""A driver makes itself known to the node agent (a kubelet, or Mooring's): it serves `Registration` in its
+folder.
 
-The socket is `<folder>/<driver>-reg.sock`, as upstream's registrar names it. As long as this serves, the driver is
-registered; a node agent that is started again asks again.
+The socket is `<folder>/<driver>-reg.sock`, as upstream's registrar names it. As long as this serves, the
+driver is registered; a node agent that is started again asks again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Registrar:
     """Answers the node agent. `endpoint` is the driver's socket as that one sees it."""
 
     def __init__(self, driver: str, endpoint: str) -> None:
-        self._info = registration.PluginInfo(type=KIND, name=driver, endpoint=endpoint, supported_versions=VERSIONS)
+        self._info = registration.PluginInfo(
+            type=KIND, name=driver, endpoint=endpoint, supported_versions=VERSIONS
+        )
         self.registered: bool | None = None
         """What the node agent last said; None before it has."""
 
@@ -65,7 +68,8 @@ class Registrar:
 
 @asynccontextmanager
 async def registering(driver: str, endpoint: str, folder: Path) -> AsyncGenerator[Path]:
-    """Offers the driver while entered; gives the socket. Raises EndpointError if another registrar offers it."""
+    """Offers the driver while entered; gives the socket. Raises EndpointError if another registrar offers
+    it."""
     path = folder.absolute() / f"{driver}-reg.sock"
     address = parse_address(str(path))
     registrar = Registrar(driver, endpoint)

@@ -1,7 +1,8 @@
 """What the CSI specification says about requests, as data. `validation` applies it.
 
-Source: the specification's proto comments (REQUIRED, size limits) and "Size Limits". Where a driver may do more than
-the specification asks (mutable_parameters of ControllerModifyVolume may be empty, secrets may be long), so do we.
+Source: the specification's proto comments (REQUIRED, size limits) and "Size Limits". Where a driver may do
+more than the specification asks (mutable_parameters of ControllerModifyVolume may be empty, secrets may be
+long), so do we.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "DeleteVolumeGroupSnapshotRequest": ("group_snapshot_id", "snapshot_ids"),
     "GetVolumeGroupSnapshotRequest": ("group_snapshot_id", "snapshot_ids"),
 }
-"""Fields (or oneofs) that a message must have, by its name. An enum's 0 and an empty list count as missing."""
+"""Fields (or oneofs) that a message must have, by its name. An enum's 0 and an empty list count as
+missing."""
 
 STRING_BYTES = 128
 """The general limit of a string."""
@@ -50,7 +52,8 @@ LONGER_STRINGS: Mapping[str, int] = {
     "volume_path": 4096,
     "starting_token": 4096,
 }
-"""Bytes, by the field's name: the specification has another limit there, or leaves it to the system (PATH_MAX)."""
+"""Bytes, by the field's name: the specification has another limit there, or leaves it to the system
+(PATH_MAX)."""
 
 NOT_NEGATIVE = frozenset({"required_bytes", "limit_bytes", "max_entries"})
 
@@ -71,5 +74,5 @@ IN_FLIGHT: Mapping[str, tuple[str, ...]] = {
     "NodeUnpublishVolume": ("volume_id", "target_path"),
     "NodeExpandVolume": ("volume_id",),
 }
-"""The fields that name what a method changes: one operation at a time on it, others are ABORTED. A volume may be
-published at several paths at once, but not while it is staged, unstaged or expanded."""
+"""The fields that name what a method changes: one operation at a time on it, others are ABORTED. A volume may
+be published at several paths at once, but not while it is staged, unstaged or expanded."""

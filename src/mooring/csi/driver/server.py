@@ -45,7 +45,9 @@ async def serving(
         server,  # pyright: ignore[reportArgumentType] (an asyncio server is taken as well)
     )
     addresses = [_listen(server, parse_address(endpoint), mode) for endpoint in endpoints]
-    sockets = [(Path(address.path), Path(address.path).lstat().st_ino) for address in addresses if address.path]
+    sockets = [
+        (Path(address.path), Path(address.path).lstat().st_ino) for address in addresses if address.path
+    ]
     await server.start()
     try:
         yield [str(address) for address in addresses]
@@ -81,7 +83,9 @@ def _handler(dispatcher: Dispatcher, rpc: Rpc[Any, Any]) -> Callable[[bytes, Any
         try:
             return await dispatcher.call(rpc, rpc.request.FromString(body))
         except DecodeError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a {rpc.request.DESCRIPTOR.name}: {error}")
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, f"not a {rpc.request.DESCRIPTOR.name}: {error}"
+            )
         except CsiError as error:
             await context.abort(_status(error.code), error.message[:LONGEST_DETAILS])
 

@@ -1,7 +1,9 @@
-"""What an author writes: a `Driver` with its services, of which each method that the driver has is overridden.
+"""What an author writes: a `Driver` with its services, of which each method that the driver has is
+overridden.
 
-A driver declares its capabilities; the base answers the Get...Capabilities calls from them, refuses every method that
-no declared capability covers (UNIMPLEMENTED), and refuses at the start a capability whose methods are not written.
+A driver declares its capabilities; the base answers the Get...Capabilities calls from them, refuses every
+method that no declared capability covers (UNIMPLEMENTED), and refuses at the start a capability whose methods
+are not written.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ _N = NodeCapability
 
 CONTROLLER_METHODS: Mapping[ControllerCapability, tuple[Rpc[Any, Any], ...]] = {
     _C.CREATE_DELETE_VOLUME: (Controller.create_volume, Controller.delete_volume),
-    _C.PUBLISH_UNPUBLISH_VOLUME: (Controller.controller_publish_volume, Controller.controller_unpublish_volume),
+    _C.PUBLISH_UNPUBLISH_VOLUME: (
+        Controller.controller_publish_volume,
+        Controller.controller_unpublish_volume,
+    ),
     _C.LIST_VOLUMES: (Controller.list_volumes,),
     _C.GET_CAPACITY: (Controller.get_capacity,),
     _C.CREATE_DELETE_SNAPSHOT: (Controller.create_snapshot, Controller.delete_snapshot),
@@ -108,7 +113,9 @@ class ControllerService:
     ) -> csi.ControllerExpandVolumeResponse:
         raise _unimplemented(Controller.controller_expand_volume)
 
-    async def controller_get_volume(self, request: csi.ControllerGetVolumeRequest) -> csi.ControllerGetVolumeResponse:
+    async def controller_get_volume(
+        self, request: csi.ControllerGetVolumeRequest
+    ) -> csi.ControllerGetVolumeResponse:
         raise _unimplemented(Controller.controller_get_volume)
 
     async def controller_modify_volume(
@@ -134,16 +141,24 @@ class NodeService:
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         raise _unimplemented(Node.node_stage_volume)
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         raise _unimplemented(Node.node_unstage_volume)
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         raise _unimplemented(Node.node_publish_volume)
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         raise _unimplemented(Node.node_unpublish_volume)
 
-    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+    async def node_get_volume_stats(
+        self, request: csi.NodeGetVolumeStatsRequest
+    ) -> csi.NodeGetVolumeStatsResponse:
         raise _unimplemented(Node.node_get_volume_stats)
 
     async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
@@ -152,18 +167,22 @@ class NodeService:
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         raise _unimplemented(Node.node_get_info)
 
-    async def node_get_capabilities(self, request: csi.NodeGetCapabilitiesRequest) -> csi.NodeGetCapabilitiesResponse:
+    async def node_get_capabilities(
+        self, request: csi.NodeGetCapabilitiesRequest
+    ) -> csi.NodeGetCapabilitiesResponse:
         """Answered from `capabilities`; not to be overridden."""
         rpcs = (csi.NodeServiceCapability.RPC(type=kind) for kind in self.capabilities)
-        return csi.NodeGetCapabilitiesResponse(capabilities=[csi.NodeServiceCapability(rpc=rpc) for rpc in rpcs])
+        return csi.NodeGetCapabilitiesResponse(
+            capabilities=[csi.NodeServiceCapability(rpc=rpc) for rpc in rpcs]
+        )
 
 
 @dataclass(frozen=True)
 class Driver:
     """A driver as it is served by one process: with the controller service, the node service, or both.
 
-    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver: whoever asks the
-    node's process must also learn that there is a controller.
+    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver: whoever
+    asks the node's process must also learn that there is a controller.
     """
 
     name: str
@@ -177,10 +196,11 @@ class Driver:
     codes: Mapping[type[Exception], Code] = field(default_factory=dict[type[Exception], Code])
     """How the driver's own exceptions are answered, the most derived class first. Others: INTERNAL."""
     in_flight: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: IN_FLIGHT)
-    """The fields that name what a method changes (`rules.IN_FLIGHT`). Fields at the end that are empty are left out."""
+    """The fields that name what a method changes (`rules.IN_FLIGHT`). Fields at the end that are empty are
+    left out."""
     gives_way: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    """By method: the methods for which an operation of it is cancelled, instead of their being ABORTED. The method must
-    be safe to cancel at each of its awaits, and the other one must find its way from there."""
+    """By method: the methods for which an operation of it is cancelled, instead of their being ABORTED. The
+    method must be safe to cancel at each of its awaits, and the other one must find its way from there."""
 
     def __post_init__(self) -> None:
         missing = [
@@ -188,7 +208,9 @@ class Driver:
             *_missing(self.node, NodeService, (*_promised(self.node, NODE_METHODS), *_of(Node, ALWAYS))),
         ]
         if missing:
-            raise TypeError(f"driver {self.name} declares capabilities without their methods: {', '.join(missing)}")
+            raise TypeError(
+                f"driver {self.name} declares capabilities without their methods: {', '.join(missing)}"
+            )
 
     def service_of(self, rpc: Rpc[Any, Any]) -> object | None:
         """The object that has the method, None if this process does not serve it."""
@@ -252,5 +274,6 @@ def _missing(served: object | None, base: type, rpcs: tuple[Rpc[Any, Any], ...])
     return [
         rpc.name
         for rpc in rpcs
-        if getattr(type(served), rpc.attribute) is inherited[rpc.attribute] and "capabilities" not in rpc.attribute
+        if getattr(type(served), rpc.attribute) is inherited[rpc.attribute]
+        and "capabilities" not in rpc.attribute
     ]

@@ -50,10 +50,13 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(kind):
-        raise EndpointError(Code.INVALID_ARGUMENT, f"{path} is not a socket: remove it, or choose another endpoint")
+        raise EndpointError(
+            Code.INVALID_ARGUMENT, f"{path} is not a socket: remove it, or choose another endpoint"
+        )
     if _is_live(path):
         raise EndpointError(
-            Code.ALREADY_EXISTS, f"another driver listens at {path}: stop it first, or choose another endpoint"
+            Code.ALREADY_EXISTS,
+            f"another driver listens at {path}: stop it first, or choose another endpoint",
         )
     path.unlink(missing_ok=True)
 

@@ -21,7 +21,8 @@ def make_file(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
     except IsADirectoryError:
         raise CsiError(
-            Code.FAILED_PRECONDITION, f"{path} is a directory, where a raw device is to be shown: unpublish that first"
+            Code.FAILED_PRECONDITION,
+            f"{path} is a directory, where a raw device is to be shown: unpublish that first",
         ) from None
 
 
@@ -70,7 +71,9 @@ def check_staging_path(path: str) -> None:
     """For drivers whose volumes are staged. Raises CsiError, FAILED_PRECONDITION (as the CSI specification
     has it), if the request names no staging path."""
     if not path:
-        raise CsiError(Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged")
+        raise CsiError(
+            Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged"
+        )
 
 
 def not_staged(volume_id: str, path: str) -> CsiError:

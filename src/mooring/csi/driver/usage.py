@@ -1,4 +1,5 @@
-"""How large and how full a volume is: for the answers of NodeGetVolumeStats and NodeExpandVolume. Blocking."""
+"""How large and how full a volume is: for the answers of NodeGetVolumeStats and NodeExpandVolume.
+Blocking."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether a request is one that the specification allows. Pure.
 
-Guarantee: what passes has its required fields, strings and maps of allowed size without NUL bytes, known enum values,
-and no negative sizes, at any depth. Paths are looked at by `paths`.
+Guarantee: what passes has its required fields, strings and maps of allowed size without NUL bytes, known enum
+values, and no negative sizes, at any depth. Paths are looked at by `paths`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Attaching and detaching.
 
-Guarantees: every call finds its way from EC2's state alone, whatever a call before it has left half-done; both can be
-cancelled at any await. "Attached" is answered for an attachment that EC2 shows, under the device name that EC2 says,
-"detached" when EC2 shows none; a description that may be too old proves neither (`settling`). Nothing is ever detached
-with force: that may lose data, and costs the instance a device name (origin design).
+Guarantees: every call finds its way from EC2's state alone, whatever a call before it has left half-done;
+both can be cancelled at any await. "Attached" is answered for an attachment that EC2 shows, under the device
+name that EC2 says, "detached" when EC2 shows none; a description that may be too old proves neither
+(`settling`). Nothing is ever detached with force: that may lose data, and costs the instance a device name
+(origin design).
 
-Names of devices are EC2's state too: a name that EC2 refuses is noted, and another one is tried in the same call.
+Names of devices are EC2's state too: a name that EC2 refuses is noted, and another one is tried in the same
+call.
 """
 
 from __future__ import annotations
@@ -111,14 +113,18 @@ class Attacher:
             return 0.0
         now = self._settling.now()
         work.first_seen = now if work.first_seen < 0 else work.first_seen
-        since = (self._now() - attachment.since).total_seconds() if attachment.since and not work.device else 0.0
+        since = (
+            (self._now() - attachment.since).total_seconds() if attachment.since and not work.device else 0.0
+        )
         return max(since, now - work.first_seen)
 
     def _done(self, volume: Volume, node: str) -> str:
         attachment = volume.attachment(node)
         assert attachment is not None
         if not attachment.device:
-            raise CsiError(Code.INTERNAL, f"EC2 does not say as which device {volume.id} is attached to {node}")
+            raise CsiError(
+                Code.INTERNAL, f"EC2 does not say as which device {volume.id} is attached to {node}"
+            )
         self._names.worked(node, attachment.device, self._settling.now())
         return attachment.device
 
@@ -164,7 +170,8 @@ class Attacher:
         return request
 
     async def _accepted(self, request: dict[str, Any], work: _Attaching) -> bool:
-        """Whether there is something to wait for; if not, the name is taken. Raises what ends the operation."""
+        """Whether there is something to wait for; if not, the name is taken. Raises what ends the
+        operation."""
         volume_id, device = request["VolumeId"], request["Device"]
         try:
             await self._api.call("AttachVolume", request)
@@ -211,7 +218,8 @@ class Attacher:
     # --- detaching
 
     async def detach(self, volume_id: str, node: str) -> None:
-        """Returns when the volume is not attached to the node, or, for an empty node, to none. Raises EbsError."""
+        """Returns when the volume is not attached to the node, or, for an empty node, to none. Raises
+        EbsError."""
         if not could_be("vol", volume_id):
             return
         if node:
@@ -243,9 +251,11 @@ class Attacher:
                 is_asked = True
                 await sleep(poll_pause_s(self._describe.batching, asked))
 
-    def _is_to_ask(self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float) -> bool:
-        """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching already, whoever
-        asked for that); once more if it still shows it attached."""
+    def _is_to_ask(
+        self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float
+    ) -> bool:
+        """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching
+        already, whoever asked for that); once more if it still shows it attached."""
         if attachment is not None and attachment.state in ("detaching", "busy"):
             return False
         if not is_asked:

@@ -9,7 +9,8 @@ from mooring.ebs.controller_service.device_names import canonical
 from mooring.ebs.ec2.records import Volume
 
 STUCK_S = 90.0
-"""An attachment that takes longer does not come any more (upstream issue 2833): the guest still holds the name."""
+"""An attachment that takes longer does not come any more (upstream issue 2833): the guest still holds the
+name."""
 
 
 class Step(Enum):
@@ -23,9 +24,9 @@ class Step(Enum):
 
 
 def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: float) -> Step:
-    """From what EC2 shows of the volume. `mine` is the device name that this operation has asked for, empty if it has
-    not yet; `proven`: the description is younger than all that we know of; `attaching_s`: for how long it has been
-    attaching. Raises CsiError if it can not be attached."""
+    """From what EC2 shows of the volume. `mine` is the device name that this operation has asked for, empty
+    if it has not yet; `proven`: the description is younger than all that we know of; `attaching_s`: for how
+    long it has been attaching. Raises CsiError if it can not be attached."""
     attachment = volume.attachment(node)
     if attachment is None:
         return _unattached_step(volume, node, mine, proven)
@@ -59,5 +60,7 @@ def _unattached_step(volume: Volume, node: str, mine: str, proven: bool) -> Step
     if volume.state == "creating":
         return Step.WAIT
     if volume.state not in ("available", "in-use"):
-        raise CsiError(Code.FAILED_PRECONDITION, f"volume {volume.id} cannot be attached: its state is {volume.state}")
+        raise CsiError(
+            Code.FAILED_PRECONDITION, f"volume {volume.id} cannot be attached: its state is {volume.state}"
+        )
     return Step.WAIT if mine and not proven else Step.ATTACH

@@ -1,6 +1,7 @@
 """The controller service of `ebs.csi.aws.com`: thin, from CSI's messages to those who act, and back.
 
-Guarantee: whatever EC2 answers, and whatever cannot be read of it, comes out as a CsiError with a code of `codes`.
+Guarantee: whatever EC2 answers, and whatever cannot be read of it, comes out as a CsiError with a code of
+`codes`.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from mooring.ebs.ec2.settling import Settling
 from mooring.ebs.options import Options
 
 IN_FLIGHT: Mapping[str, tuple[str, ...]] = {
-    method: ("volume_id", "node_id") if method in ("ControllerPublishVolume", "ControllerUnpublishVolume") else fields
+    method: ("volume_id", "node_id")
+    if method in ("ControllerPublishVolume", "ControllerUnpublishVolume")
+    else fields
     for method, fields in RULES.items()
     if method not in ("ControllerExpandVolume", "ControllerModifyVolume")
 }
-"""For `Driver.in_flight`. A volume may be attached to several nodes, and modified while it is attached or detached;
-modifications of a volume are gathered, not excluded."""
+"""For `Driver.in_flight`. A volume may be attached to several nodes, and modified while it is attached or
+detached; modifications of a volume are gathered, not excluded."""
 GIVES_WAY: Mapping[str, tuple[str, ...]] = {
     "ControllerPublishVolume": ("ControllerUnpublishVolume",),
     "ControllerUnpublishVolume": ("ControllerPublishVolume",),
@@ -210,7 +213,8 @@ class EbsController(ControllerService):
     # --- the driver itself
 
     async def check(self) -> None:
-        """Whether EC2 answers, and takes our credentials (`readiness`). Raises CsiError, FAILED_PRECONDITION."""
+        """Whether EC2 answers, and takes our credentials (`readiness`). Raises CsiError,
+        FAILED_PRECONDITION."""
         await self._readiness.check()
 
     async def _volume(self, volume_id: str) -> Volume:
@@ -225,10 +229,12 @@ def make_controller(
     random: Callable[[], float],
     detaches: PendingDetaches | None = None,
 ) -> EbsController:
-    """The controller service that talks to EC2 through `api`. `now` is the wall clock, with its zone; `random` gives
-    numbers from [0, 1); `detaches` is told of the detaches that are under way. Needs a running event loop. Raises
-    ValueError for tags that EC2 would not take."""
-    tags = TagPolicy(options.volume_tags, options.extra_tags, options.k8s_tag_cluster_id, options.warn_on_invalid_tag)
+    """The controller service that talks to EC2 through `api`. `now` is the wall clock, with its zone;
+    `random` gives numbers from [0, 1); `detaches` is told of the detaches that are under way. Needs a running
+    event loop. Raises ValueError for tags that EC2 would not take."""
+    tags = TagPolicy(
+        options.volume_tags, options.extra_tags, options.k8s_tag_cluster_id, options.warn_on_invalid_tag
+    )
     paced = PacedApi(api, random, options.pacing)
     describe = Describe(paced, options.batching)
     settling = Settling(options.settle_time)

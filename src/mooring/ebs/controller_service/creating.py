@@ -1,4 +1,5 @@
-"""Waiting for a volume that EC2 has said it makes: until it can be used, or it is certain that it never will."""
+"""Waiting for a volume that EC2 has said it makes: until it can be used, or it is certain that it never
+will."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class _Waiting:
     missing_since: float | None = None
 
     def check(self, id: str, volume: Volume | None, asked_at: float, now: float) -> None:
-        """`volume` is what EC2 has shown, asked at `asked_at`. Raises CsiError unless it is to be waited for."""
+        """`volume` is what EC2 has shown, asked at `asked_at`. Raises CsiError unless it is to be waited
+        for."""
         if volume is None:
             self.missing_since = asked_at if self.missing_since is None else self.missing_since
             if self.was_seen and now - self.missing_since >= self.settle_s:
@@ -57,7 +59,9 @@ class _Waiting:
             raise _vanished(id, self.wanted)
         if asked_at - self.began > CREATION_S:
             problem = "is still being created" if self.was_seen else "is not shown"
-            raise CsiError(Code.UNAVAILABLE, f"volume {id} for {self.wanted.name} {problem} after {CREATION_S:g} s")
+            raise CsiError(
+                Code.UNAVAILABLE, f"volume {id} for {self.wanted.name} {problem} after {CREATION_S:g} s"
+            )
 
 
 def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
@@ -65,11 +69,13 @@ def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
     key = wanted.parameters.kms_key_id
     if wanted.parameters.encrypted:
         cause = (
-            f"most likely the KMS key {key or '(the default one)'} does not exist, is disabled, or may not be used by "
+            f"most likely the KMS key {key or '(the default one)'} does not exist, is disabled, or may not be "
+            f"used by "
         )
         cause += "the driver's role: kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext, kms:Decrypt"
     else:
         cause = "did somebody delete it? If volumes are encrypted by default, look at the default KMS key"
     return CsiError(
-        Code.FAILED_PRECONDITION, f"EC2 made volume {volume_id} for {wanted.name}, and then it vanished: {cause}"
+        Code.FAILED_PRECONDITION,
+        f"EC2 made volume {volume_id} for {wanted.name}, and then it vanished: {cause}",
     )

@@ -1,9 +1,10 @@
 """EC2's error codes and CSI's answer to each: the one place where this is decided. Pure.
 
-A code that CSI takes for final ("nothing has happened, and will not happen later") is given only where that is so. What
-EC2 may have done, or still does, is UNAVAILABLE or ABORTED: the orchestrator then asks again and forgets nothing.
-Better than upstream's (`INTERNAL` or `ABORTED` for nearly everything): in use is FAILED_PRECONDITION, out of quota or
-room RESOURCE_EXHAUSTED, EC2's own trouble UNAVAILABLE, missing permissions PERMISSION_DENIED.
+A code that CSI takes for final ("nothing has happened, and will not happen later") is given only where that
+is so. What EC2 may have done, or still does, is UNAVAILABLE or ABORTED: the orchestrator then asks again and
+forgets nothing. Better than upstream's (`INTERNAL` or `ABORTED` for nearly everything): in use is
+FAILED_PRECONDITION, out of quota or room RESOURCE_EXHAUSTED, EC2's own trouble UNAVAILABLE, missing
+permissions PERMISSION_DENIED.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Lists that are given out page by page. EC2's own pages do not serve: they have a least size, and their tokens end.
+"""Lists that are given out page by page. EC2's own pages do not serve: they have a least size, and their
+tokens end.
 
-A list is read anew when its first page is asked for. The pages that follow are of that list as long as it is young, so
-that many small pages do not cost many calls; what is older is read anew, too.
+A list is read anew when its first page is asked for. The pages that follow are of that list as long as it is
+young, so that many small pages do not cost many calls; what is older is read anew, too.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Listing(Generic[_Item]):
         key: object,
         read: Callable[[], Awaitable[Mapping[str, _Item]]],
     ) -> tuple[dict[str, _Item], str]:
-        """The items of the page, and the next page's token. `key` says which list it is. Raises CsiError, ABORTED, for
-        a token that is none; and what `read` raises."""
+        """The items of the page, and the next page's token. `key` says which list it is. Raises CsiError,
+        ABORTED, for a token that is none; and what `read` raises."""
         is_same = bool(request.starting_token) and key == self._key and self._time() < self._read_at + YOUNG_S
         items = self._items if is_same else await read()
         if request.max_entries and not is_same:

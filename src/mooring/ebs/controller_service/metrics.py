@@ -1,8 +1,8 @@
-"""What the controller counts, for Prometheus: its requests to EC2, and detaches that take long. Upstream's names and
-labels (its metrics documentation, v1.64).
+"""What the controller counts, for Prometheus: its requests to EC2, and detaches that take long. Upstream's
+names and labels (its metrics documentation, v1.64).
 
-Guarantees: counting never fails and never waits. Labels are bounded: EC2's actions and error codes; volumes and nodes
-only while a detach of theirs takes long. Times are the event loop's, in seconds.
+Guarantees: counting never fails and never waits. Labels are bounded: EC2's actions and error codes; volumes
+and nodes only while a detach of theirs takes long. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ EXPECTED = frozenset({"DryRunOperation"})
 
 
 class RequestMetrics:
-    """Of all requests to EC2: how long they took, however they ended; and how many were throttled, or failed otherwise.
-    A throttled request is counted as that only."""
+    """Of all requests to EC2: how long they took, however they ended; and how many were throttled, or failed
+    otherwise. A throttled request is counted as that only."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         name = "aws_ebs_csi_api_request"
@@ -89,8 +89,9 @@ class MeteredApi(Ec2Api):
 
 
 class SlowDetaches(Collector):
-    """`aws_ebs_csi_ec2_detach_pending_seconds_total`, made out when it is read: for how long each detach that takes
-    longer than `detaches.SLOW_S` is under way. It has no series for others. Is read in the event loop."""
+    """`aws_ebs_csi_ec2_detach_pending_seconds_total`, made out when it is read: for how long each detach that
+    takes longer than `detaches.SLOW_S` is under way. It has no series for others. Is read in the event
+    loop."""
 
     def __init__(self, detaches: PendingDetaches) -> None:
         self._detaches = detaches

@@ -100,7 +100,9 @@ def grown_size(volume: Volume, wanted: csi.CapacityRange) -> int:
         )
     facts = TYPES.get(volume.type)
     if facts and size > facts.largest:
-        raise CsiError(Code.OUT_OF_RANGE, f"{size} GiB: a {volume.type} volume has at most {facts.largest} GiB")
+        raise CsiError(
+            Code.OUT_OF_RANGE, f"{size} GiB: a {volume.type} volume has at most {facts.largest} GiB"
+        )
     return size
 
 
@@ -113,7 +115,12 @@ def differences(volume: Volume, target: Target) -> dict[str, Any]:
         "Iops": _iops(volume, target, size, kind),
         "Throughput": target.throughput,
     }
-    present = {"Size": volume.size, "VolumeType": volume.type, "Iops": volume.iops, "Throughput": volume.throughput}
+    present = {
+        "Size": volume.size,
+        "VolumeType": volume.type,
+        "Iops": volume.iops,
+        "Throughput": volume.throughput,
+    }
     return {name: value for name, value in wanted.items() if value and value != present[name]}
 
 
@@ -238,7 +245,8 @@ class Modifier:
             if time() - began > (MODIFICATION_S if is_shown else SHOWN_S):
                 state = latest.state if latest and is_shown else "not shown"
                 raise CsiError(
-                    Code.UNAVAILABLE, f"the modification of volume {volume_id} is {state} after {time() - began:.0f} s"
+                    Code.UNAVAILABLE,
+                    f"the modification of volume {volume_id} is {state} after {time() - began:.0f} s",
                 )
             await asyncio.sleep(poll_pause_s(self._describe.batching, asked))
         raise AssertionError("unreachable: the questions have no end")
@@ -249,7 +257,9 @@ class Modifier:
             await self._api.call("CreateTags", {"Resources": [volume.id], "Tags": tag_list(tags)})
         gone = sorted(target.deleted_tags & volume.tags.keys())
         if gone:
-            await self._api.call("DeleteTags", {"Resources": [volume.id], "Tags": [{"Key": key} for key in gone]})
+            await self._api.call(
+                "DeleteTags", {"Resources": [volume.id], "Tags": [{"Key": key} for key in gone]}
+            )
 
     async def _volume(self, volume_id: str) -> Volume:
         return await volume_there(self._describe, self._settling, volume_id)
@@ -266,7 +276,9 @@ _FIELDS = {"Size": "size", "VolumeType": "type", "Iops": "iops", "Throughput": "
 
 def _check_made(latest: Modification | None, volume_id: str) -> None:
     if latest is not None and latest.state == "failed":
-        raise CsiError(Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}")
+        raise CsiError(
+            Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}"
+        )
 
 
 def _refuse_while_optimizing(running: Modification | None, volume: Volume) -> None:
@@ -282,4 +294,6 @@ def _modification(volume_id: str) -> str:
 
 
 def _at_odds(what: str) -> CsiError:
-    return CsiError(Code.ABORTED, f"another change of this volume is under way, and is at odds with this one: {what}")
+    return CsiError(
+        Code.ABORTED, f"another change of this volume is under way, and is at odds with this one: {what}"
+    )

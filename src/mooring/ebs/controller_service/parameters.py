@@ -1,7 +1,8 @@
 """What a class asks for: its parameters, and what an attributes class changes. Pure.
 
-Keys of a class count in any case of letters, those of an attributes class as they are written (upstream's parameters
-documentation, v1.64). What is unknown is refused: a typing error must not become a volume of another kind.
+Keys of a class count in any case of letters, those of an attributes class as they are written (upstream's
+parameters documentation, v1.64). What is unknown is refused: a typing error must not become a volume of
+another kind.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from dataclasses import dataclass, field
 
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs import formatting
-from mooring.ebs.controller_service.tags import DELETION_PREFIX, METADATA_TAGS, SPECIFICATION_PREFIX, deleted, specified
+from mooring.ebs.controller_service.tags import (
+    DELETION_PREFIX,
+    METADATA_TAGS,
+    SPECIFICATION_PREFIX,
+    deleted,
+    specified,
+)
 
 BLOCK_ATTACH = "blockattachuntilinitialized"
 """Also the key of the volume's context."""
@@ -64,7 +71,8 @@ class Change:
 
 
 def volume_parameters(given: Mapping[str, str], mutable: Mapping[str, str]) -> VolumeParameters:
-    """From a class's parameters and an attributes class's; the latter win. Raises CsiError, INVALID_ARGUMENT."""
+    """From a class's parameters and an attributes class's; the latter win. Raises CsiError,
+    INVALID_ARGUMENT."""
     tags = {key: value for key, value in given.items() if key.startswith(SPECIFICATION_PREFIX)}
     asked = {key.lower(): value for key, value in given.items() if key not in tags}
     _refuse_unknown(asked, _KNOWN, "parameter")
@@ -116,9 +124,13 @@ def change(mutable: Mapping[str, str]) -> Change:
 
 
 def snapshot_tags(given: Mapping[str, str]) -> dict[str, str]:
-    """The tags that a snapshot class asks for. Raises CsiError, INVALID_ARGUMENT, for all other parameters: fast
-    restore, locks and Outposts are not what this driver does."""
-    plain = [key for key in given if not key.startswith((SPECIFICATION_PREFIX, "csi.storage.k8s.io/volumesnapshot"))]
+    """The tags that a snapshot class asks for. Raises CsiError, INVALID_ARGUMENT, for all other parameters:
+    fast restore, locks and Outposts are not what this driver does."""
+    plain = [
+        key
+        for key in given
+        if not key.startswith((SPECIFICATION_PREFIX, "csi.storage.k8s.io/volumesnapshot"))
+    ]
     if plain:
         raise _refused(f"this driver has no snapshot parameter {', '.join(sorted(plain))}: leave it out")
     return specified(given)

@@ -1,7 +1,7 @@
 """Volumes and snapshots that a request names: there, or certainly not.
 
-What was made a moment ago, by this process or by the one before it, may not be shown yet; and what is shown once may be
-missing in the next answer. "There is none" is said only when that is proven (`settling`).
+What was made a moment ago, by this process or by the one before it, may not be shown yet; and what is shown
+once may be missing in the next answer. "There is none" is said only when that is proven (`settling`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ async def snapshot_there(describe: Describe, settling: Settling, id: str) -> Sna
     return found
 
 
-async def _there(look: Callable[[str], Awaitable[_T | None]], settling: Settling, prefix: str, id: str) -> _T | None:
+async def _there(
+    look: Callable[[str], Awaitable[_T | None]], settling: Settling, prefix: str, id: str
+) -> _T | None:
     while True:
         asked_at = settling.now()
         found = await look(id)

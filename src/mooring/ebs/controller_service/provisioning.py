@@ -2,28 +2,30 @@
 
 EC2 has no names, so there are two things by which a volume is found again, and neither is enough alone:
 
-- Its tag `CSIVolumeName`. It is part of the call that makes the volume; but descriptions lag, so a volume that was made
-  a moment ago, by this process or by the one before it, may not be shown yet.
-- Its client token, from the name. The same request with the same token gives the same volume, without any lag; but the
-  token is of the zone: the same request in another zone makes another volume, and says nothing.
+- Its tag `CSIVolumeName`. It is part of the call that makes the volume; but descriptions lag, so a volume
+  that was made a moment ago, by this process or by the one before it, may not be shown yet.
+- Its client token, from the name. The same request with the same token gives the same volume, without any
+  lag; but the token is of the zone: the same request in another zone makes another volume, and says nothing.
 
-So: the name is looked up. What is found is compared with what is asked for. If nothing is found, but a call for this
-name was made less than the lag ago (by this process: it remembers; by the one before: this one's own start stands for
-that), the lag is waited for, and the name is looked up once more. (What is found within the lag of this process's start
-is looked up once more, too: the process before it may just have deleted it.) Only then a volume is made, in the first
-zone that the request prefers. A crash at any point thus leads to the same volume: within the lag the new process waits;
-after it the tag is there; and should the same request reach the same zone after all, there is the token.
+So: the name is looked up. What is found is compared with what is asked for. If nothing is found, but a call
+for this name was made less than the lag ago (by this process: it remembers; by the one before: this one's own
+start stands for that), the lag is waited for, and the name is looked up once more. (What is found within the
+lag of this process's start is looked up once more, too: the process before it may just have deleted it.) Only
+then a volume is made, in the first zone that the request prefers. A crash at any point thus leads to the same
+volume: within the lag the new process waits; after it the tag is there; and should the same request reach the
+same zone after all, there is the token.
 
-What is left is two live controllers that make one name's volume in two zones within the lag. After making, the name is
-looked up again, and the oldest volume is taken by both. None is deleted: that could be one that is already in use
-(upstream issue 918). It stays, and is named in the log.
+What is left is two live controllers that make one name's volume in two zones within the lag. After making,
+the name is looked up again, and the oldest volume is taken by both. None is deleted: that could be one that
+is already in use (upstream issue 918). It stays, and is named in the log.
 
-IdempotentParameterMismatch has two meanings. The token's volume is deleted (EC2's text says so, or the name is looked
-up after the lag and has no volume): the next token is taken, name-2, name-3, ..., always in this order, so that another
-process finds the same one (upstream issues 1951, 2075). Or the volume is there, and was asked for differently: it is
-compared like any that is found.
+IdempotentParameterMismatch has two meanings. The token's volume is deleted (EC2's text says so, or the name
+is looked up after the lag and has no volume): the next token is taken, name-2, name-3, ..., always in this
+order, so that another process finds the same one (upstream issues 1951, 2075). Or the volume is there, and
+was asked for differently: it is compared like any that is found.
 
-VolumeLimitExceeded comes even for a token whose volume exists (upstream issue 2512): the name is looked up again.
+VolumeLimitExceeded comes even for a token whose volume exists (upstream issue 2512): the name is looked up
+again.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Provisioner:
         self._settling = settling
         self._zones: tuple[str, ...] = ()
         self._spent: dict[str, int] = {}
-        """By name: the last token of which this process knows. Another process finds it by trying all before it."""
+        """By name: the last token of which this process knows. Another process finds it by trying all before
+        it."""
 
     # --- making
 
@@ -110,7 +113,9 @@ class Provisioner:
         for number in range(self._spent.get(wanted.name, 1), TOKENS + 1):
             self._spent[wanted.name] = number
             try:
-                answer = await self._send(action, {**request, "ClientToken": client_token(wanted.name, number)}, wanted)
+                answer = await self._send(
+                    action, {**request, "ClientToken": client_token(wanted.name, number)}, wanted
+                )
                 return _made(answer, action, wanted)
             except Ec2Error as error:
                 found = await self._instead(error, wanted)
@@ -135,7 +140,8 @@ class Provisioner:
         raise AssertionError("unreachable: the attempts have an end")
 
     async def _instead(self, error: Ec2Error, wanted: Wanted) -> Volume | None:
-        """The volume that there is although EC2 refused; None: another token is needed. Raises the error otherwise."""
+        """The volume that there is although EC2 refused; None: another token is needed. Raises the error
+        otherwise."""
         if error.code == "IdempotentParameterMismatch":
             if "deleted" in error.message:
                 return None

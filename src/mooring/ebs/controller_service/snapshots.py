@@ -1,8 +1,8 @@
 """Snapshots: made, deleted, looked up.
 
-EC2 takes no client token for a snapshot. It is looked up by its name's tag before it is made, and descriptions lag: so
-after a call for a name, and after the process's start, the lag is waited for before another one is made. Two live
-controllers at once may still make two; the older one is then taken by both.
+EC2 takes no client token for a snapshot. It is looked up by its name's tag before it is made, and
+descriptions lag: so after a call for a name, and after the process's start, the lag is waited for before
+another one is made. Two live controllers at once may still make two; the older one is then taken by both.
 """
 
 from __future__ import annotations

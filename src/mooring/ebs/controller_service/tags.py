@@ -63,7 +63,9 @@ class TagPolicy:
         """The tags of a new volume; `metadata` is what the driver itself notes, `asked` what its class asks
         for. Raises CsiError, INVALID_ARGUMENT."""
         cluster = {"KubernetesCluster": self.cluster_id} if self.cluster_id else {}
-        return self._all({NAME_TAG: name, **metadata}, {**self._cluster(name), **cluster}, self.volumes, asked)
+        return self._all(
+            {NAME_TAG: name, **metadata}, {**self._cluster(name), **cluster}, self.volumes, asked
+        )
 
     def of_snapshot(self, name: str, asked: Mapping[str, str]) -> dict[str, str]:
         """The tags of a new snapshot. Raises CsiError, INVALID_ARGUMENT."""
@@ -93,12 +95,18 @@ class TagPolicy:
         }
 
     def _all(
-        self, own: Mapping[str, str], cluster: Mapping[str, str], operators: Mapping[str, str], asked: Mapping[str, str]
+        self,
+        own: Mapping[str, str],
+        cluster: Mapping[str, str],
+        operators: Mapping[str, str],
+        asked: Mapping[str, str],
     ) -> dict[str, str]:
         given = {**self.checked(operators), **self.checked(asked)}
         tags = {key: value[:VALUE_CHARACTERS] for key, value in {**OURS, **own, **cluster}.items()} | given
         if len(tags) > MOST:
-            raise CsiError(Code.INVALID_ARGUMENT, f"{len(tags)} tags, and EC2 has room for {MOST}: ask for fewer")
+            raise CsiError(
+                Code.INVALID_ARGUMENT, f"{len(tags)} tags, and EC2 has room for {MOST}: ask for fewer"
+            )
         return dict(sorted(tags.items()))
 
 

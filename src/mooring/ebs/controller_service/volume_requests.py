@@ -1,4 +1,5 @@
-"""What a CreateVolume request asks for, made out and checked; and whether an existing volume is that. Pure."""
+"""What a CreateVolume request asks for, made out and checked; and whether an existing volume is that.
+Pure."""
 
 from __future__ import annotations
 
@@ -38,9 +39,11 @@ class Wanted:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def wanted_volume(request: csi.CreateVolumeRequest, policy: TagPolicy, source: Snapshot | Volume | None) -> Wanted:
-    """What the request asks for; `source` is what EC2 knows of its content source. Raises CsiError: INVALID_ARGUMENT,
-    OUT_OF_RANGE, RESOURCE_EXHAUSTED (a copy cannot be where it is wanted)."""
+def wanted_volume(
+    request: csi.CreateVolumeRequest, policy: TagPolicy, source: Snapshot | Volume | None
+) -> Wanted:
+    """What the request asks for; `source` is what EC2 knows of its content source. Raises CsiError:
+    INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED (a copy cannot be where it is wanted)."""
     parameters = volume_parameters(request.parameters, request.mutable_parameters)
     check_capabilities(request.volume_capabilities)
     multi_attach = any(
@@ -96,7 +99,9 @@ def conflict(volume: Volume, wanted: Wanted) -> str:
 
 def _check_multi_attach(type: str, multi_attach: bool) -> None:
     if multi_attach and not (type in TYPES and TYPES[type].multi_attach):
-        raise CsiError(Code.INVALID_ARGUMENT, f"a {type} volume cannot be attached to several nodes: ask for type io2")
+        raise CsiError(
+            Code.INVALID_ARGUMENT, f"a {type} volume cannot be attached to several nodes: ask for type io2"
+        )
 
 
 def _check_least(wanted: csi.CapacityRange, source: Snapshot | Volume | None) -> None:

@@ -1,7 +1,7 @@
 """What volume types can be: sizes, IOPS, as data, and the sizes and IOPS that are asked of EC2. Pure.
 
-Sizes are in GiB. Source: EBS User Guide, "Amazon EBS volume types"; EC2's API reference, CreateVolume. EC2 has the last
-word: what is not in here is asked of it as it is.
+Sizes are in GiB. Source: EBS User Guide, "Amazon EBS volume types"; EC2's API reference, CreateVolume. EC2
+has the last word: what is not in here is asked of it as it is.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def size_for(wanted: csi.CapacityRange, type: str, least: int = 0) -> int:
 
 
 def iops_for(type: str, size: int, per_gb: int, raise_to_least: bool) -> int:
-    """IOPS in proportion to the size, within what the type can have; 0 if the type has no IOPS to choose. Raises
-    CsiError, INVALID_ARGUMENT, if they are too few and may not be raised."""
+    """IOPS in proportion to the size, within what the type can have; 0 if the type has no IOPS to choose.
+    Raises CsiError, INVALID_ARGUMENT, if they are too few and may not be raised."""
     facts = TYPES.get(type, _UNKNOWN)
     if not per_gb or not facts.iops_per_gib:
         return 0

@@ -1,10 +1,11 @@
-"""Amazon's EC2, by botocore in threads of its own. The one module that knows botocore; it is loaded when it is used.
+"""Amazon's EC2, by botocore in threads of its own. The one module that knows botocore; it is loaded when it
+is used.
 
-Guarantees: one call is one request (botocore's own retries are off, and `paced` does better); a cancelled call has
-ended, one way or the other, before the cancellation goes on; whatever botocore raises comes out as an EbsError.
-Credentials are botocore's to find (environment, files, web identity, instance metadata); they are never written to the
-log: of botocore's own messages only those of the chosen level and above come through, and those that show requests and
-signatures never.
+Guarantees: one call is one request (botocore's own retries are off, and `paced` does better); a cancelled
+call has ended, one way or the other, before the cancellation goes on; whatever botocore raises comes out as
+an EbsError. Credentials are botocore's to find (environment, files, web identity, instance metadata); they
+are never written to the log: of botocore's own messages only those of the chosen level and above come
+through, and those that show requests and signatures never.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ THREADS = 16
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 30.0
 
-_SHOWS_SECRETS = ("botocore.auth", "botocore.credentials", "botocore.endpoint", "botocore.hooks", "botocore.parsers")
+_SHOWS_SECRETS = (
+    "botocore.auth",
+    "botocore.credentials",
+    "botocore.endpoint",
+    "botocore.hooks",
+    "botocore.parsers",
+)
 _NO_CODE = frozenset({"", "Unknown", "500", "502", "503", "504"})
 
 
@@ -68,10 +75,11 @@ def aws_api(
     debug: bool = False,
     threads: int = THREADS,
 ) -> AwsApi:
-    """EC2 of the region, or the one at `endpoint` (a URL; empty: botocore's own rules, AWS_ENDPOINT_URL_EC2 included).
+    """EC2 of the region, or the one at `endpoint` (a URL; empty: botocore's own rules, AWS_ENDPOINT_URL_EC2
+    included).
 
-    `user_agent_extra` goes into the header by which Amazon sees who calls. `debug` has botocore write of its decisions.
-    Raises EbsError if botocore cannot make a client of that, in words.
+    `user_agent_extra` goes into the header by which Amazon sees who calls. `debug` has botocore write of its
+    decisions. Raises EbsError if botocore cannot make a client of that, in words.
     """
     import botocore.config
     import botocore.exceptions
@@ -104,7 +112,8 @@ def ebs_error(error: Exception, action: str) -> EbsError:
     if isinstance(error, botocore.ClientError):
         return _refusal(error.response, action)
     if isinstance(
-        error, (botocore.NoCredentialsError, botocore.PartialCredentialsError, botocore.CredentialRetrievalError)
+        error,
+        (botocore.NoCredentialsError, botocore.PartialCredentialsError, botocore.CredentialRetrievalError),
     ):
         return Ec2Error("AuthFailure", f"there are no credentials for EC2: {error}", action)
     if isinstance(error, botocore.ParamValidationError):
@@ -119,10 +128,15 @@ def ebs_error(error: Exception, action: str) -> EbsError:
 
 
 def _refusal(response: Mapping[str, Any], action: str) -> EbsError:
-    """EC2's own error. A server error without a code of EC2's leaves open whether the request was carried out."""
+    """EC2's own error. A server error without a code of EC2's leaves open whether the request was carried
+    out."""
     error: Mapping[str, Any] = response.get("Error") or {}
     meta: Mapping[str, Any] = response.get("ResponseMetadata") or {}
-    code, message, status = str(error.get("Code") or ""), str(error.get("Message") or ""), meta.get("HTTPStatusCode")
+    code, message, status = (
+        str(error.get("Code") or ""),
+        str(error.get("Message") or ""),
+        meta.get("HTTPStatusCode"),
+    )
     if code in _NO_CODE:
         if isinstance(status, int) and 400 <= status < 500:
             return MalformedAnswer(f"{action}: EC2 answered HTTP {status} without an error code: {message}")

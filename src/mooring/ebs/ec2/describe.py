@@ -1,8 +1,9 @@
-"""The questions that the driver asks EC2. One loop for each kind of question (`batches`), or a call for each question.
+"""The questions that the driver asks EC2. One loop for each kind of question (`batches`), or a call for each
+question.
 
-Guarantees: an id that cannot be one is answered here ("there is none"), without a call. Lists are read to their last
-page. Answers are read by `records`: what cannot be is a MalformedAnswer.
-Sizes of batches: what EC2 takes in one call, or what it answers in good time (upstream's sizes); 200 values of a filter
+Guarantees: an id that cannot be one is answered here ("there is none"), without a call. Lists are read to
+their last page. Answers are read by `records`: what cannot be is a MalformedAnswer. Sizes of batches: what
+EC2 takes in one call, or what it answers in good time (upstream's sizes); 200 values of a filter
 (FilterLimitExceeded).
 """
 
@@ -91,13 +92,16 @@ class Describe:
         return await self._modifications(volume_id) if could_be("vol", volume_id) else None
 
     async def initialized(self, volume_id: str) -> bool:
-        """Whether all of the volume's data is there (it may come from a snapshot while the volume is used)."""
+        """Whether all of the volume's data is there (it may come from a snapshot while the volume is
+        used)."""
         return bool(await self._initialized(volume_id))
 
     async def zones(self) -> tuple[str, ...]:
         """The names of the region's availability zones, sorted."""
         answer = await self._api.call("DescribeAvailabilityZones", {})
-        found = _read(answer, "DescribeAvailabilityZones", "AvailabilityZones", lambda zone: zone.text("ZoneName"))
+        found = _read(
+            answer, "DescribeAvailabilityZones", "AvailabilityZones", lambda zone: zone.text("ZoneName")
+        )
         return tuple(sorted(found))
 
     async def cards(self, instance_type: str) -> int:
@@ -135,7 +139,9 @@ class Describe:
 
     async def _ask_snapshots(self, ids: Sequence[str]) -> Mapping[str, Snapshot]:
         answer = await self._api.call("DescribeSnapshots", {"SnapshotIds": list(ids)})
-        return by_id(_read(answer, "DescribeSnapshots", "Snapshots", records.snapshot), _id, "DescribeSnapshots")
+        return by_id(
+            _read(answer, "DescribeSnapshots", "Snapshots", records.snapshot), _id, "DescribeSnapshots"
+        )
 
     async def _ask_snapshots_named(self, names: Sequence[str]) -> Mapping[str, tuple[Snapshot, ...]]:
         found = await self._snapshot_pages(
@@ -197,8 +203,8 @@ class Describe:
 def poll_pause_s(batching: bool, asked: int) -> float:
     """How long to wait before one and the same thing is asked again, after it was asked so many times.
 
-    In a batch another question costs nothing, so what is soon over is asked about at each occasion; alone it costs a
-    call, so the pauses grow from the start. What takes very long is asked about rarely either way.
+    In a batch another question costs nothing, so what is soon over is asked about at each occasion; alone it
+    costs a call, so the pauses grow from the start. What takes very long is asked about rarely either way.
     """
     first = 20 if batching else 0
     return 0.0 if asked < first else min(EVERY_S * 1.8 ** min(asked - first, 10), LONGEST_PAUSE_S)
@@ -218,7 +224,8 @@ def _read(answer: Mapping[str, Any], action: str, name: str, read: Callable[[Fie
 
 
 def _filter(name: str, values: Sequence[str]) -> dict[str, Any]:
-    """A filter for exactly these values: EC2 takes * and ? for wildcards, unless a backslash goes before them."""
+    """A filter for exactly these values: EC2 takes * and ? for wildcards, unless a backslash goes before
+    them."""
     return {"Name": name, "Values": [_WILD.sub(lambda found: "\\" + found[0], value) for value in values]}
 
 
@@ -243,5 +250,7 @@ def _initialized(fields: Fields) -> tuple[str, bool]:
     if status is not None:
         return fields.text("VolumeId"), status.count("Progress", 100) >= 100
     whole = fields.part("VolumeStatus")
-    details = whole.each("Details", lambda one: (one.text("Name", ""), one.text("Status", "")), ()) if whole else ()
+    details = (
+        whole.each("Details", lambda one: (one.text("Name", ""), one.text("Status", "")), ()) if whole else ()
+    )
     return fields.text("VolumeId"), dict(details).get("initialization-state", "completed") == "completed"

@@ -21,10 +21,18 @@ from mooring.ebs.ec2.buckets import Bucket, bucket_name, quota
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 
 THROTTLED = frozenset(
-    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
+    {
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "EC2ThrottledException",
+    }
 )
 """EC2's ways to say that a bucket is empty."""
-PASSING = frozenset({"InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable", "InternalServerError"})
+PASSING = frozenset(
+    {"InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable", "InternalServerError"}
+)
 """EC2 could not answer this time; what the call was to change may have changed."""
 
 QUESTION_TRIES = 4

@@ -1,8 +1,9 @@
 """What EC2 says of volumes, instances and snapshots, as far as the driver needs it. Pure.
 
-Guarantee: what is not as EC2 always says it (a missing id, a size that is text, one volume that is two different ones)
-is a MalformedAnswer that names the action and the field. What is more than we know of is ignored; a state that we do
-not know is kept as it is, and whoever acts takes it for neither of those that he knows.
+Guarantee: what is not as EC2 always says it (a missing id, a size that is text, one volume that is two
+different ones) is a MalformedAnswer that names the action and the field. What is more than we know of is
+ignored; a state that we do not know is kept as it is, and whoever acts takes it for neither of those that he
+knows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Volume:
-    """`state`: creating, available, in-use, deleting, deleted or error. `size` in GiB, `throughput` in MiB/s."""
+    """`state`: creating, available, in-use, deleting, deleted or error. `size` in GiB, `throughput` in
+    MiB/s."""
 
     id: str
     state: str
@@ -152,7 +154,9 @@ class Fields:
             raise MalformedAnswer(f"{self._where}.{name} has no time zone")
         return found
 
-    def each(self, name: str, read: Callable[[Fields], _T], default: Sequence[object] | None = None) -> tuple[_T, ...]:
+    def each(
+        self, name: str, read: Callable[[Fields], _T], default: Sequence[object] | None = None
+    ) -> tuple[_T, ...]:
         """The members of a list."""
         found = self._value.get(name)
         if found is None and default is not None:

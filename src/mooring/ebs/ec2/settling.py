@@ -1,10 +1,10 @@
 """When EC2's descriptions can be believed.
 
-A description may be older than it looks: for a while after a change it shows now the old, now the new state, while the
-calls that change something always act on the true one. So a description proves a state only if it was asked for at
-least `settle_s` after the last change that could have ended that state. Changes of this process are noted here; for
-those of the process before it, its own start stands. Source: EC2's documentation, "Eventual consistency"; upstream
-issues 389, 801, 2005.
+A description may be older than it looks: for a while after a change it shows now the old, now the new state,
+while the calls that change something always act on the true one. So a description proves a state only if it
+was asked for at least `settle_s` after the last change that could have ended that state. Changes of this
+process are noted here; for those of the process before it, its own start stands. Source: EC2's documentation,
+"Eventual consistency"; upstream issues 389, 801, 2005.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Settling:
         return asked_at >= self._settled_at(changes)
 
     async def settle(self, *changes: str) -> bool:
-        """Waits until a description proves what these changes, and those of the process before this one, have made of
-        things; whether that needed any waiting."""
+        """Waits until a description proves what these changes, and those of the process before this one, have
+        made of things; whether that needed any waiting."""
         wait_s = self._settled_at(changes) - self.now()
         if wait_s <= 0:
             return False
@@ -51,7 +51,10 @@ class Settling:
         return change in self._changed and self.now() < self._changed[change] + self.settle_s
 
     def _settled_at(self, changes: tuple[str, ...]) -> float:
-        return max([self._started, *(self._changed.get(change, self._started) for change in changes)]) + self.settle_s
+        return (
+            max([self._started, *(self._changed.get(change, self._started) for change in changes)])
+            + self.settle_s
+        )
 
     def _forget(self) -> None:
         old = self.now() - self.settle_s

@@ -107,7 +107,9 @@ class DeviceFinder:
     def _described(self, number: tuple[int, int]) -> Path | None:
         directory = self.sys / "dev/block"
         if not directory.is_dir():  # or every device would look as if it had gone
-            raise CsiError(Code.FAILED_PRECONDITION, f"{directory} is not there: the driver needs sysfs at {self.sys}")
+            raise CsiError(
+                Code.FAILED_PRECONDITION, f"{directory} is not there: the driver needs sysfs at {self.sys}"
+            )
         link = directory / f"{number[0]}:{number[1]}"
         return link.resolve() if link.exists() else None
 
@@ -123,7 +125,9 @@ class DeviceFinder:
         if attached_as:
             match = _ATTACHED_NAME.fullmatch(attached_as)
             if match is None:
-                raise CsiError(Code.INVALID_ARGUMENT, f"{attached_as!r} is no name of a device: /dev/xvdba is one")
+                raise CsiError(
+                    Code.INVALID_ARGUMENT, f"{attached_as!r} is no name of a device: /dev/xvdba is one"
+                )
             yield self.dev / match[1], True
             if match[1].startswith("sd"):
                 yield self.dev / f"xvd{match[1][2:]}", True  # what a Xen guest calls it
@@ -181,7 +185,9 @@ class DeviceFinder:
 def check_volume_id(volume_id: str) -> None:
     """Raises CsiError, NOT_FOUND, for what cannot be the id of a volume."""
     if not _VOLUME_ID.fullmatch(volume_id):
-        raise CsiError(Code.NOT_FOUND, f"{volume_id!r} is no id of an EBS volume, so there is no device of it")
+        raise CsiError(
+            Code.NOT_FOUND, f"{volume_id!r} is no id of an EBS volume, so there is no device of it"
+        )
 
 
 def _read(path: Path) -> str:

@@ -1,8 +1,9 @@
-"""What a node must know of its own instance: from the instance metadata service (IMDS), or as an operator says.
+"""What a node must know of its own instance: from the instance metadata service (IMDS), or as an operator
+says.
 
-Only version 2 of the service is spoken: a token first, then questions with it. No credentials are asked for. Nothing is
-guessed: an answer that does not come, or makes no sense, is an error that says what to do (upstream fell back to other
-sources there, and then told a wrong limit of volumes: #2262, #2543).
+Only version 2 of the service is spoken: a token first, then questions with it. No credentials are asked for.
+Nothing is guessed: an answer that does not come, or makes no sense, is an error that says what to do
+(upstream fell back to other sources there, and then told a wrong limit of volumes: #2262, #2543).
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class Metadata(Protocol):
         ...
 
     async def boot_volumes(self) -> tuple[str, ...]:
-        """The device names (`sdb`, `/dev/xvdba`) of the EBS volumes, without the root, that the instance had when it
-        was started last. What is attached and detached afterwards does not change it."""
+        """The device names (`sdb`, `/dev/xvdba`) of the EBS volumes, without the root, that the instance had
+        when it was started last. What is attached and detached afterwards does not change it."""
         ...
 
 
 class Told(Metadata):
-    """What an operator says, and for the rest what `behind` says. Without that, one network interface and no volumes
-    beside the root are assumed: `--reserved-volume-attachments` says otherwise."""
+    """What an operator says, and for the rest what `behind` says. Without that, one network interface and no
+    volumes beside the root are assumed: `--reserved-volume-attachments` says otherwise."""
 
     def __init__(self, instance: Instance, behind: Metadata | None) -> None:
         self._told = instance
@@ -142,7 +143,9 @@ class Imds(Metadata):
         async with aiohttp.ClientSession(timeout=timeout) as session:
             if not self._token:
                 headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S)}
-                async with session.put(self._endpoint + _TOKEN, headers=headers, allow_redirects=False) as reply:
+                async with session.put(
+                    self._endpoint + _TOKEN, headers=headers, allow_redirects=False
+                ) as reply:
                     if reply.status != 200:
                         return reply.status, ""
                     self._token = (await reply.text()).strip()
@@ -170,17 +173,22 @@ def parse_document(text: str) -> Instance:
     try:
         document: Any = json.loads(text)
     except ValueError as error:
-        raise MetadataError(f"the instance identity document is not JSON ({error}): {_INSTEAD[3:]}") from error
+        raise MetadataError(
+            f"the instance identity document is not JSON ({error}): {_INSTEAD[3:]}"
+        ) from error
     fields = cast("Mapping[str, Any]", document if isinstance(document, dict) else {})
     names = ("instanceId", "instanceType", "availabilityZone", "region")
     values = [fields.get(name) for name in names]
-    if missing := [name for name, value in zip(names, values, strict=True) if not (isinstance(value, str) and value)]:
+    if missing := [
+        name for name, value in zip(names, values, strict=True) if not (isinstance(value, str) and value)
+    ]:
         raise MetadataError(f"the instance identity document lacks {', '.join(missing)}: {_INSTEAD[3:]}")
     return Instance(*map(str, values))
 
 
 def parse_macs(text: str) -> int:
-    """How many network interfaces the service lists. Raises MetadataError if it lists none, which cannot be."""
+    """How many network interfaces the service lists. Raises MetadataError if it lists none, which cannot
+    be."""
     count = sum(bool(_MAC.fullmatch(line.strip())) for line in text.splitlines())
     if count == 0:
         raise MetadataError(

@@ -1,8 +1,8 @@
 """The node service of `ebs.csi.aws.com`: devices of attached volumes, formatted, checked, mounted and grown.
 
-It makes no call to EC2 and needs no credentials: what it must know is on this machine (`node_devices`), in the instance
-metadata (`metadata`), and in the request (`staging`). Nothing is mounted that is not proved to be the volume's. Every
-method may be repeated, wherever it, or its process, was ended before.
+It makes no call to EC2 and needs no credentials: what it must know is on this machine (`node_devices`), in
+the instance metadata (`metadata`), and in the request (`staging`). Nothing is mounted that is not proved to
+be the volume's. Every method may be repeated, wherever it, or its process, was ended before.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class EbsNode(NodeService):
         use = use_of(request.volume_capability, request.volume_context, self._legacy_xfs)
         attached_as = request.publish_context.get(DEVICE_PATH, "")
         if not attached_as:
-            raise CsiError(Code.INVALID_ARGUMENT, f"publish_context lacks {DEVICE_PATH}, which ControllerPublish gives")
+            raise CsiError(
+                Code.INVALID_ARGUMENT, f"publish_context lacks {DEVICE_PATH}, which ControllerPublish gives"
+            )
         device = await self._find(request.volume_id, attached_as, use.partition)
         if not use.block:
             await self._mount(device, request.staging_target_path, use)
@@ -103,16 +105,22 @@ class EbsNode(NodeService):
         if use.fs_type == "xfs" and not use.read_only:
             await self._mounts.resize(device, target)  # the others have grown before they were mounted
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         await self._mounts.unmount(request.staging_target_path)
         return csi.NodeUnstageVolumeResponse()
 
     # --- publishing
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         use = use_of(request.volume_capability, request.volume_context, self._legacy_xfs)
         check_staging_path(request.staging_target_path)
-        device = await self._find(request.volume_id, request.publish_context.get(DEVICE_PATH, ""), use.partition)
+        device = await self._find(
+            request.volume_id, request.publish_context.get(DEVICE_PATH, ""), use.partition
+        )
         source = device if use.block else await self._staged(request, device)
         await self._clear_dead_mount(request.target_path)
         read_only = request.readonly or use.read_only
@@ -121,7 +129,9 @@ class EbsNode(NodeService):
         await self._mounts.bind_mount(source, request.target_path, read_only)
         return csi.NodePublishVolumeResponse()
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         await self._mounts.unmount(request.target_path)
         if not await blocking(remove_file, request.target_path):
             await self._mounts.remove_mount_point(request.target_path)
@@ -133,7 +143,8 @@ class EbsNode(NodeService):
         return request.staging_target_path
 
     async def _check_target(self, target: str, device: str, read_only: bool) -> None:
-        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for now."""
+        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for
+        now."""
         here = await self._mount_at(target)
         if here is not None:
             check_mounted_target(
@@ -146,7 +157,9 @@ class EbsNode(NodeService):
 
     # --- volumes in use
 
-    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+    async def node_get_volume_stats(
+        self, request: csi.NodeGetVolumeStatsRequest
+    ) -> csi.NodeGetVolumeStatsResponse:
         await self._shown(request.volume_id, request.volume_path)
         return csi.NodeGetVolumeStatsResponse(usage=await blocking(volume_usage, request.volume_path))
 
@@ -200,8 +213,8 @@ class EbsNode(NodeService):
         return there if shown == await blocking(device_number, device) else None
 
     async def _clear_dead_mount(self, path: str) -> None:
-        """Unmounts what is left of a device that has gone from this machine, say by a forced detach: nothing can be
-        read or written there any more, and it is in the way."""
+        """Unmounts what is left of a device that has gone from this machine, say by a forced detach: nothing
+        can be read or written there any more, and it is in the way."""
         there = await self._mount_at(path)
         if there is None:
             return

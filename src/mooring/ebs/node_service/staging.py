@@ -1,4 +1,5 @@
-"""What a request of the node service asks for: a raw device or a file system, of which type, mounted how. Pure."""
+"""What a request of the node service asks for: a raw device or a file system, of which type, mounted how.
+Pure."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ def use_of(capability: csi.VolumeCapability, context: Mapping[str, str], legacy_
 
 
 def _options(fs_type: str, flags: Iterable[str]) -> tuple[str, ...]:
-    """xfs: a snapshot's volume has the id of the volume that it was made of, and both may be mounted on one node."""
+    """xfs: a snapshot's volume has the id of the volume that it was made of, and both may be mounted on one
+    node."""
     more = ("nouuid",) if fs_type == "xfs" else ()
     return tuple(dict.fromkeys((*flags, *more)))

@@ -1,14 +1,15 @@
 """How many volumes of this driver an instance may have. Pure, but for reading the table.
 
-    limit = attachments of the type − network interfaces beyond the first − attachments of others, and at least 1
+    limit = attachments of the type − network interfaces beyond the first − attachments of others,
+            and at least 1
 
-The second term is for types whose attachments share slots with network interfaces ("shared"). Attachments of others are
-the root device and what the instance was launched with. The only list of these without a call to EC2 is the metadata
-service's, made when the instance was last started, and it has this driver's own volumes too if they were attached then:
-counting these made the limit smaller with each restart (upstream #2796). They are told apart by their device names:
-/dev/xvdaa to /dev/xvddz are this driver's (`device_names`), which no image or launch template has a reason to use. It
-gives other names only when all of these are taken; a volume under such a name is counted by mistake, which makes the
-limit smaller, never too large.
+The second term is for types whose attachments share slots with network interfaces ("shared"). Attachments of
+others are the root device and what the instance was launched with. The only list of these without a call to
+EC2 is the metadata service's, made when the instance was last started, and it has this driver's own volumes
+too if they were attached then: counting these made the limit smaller with each restart (upstream #2796). They
+are told apart by their device names: /dev/xvdaa to /dev/xvddz are this driver's (`device_names`), which no
+image or launch template has a reason to use. It gives other names only when all of these are taken; a volume
+under such a name is counted by mistake, which makes the limit smaller, never too large.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def others(boot_volumes: Iterable[str]) -> int:
 
 
 def max_volumes(limit: TypeLimit, network_interfaces: int, reserved: int) -> int:
-    """Volumes of this driver that an instance of the type may have; `reserved` attachments are others', the root
-    device's included. At least 1, because an orchestrator takes 0 for "any number"."""
+    """Volumes of this driver that an instance of the type may have; `reserved` attachments are others', the
+    root device's included. At least 1, because an orchestrator takes 0 for "any number"."""
     taken = max(0, network_interfaces - 1) if limit.shared else 0
     return max(1, limit.attachments - taken - reserved)

@@ -1,11 +1,12 @@
 """Kubernetes objects as frozen structs that hold only the fields Mooring uses.
 
-Unknown fields are skipped while decoding, so an object here is a *view*: it is never written back. Every write is a
-patch (`mooring.kube.client`). Attribute names are the API's in snake_case. Lists are tuples, times are the API's own
-RFC 3339 strings (`mooring.kube.times` parses them), quantities are strings (`mooring.kube.quantity` parses them).
+Unknown fields are skipped while decoding, so an object here is a *view*: it is never written back. Every
+write is a patch (`mooring.kube.client`). Attribute names are the API's in snake_case. Lists are tuples, times
+are the API's own RFC 3339 strings (`mooring.kube.times` parses them), quantities are strings
+(`mooring.kube.quantity` parses them).
 
-Each top-level kind carries its `RESOURCE`: group, version, plural and scope, from which paths are made. Where a field
-is opaque to Mooring it is plain JSON (`dict[str, Any]`).
+Each top-level kind carries its `RESOURCE`: group, version, plural and scope, from which paths are made. Where
+a field is opaque to Mooring it is plain JSON (`dict[str, Any]`).
 """
 
 from __future__ import annotations

@@ -9,5 +9,9 @@ class CustomResourceDefinition(Object, frozen=True):
     """Only its name is used here."""
 
     RESOURCE = Resource(
-        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
     )

@@ -1,4 +1,5 @@
-"""What every object has: metadata, owners, conditions, references, selectors; and where its kind lives in the API."""
+"""What every object has: metadata, owners, conditions, references, selectors; and where its kind lives in the
+API."""
 
 from __future__ import annotations
 
@@ -22,11 +23,14 @@ class Resource(NamedTuple):
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
         """The URL path of the collection, or (with a `name`) of one object or subresource.
 
-        Raises InvalidRequest for what cannot be the name of an object or namespace; so an object without a name is
-        never taken for its collection, and one of a namespaced kind is never asked for without its namespace."""
+        Raises InvalidRequest for what cannot be the name of an object or namespace; so an object without a
+        name is never taken for its collection, and one of a namespaced kind is never asked for without its
+        namespace."""
         parts = [version_path(self.group, self.version)]
         if self.namespaced and (namespace or name is not None):
             parts += ["namespaces", segment(namespace or "")]
@@ -113,7 +117,11 @@ class Object(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name
+        return (
+            f"{self.metadata.namespace}/{self.metadata.name}"
+            if self.metadata.namespace
+            else self.metadata.name
+        )
 
     @property
     def deleting(self) -> bool:

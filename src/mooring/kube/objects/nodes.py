@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from mooring.kube.objects.meta import Condition, LabelSelectorRequirement, ManagedMeta, Object, Resource, Struct
+from mooring.kube.objects.meta import (
+    Condition,
+    LabelSelectorRequirement,
+    ManagedMeta,
+    Object,
+    Resource,
+    Struct,
+)
 
 
 class NodeSelectorTerm(Struct, frozen=True):

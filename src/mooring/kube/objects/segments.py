@@ -1,9 +1,9 @@
 """A name becomes a segment of a request's path: the only way for text to get into one.
 
-API servers undo percent-encoding before they split a path, so a "/" that is encoded separates all the same, and "." and
-".." may be resolved on the way. So these are refused (client-go's IsValidPathSegmentName), as is the empty name, which
-would turn the path of an object into that of its collection; everything else is escaped (RFC 3986, section 3.3). No API
-server has an object whose name is refused here.
+API servers undo percent-encoding before they split a path, so a "/" that is encoded separates all the same,
+and "." and ".." may be resolved on the way. So these are refused (client-go's IsValidPathSegmentName), as is
+the empty name, which would turn the path of an object into that of its collection; everything else is escaped
+(RFC 3986, section 3.3). No API server has an object whose name is refused here.
 """
 
 from __future__ import annotations

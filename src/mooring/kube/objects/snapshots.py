@@ -1,4 +1,5 @@
-"""The group snapshot.storage.k8s.io, as the CSI community defines it: snapshots, their contents and classes."""
+"""The group snapshot.storage.k8s.io, as the CSI community defines it: snapshots, their contents and
+classes."""
 
 from __future__ import annotations
 

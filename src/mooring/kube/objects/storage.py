@@ -28,7 +28,9 @@ class StorageClass(Object, frozen=True):
 
 
 class VolumeAttributesClass(Object, frozen=True):
-    RESOURCE = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False)
+    RESOURCE = Resource(
+        "storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False
+    )
     driver_name: str = ""
     parameters: dict[str, str] = {}
 

@@ -126,7 +126,9 @@ class NodeDrivers:
     async def _publish(self, driver: Driver) -> None:
         info = await driver.call(Identity.get_plugin_info, csi.GetPluginInfoRequest())
         if info.name != driver.name:
-            raise VolumeError(f"the driver registered as {driver.name} calls itself {info.name}: use its own name")
+            raise VolumeError(
+                f"the driver registered as {driver.name} calls itself {info.name}: use its own name"
+            )
         await self._writer.add(driver.name, await driver.call(Node.node_get_info, csi.NodeGetInfoRequest()))
         self._published.add(driver.name)
         self._troubles.pop(driver.name, None)

@@ -1,1 +1,2 @@
-"""What the agent serves to the API server: logs, commands, summaries. `server` is the whole; the rest are its parts."""
+"""What the agent serves to the API server: logs, commands, summaries. `server` is the whole; the rest are its
+parts."""

@@ -47,13 +47,21 @@ def status_of(code: int) -> dict[str, Any]:
 
 def failure(error: Exception) -> dict[str, Any]:
     """A command that could not be run."""
-    return {"metadata": {}, "status": "Failure", "message": str(error), "reason": "InternalError", "code": 500}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": str(error),
+        "reason": "InternalError",
+        "code": 500,
+    }
 
 
 class Session:
     """One command and its socket. `terminal` is (master, slave) of a terminal, or None for three pipes."""
 
-    def __init__(self, socket: web.WebSocketResponse, terminal: tuple[int, int] | None, *, stdin: bool) -> None:
+    def __init__(
+        self, socket: web.WebSocketResponse, terminal: tuple[int, int] | None, *, stdin: bool
+    ) -> None:
         self._socket = socket
         self._terminal = terminal
         self._ours: list[int] = []

@@ -144,7 +144,8 @@ class _Growing:
 async def read_log(
     files: list[Path], options: LogOptions, changed: asyncio.Event, ended: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """The text, piece by piece. With `follow` until `ended()`; `changed` is set when that may have changed."""
+    """The text, piece by piece. With `follow` until `ended()`; `changed` is set when that may have
+    changed."""
     *older, path = files
     growing = _Growing(path)
     watch: Inotify | None = None

@@ -59,7 +59,15 @@ class Endpoint:
     """The HTTP server of one agent. `token` is what a request must show; without one nothing is served."""
 
     def __init__(
-        self, address: str, token: str, *, runtime: Runtime, find: FindPod, summary: Summary, changes: Changes, now: Now
+        self,
+        address: str,
+        token: str,
+        *,
+        runtime: Runtime,
+        find: FindPod,
+        summary: Summary,
+        changes: Changes,
+        now: Now,
     ) -> None:
         self._address = address
         self._token = token
@@ -95,7 +103,9 @@ class Endpoint:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), self._token.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            shown.strip().encode(), self._token.encode()
+        ):
             return web.Response(status=401, text="Unauthorized")
         return await handler(request)
 
@@ -133,7 +143,9 @@ class Endpoint:
         if not options.previous:
             return record.attempt
         if record.last is None:
-            raise web.HTTPBadRequest(text=f'previous terminated container "{name}" in pod "{pod.name}" not found')
+            raise web.HTTPBadRequest(
+                text=f'previous terminated container "{name}" in pod "{pod.name}" not found'
+            )
         return record.last.attempt
 
     def _ended(self, uid: str, name: str, attempt: int) -> bool:

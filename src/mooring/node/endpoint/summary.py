@@ -23,8 +23,12 @@ async def summary(node_name: str, mounted: Mounted, now: Now) -> dict[str, Any]:
         except MetricsNotSupported:
             continue
         reference = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        entry = pods.setdefault(pod.uid, {"podRef": reference, "startTime": pod.status.start_time, "volume": []})
-        entry["volume"].append({"name": name, "time": format_time(now()), **_figures(metrics), **_claim(pod, name)})
+        entry = pods.setdefault(
+            pod.uid, {"podRef": reference, "startTime": pod.status.start_time, "volume": []}
+        )
+        entry["volume"].append(
+            {"name": name, "time": format_time(now()), **_figures(metrics), **_claim(pod, name)}
+        )
     return {"node": {"nodeName": node_name}, "pods": list(pods.values())}
 
 

@@ -1,1 +1,2 @@
-"""Root file systems for `image:`: OCI layouts (`layout`, `unpack`), and the store of them and of folders (`store`)."""
+"""Root file systems for `image:`: OCI layouts (`layout`, `unpack`), and the store of them and of folders
+(`store`)."""

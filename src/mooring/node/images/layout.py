@@ -1,7 +1,7 @@
 """Reads an OCI image layout: which manifest a name means on this machine, its layers and its config.
 
-Source: the OCI image specification 1.1 (image-layout, image-index, manifest, config). Docker's media types are the same
-documents. Every blob is checked against its digest before it is used.
+Source: the OCI image specification 1.1 (image-layout, image-index, manifest, config). Docker's media types
+are the same documents. Every blob is checked against its digest before it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _T = TypeVar("_T")
 
 
 class ImageProblem(Exception):
-    """An image cannot be used; `reason` is a waiting reason of Kubernetes, the message names image and file."""
+    """An image cannot be used; `reason` is a waiting reason of Kubernetes, the message names image and
+    file."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
@@ -83,7 +84,8 @@ def is_layout(directory: Path) -> bool:
 
 
 def read_image(directory: Path, names: tuple[str, ...] = ()) -> OciImage | None:
-    """The layout's image: the one that has one of `names`, else, without `names`, the only one for this machine.
+    """The layout's image: the one that has one of `names`, else, without `names`, the only one for this
+    machine.
 
     None if no entry has such a name. Raises `ImageProblem`.
     """
@@ -114,7 +116,9 @@ def _manifest(directory: Path, entries: list[Descriptor], depth: int) -> Descrip
 
 
 def _fits(wanted: Platform | None) -> bool:
-    return wanted is None or (wanted.os in ("", "linux") and wanted.architecture in ("", this_machine().architecture))
+    return wanted is None or (
+        wanted.os in ("", "linux") and wanted.architecture in ("", this_machine().architecture)
+    )
 
 
 def blob_path(directory: Path, digest: str) -> Path:

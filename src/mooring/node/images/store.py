@@ -1,8 +1,8 @@
 """The images of a node: folders and OCI layouts below `--images DIR`.
 
-An image's name means the folder DIR/NAME; without its registry, `library/` and tag it is looked for, too. If DIR is an
-OCI layout itself, its entries' reference names count. A layout is unpacked once, to `<root>/images/<digest>`.
-Nothing is ever fetched.
+An image's name means the folder DIR/NAME; without its registry, `library/` and tag it is looked for, too. If
+DIR is an OCI layout itself, its entries' reference names count. A layout is unpacked once, to
+`<root>/images/<digest>`. Nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mooring.node.pods.containers import Image
 
 
 def candidates(image: str) -> tuple[str, ...]:
-    """The names under which an image may be found, the exact one first; none for a name that is a path upwards."""
+    """The names under which an image may be found, the exact one first; none for a name that is a path
+    upwards."""
     if not image or image.startswith("/") or ".." in Path(image).parts:
         return ()
     short, _, _ = image.partition("@")
@@ -72,7 +73,12 @@ class ImageStore:
         if folder is not None and is_layout(folder):
             tag = image.partition("@")[0].rpartition(":")[2]
             return read_image(folder, (image, tag)) or read_image(folder)
-        if folder is None and self._directory is not None and is_layout(self._directory) and candidates(image):
+        if (
+            folder is None
+            and self._directory is not None
+            and is_layout(self._directory)
+            and candidates(image)
+        ):
             return read_image(self._directory, candidates(image))
         return None
 

@@ -1,8 +1,9 @@
 """Unpacks the layers of an image into a directory: a program of its own, run by `store`.
 
-`python -m mooring.node.images.unpack DIRECTORY LAYER…`, the lowest layer first. The directory becomes the root of this
-process before anything is read, so no path and no link in a layer leads out of it. Whiteouts (`.wh.NAME`,
-`.wh..wh..opq`) take away what lower layers have. On failure one line on standard error says why. Standard library only.
+`python -m mooring.node.images.unpack DIRECTORY LAYER…`, the lowest layer first. The directory becomes the
+root of this process before anything is read, so no path and no link in a layer leads out of it. Whiteouts
+(`.wh.NAME`, `.wh..wh..opq`) take away what lower layers have. On failure one line on standard error says why.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def main() -> None:
             try:
                 apply_layer(layer)
             except tarfile.ReadError as error:
-                os.write(2, f"layer {path} is not a tar archive, plain or by gzip, bzip2 or xz: {error}\n".encode())
+                os.write(
+                    2, f"layer {path} is not a tar archive, plain or by gzip, bzip2 or xz: {error}\n".encode()
+                )
                 sys.exit(1)
             except (OSError, tarfile.TarError, zlib.error, EOFError) as error:
                 os.write(2, f"layer {path}: {error}\n".encode())

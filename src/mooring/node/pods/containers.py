@@ -46,7 +46,9 @@ def environment(pod: Pod, container: Container, around: Surroundings, image: Ima
     return given | declared(pod, container, around)
 
 
-def sandbox_spec(pod: Pod, volumes: Mapping[str, str], find_image: FindImage, masks: tuple[str, ...]) -> SandboxSpec:
+def sandbox_spec(
+    pod: Pod, volumes: Mapping[str, str], find_image: FindImage, masks: tuple[str, ...]
+) -> SandboxSpec:
     """The pod's sandbox, but for its network; `volumes` says where each volume is set up on this machine."""
     found = {name: image for name in images(pod) if (image := find_image(name)) is not None}
     return SandboxSpec(
@@ -114,7 +116,9 @@ def _command(container: Container, image: Image | None) -> tuple[str, ...]:
     if image is not None and (words := (*image.entrypoint, *(container.args or image.command))):
         return words
     if image is not None:
-        message = f"container {container.name}: image {container.image!r} names no command to run: set `command`"
+        message = (
+            f"container {container.name}: image {container.image!r} names no command to run: set `command`"
+        )
         raise config_problem(message)
     message = (
         f"container {container.name}: there is no image {container.image!r} under --images, and without `command` "
@@ -149,7 +153,10 @@ def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, 
 def _user(pod: Pod, container: Container, image: Image | None) -> str:
     """The container's word before the pod's before the image's; a group is set together with the user or
     alone."""
-    own, of_pod = container.security_context or SecurityContext(), pod.spec.security_context or PodSecurityContext()
+    own, of_pod = (
+        container.security_context or SecurityContext(),
+        pod.spec.security_context or PodSecurityContext(),
+    )
     uid = _first(own.run_as_user, of_pod.run_as_user)
     gid = _first(own.run_as_group, of_pod.run_as_group)
     name, _, group = (image.user if image else "").partition(":")

@@ -77,7 +77,7 @@ def _end(facts: Facts, container: Container, policy: str) -> int | None:
     return record.exit_code
 
 
-# --- running -------------------------------------------------------------------------------------------------------
+# --- running
 
 
 def _run(facts: Facts, memory: Memory, now: float) -> Decision:
@@ -173,14 +173,19 @@ def _restarts(facts: Facts, memory: Memory, now: float) -> dict[str, Restart]:
     it."""
     records = facts.sandbox.containers if facts.sandbox else {}
     ended = {name: record for name, record in records.items() if record.exit_code is not None}
-    return {**memory.restarts, **{name: _restart(memory.restarts.get(name), ended[name], now) for name in ended}}
+    return {
+        **memory.restarts,
+        **{name: _restart(memory.restarts.get(name), ended[name], now) for name in ended},
+    }
 
 
 def _restart(known: Restart | None, record: ContainerRecord, now: float) -> Restart:
     if known is not None and known.attempt == record.attempt:
         return known
     ran_s = (record.finished_at or record.started_at) - record.started_at
-    return Restart(record.attempt, now, 0.0 if known is None or ran_s >= BACKOFF_RESET_S else _longer(known.delay))
+    return Restart(
+        record.attempt, now, 0.0 if known is None or ran_s >= BACKOFF_RESET_S else _longer(known.delay)
+    )
 
 
 def _longer(delay: float) -> float:

@@ -28,7 +28,9 @@ def terminate(facts: Facts, memory: Memory, now: float) -> Decision:
     due = sidecar_to_end(facts)
     new = due is not None and due not in memory.stops
     if due is not None and new:
-        memory = replace(memory, stops={**memory.stops, due: Stop(facts.verdict(due).attempt, termination.deadline)})
+        memory = replace(
+            memory, stops={**memory.stops, due: Stop(facts.verdict(due).attempt, termination.deadline)}
+        )
     if begun is None:
         return Decision(((Do.TERMINATE, ""),), memory, termination.deadline)
     hurry = ((Do.HURRY, ""),) if extra and termination.deadline < begun.deadline else ()
@@ -85,7 +87,9 @@ def pre_stop(container: Container) -> bool:
 
 def _has_hooks(facts: Facts) -> bool:
     spec = facts.pod.spec if facts.pod else None
-    return spec is not None and any(pre_stop(container) for container in (*spec.init_containers, *spec.containers))
+    return spec is not None and any(
+        pre_stop(container) for container in (*spec.init_containers, *spec.containers)
+    )
 
 
 def _alive(facts: Facts, memory: Memory) -> bool:
@@ -95,11 +99,12 @@ def _alive(facts: Facts, memory: Memory) -> bool:
     if any(record.exit_code is None for record in records.values()):
         return True
     return any(
-        name not in records or records[name].attempt < request.attempt for name, request in memory.requested.items()
+        name not in records or records[name].attempt < request.attempt
+        for name, request in memory.requested.items()
     )
 
 
-# --- one container -------------------------------------------------------------------------------------------------
+# --- one container
 
 
 @dataclass(frozen=True)

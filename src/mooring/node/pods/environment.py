@@ -90,14 +90,20 @@ def references(container: Container) -> set[tuple[str, str]]:
     """The ConfigMaps and Secrets (kind, name) that the variables refer to."""
     found: set[tuple[str, str]] = set()
     for source in container.env_from:
-        found |= {(kind, reference["name"]) for kind, reference in _kinds(source.config_map_ref, source.secret_ref)}
+        found |= {
+            (kind, reference["name"]) for kind, reference in _kinds(source.config_map_ref, source.secret_ref)
+        }
     for variable in container.env:
         of = variable.value_from or {}
-        found |= {(kind, ref["name"]) for kind, ref in _kinds(of.get("configMapKeyRef"), of.get("secretKeyRef"))}
+        found |= {
+            (kind, ref["name"]) for kind, ref in _kinds(of.get("configMapKeyRef"), of.get("secretKeyRef"))
+        }
     return found
 
 
-def _kinds(config_map: dict[str, Any] | None, secret: dict[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
+def _kinds(
+    config_map: dict[str, Any] | None, secret: dict[str, Any] | None
+) -> list[tuple[str, dict[str, Any]]]:
     pairs = (("ConfigMap", config_map), ("Secret", secret))
     return [(kind, {"name": "", **reference}) for kind, reference in pairs if reference is not None]
 
@@ -155,7 +161,9 @@ def _field(pod: Pod, variable: EnvVar, path: str, around: Surroundings) -> str:
         values = pod.metadata.labels if match[1] == "labels" else pod.metadata.annotations
         return values.get(match[2], "")
     if path not in fields:
-        raise config_problem(f"variable {variable.name}: fieldPath {path!r} is not one that an environment can have")
+        raise config_problem(
+            f"variable {variable.name}: fieldPath {path!r} is not one that an environment can have"
+        )
     return fields[path]
 
 
@@ -169,7 +177,9 @@ def _resource(
     of = next((each for each in containers if each.name == name), None)
     kind, _, resource = str(reference.get("resource", "")).partition(".")
     if of is None or kind not in ("limits", "requests") or not resource:
-        raise config_problem(f"variable {variable.name}: there is no resource {reference.get('resource')!r} of {name}")
+        raise config_problem(
+            f"variable {variable.name}: there is no resource {reference.get('resource')!r} of {name}"
+        )
     limit = of.resources.get("limits", {}).get(resource)
     value = limit if kind == "limits" else of.resources.get("requests", {}).get(resource, limit)
     try:

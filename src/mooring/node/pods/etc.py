@@ -1,4 +1,5 @@
-"""The files that a pod's containers find in /etc: hosts, hostname, resolv.conf. Pure; contents as upstream's kubelet.
+"""The files that a pod's containers find in /etc: hosts, hostname, resolv.conf. Pure; contents as upstream's
+kubelet.
 
 There is no cluster DNS: the policies ClusterFirst and Default are the same.
 """
@@ -22,9 +23,14 @@ _LOCAL = (
 
 
 def etc_files(pod: Pod, name: str, address: str, host: dict[str, str]) -> dict[str, str]:
-    """By name. `address` is the pod's own, "" if it has the host's network; `host` has the machine's own files."""
+    """By name. `address` is the pod's own, "" if it has the host's network; `host` has the machine's own
+    files."""
     hosts = hosts_file(pod, name, address) if address else host_hosts_file(pod, host.get("hosts", ""))
-    return {"hosts": hosts, "hostname": f"{name}\n", "resolv.conf": resolv_conf(pod, host.get("resolv.conf", ""))}
+    return {
+        "hosts": hosts,
+        "hostname": f"{name}\n",
+        "resolv.conf": resolv_conf(pod, host.get("resolv.conf", "")),
+    }
 
 
 def hosts_file(pod: Pod, name: str, address: str) -> str:
@@ -38,7 +44,10 @@ def hosts_file(pod: Pod, name: str, address: str) -> str:
 
 def host_hosts_file(pod: Pod, of_host: str) -> str:
     """/etc/hosts of a pod that shares the machine's network."""
-    return "\n".join(["# Kubernetes-managed hosts file (host network).", of_host.rstrip("\n"), *_aliases(pod)]) + "\n"
+    return (
+        "\n".join(["# Kubernetes-managed hosts file (host network).", of_host.rstrip("\n"), *_aliases(pod)])
+        + "\n"
+    )
 
 
 def _aliases(pod: Pod) -> list[str]:

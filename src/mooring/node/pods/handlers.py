@@ -52,12 +52,16 @@ async def handle(runtime: Runtime, target: Target, handler: Handler, timeout_s: 
 async def _handle(runtime: Runtime, target: Target, handler: Handler) -> Outcome:
     if handler.exec is not None:
         result = await runtime.run(target.pod_uid, target.container.name, handler.exec.get("command", []))
-        return Outcome(result.exit_code == 0, result.output.strip()[:OUTPUT_LIMIT] or f"exit code {result.exit_code}")
+        return Outcome(
+            result.exit_code == 0, result.output.strip()[:OUTPUT_LIMIT] or f"exit code {result.exit_code}"
+        )
     if handler.http_get is not None:
         return await _http_get(target, handler.http_get)
     if handler.tcp_socket is not None:
         of = handler.tcp_socket
-        _, writer = await asyncio.open_connection(of.get("host") or target.address, port_of(target.container, of))
+        _, writer = await asyncio.open_connection(
+            of.get("host") or target.address, port_of(target.container, of)
+        )
         writer.close()
     if handler.sleep is not None:
         await asyncio.sleep(float(handler.sleep.get("seconds", 0)))
@@ -66,7 +70,9 @@ async def _handle(runtime: Runtime, target: Target, handler: Handler) -> Outcome
 
 async def _http_get(target: Target, request: Mapping[str, Any]) -> Outcome:
     scheme, host = str(request.get("scheme") or "HTTP").lower(), request.get("host") or target.address
-    url = f"{scheme}://{host}:{port_of(target.container, request)}/{str(request.get('path') or '').lstrip('/')}"
+    url = (
+        f"{scheme}://{host}:{port_of(target.container, request)}/{str(request.get('path') or '').lstrip('/')}"
+    )
     given = {header["name"]: header.get("value", "") for header in request.get("httpHeaders") or ()}
     headers = {"User-Agent": "kube-probe/mooring", "Accept": "*/*", **given}
     async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:

@@ -18,7 +18,15 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import Forbidden
 from mooring.kube.events import Recorder
-from mooring.kube.objects import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Volume
+from mooring.kube.objects import (
+    ConfigMap,
+    Container,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Secret,
+    Volume,
+)
 from mooring.kube.reason import Reason
 from mooring.node.images.layout import ImageProblem
 from mooring.node.images.store import ImageStore
@@ -68,7 +76,9 @@ class PodLauncher:
     async def want_volumes(self, pod: Pod) -> None:
         """A pod without volumes wants none, and has all of them."""
         try:
-            self._volumes.want(pod, {volume.name: await self._spec(pod, volume) for volume in pod.spec.volumes})
+            self._volumes.want(
+                pod, {volume.name: await self._spec(pod, volume) for volume in pod.spec.volumes}
+            )
         except VolumeError as error:
             self._warn(pod, "FailedMount", str(error))
             raise PodProblem(f"pod {pod.key}: {error}") from error
@@ -148,7 +158,9 @@ class PodLauncher:
         """Once for a pod."""
         fields = not_honoured(pod)
         if fields and not sandbox.number:
-            self._warn(pod, "NotHonoured", f"node {self._options.name} does nothing about {', '.join(fields)}")
+            self._warn(
+                pod, "NotHonoured", f"node {self._options.name} does nothing about {', '.join(fields)}"
+            )
 
     async def start_container(self, pod: Pod, facts: Facts, name: str, problems: dict[str, Reason]) -> None:
         """Asks the runtime for the container's next attempt."""
@@ -176,7 +188,9 @@ class PodLauncher:
         )
         return container_spec(pod, container, attempt, around=around, find_image=self._images.find)
 
-    async def _referenced_data(self, pod: Pod, container: Container) -> dict[tuple[str, str], Mapping[str, str]]:
+    async def _referenced_data(
+        self, pod: Pod, container: Container
+    ) -> dict[tuple[str, str], Mapping[str, str]]:
         """The ConfigMaps and Secrets that the container's variables refer to."""
         found: dict[tuple[str, str], Mapping[str, str]] = {}
         for kind, name in sorted(references(container)):
@@ -184,7 +198,9 @@ class PodLauncher:
                 if config_map := await self._client.find(ConfigMap, name, pod.namespace):
                     found[kind, name] = config_map.data
             elif secret := await self._client.find(Secret, name, pod.namespace):
-                found[kind, name] = {k: base64.b64decode(v).decode(errors="replace") for k, v in secret.data.items()}
+                found[kind, name] = {
+                    k: base64.b64decode(v).decode(errors="replace") for k, v in secret.data.items()
+                }
         return found
 
     async def _prepare(self, pod: Pod, containers: Sequence[Container], problems: dict[str, Reason]) -> None:

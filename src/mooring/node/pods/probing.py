@@ -129,7 +129,10 @@ class Probing:
         outcome = await handle(self._runtime, target, hook, HOOK_TIMEOUT_S)
         if not outcome.success:
             self._recorder.event(
-                pod, "Warning", "FailedPostStartHook", f"PostStartHook of {target.container.name}: {outcome.output}"
+                pod,
+                "Warning",
+                "FailedPostStartHook",
+                f"PostStartHook of {target.container.name}: {outcome.output}",
             )
             self._say(attendance, pod, replace(attendance.verdict, end="FailedPostStartHook"))
         return outcome.success
@@ -165,12 +168,16 @@ class Probing:
             pod, "Warning", "Unhealthy", f"{kind} probe failed: container {container.name}: {outcome.output}"
         )
 
-    def _condemn(self, attendance: _Attendance, pod: Pod, probe: Probe, container: Container, kind: str) -> None:
+    def _condemn(
+        self, attendance: _Attendance, pod: Pod, probe: Probe, container: Container, kind: str
+    ) -> None:
         text = f"Container {container.name} failed {kind} probe, will be restarted"
         self._recorder.event(pod, "Normal", "Killing", text)
         grace = probe.termination_grace_period_seconds
         self._say(
-            attendance, pod, replace(attendance.verdict, end=text, grace_s=None if grace is None else float(grace))
+            attendance,
+            pod,
+            replace(attendance.verdict, end=text, grace_s=None if grace is None else float(grace)),
         )
 
     def _say(self, attendance: _Attendance, pod: Pod, verdict: Verdict) -> None:

@@ -37,7 +37,10 @@ class PodSource:
 
     def items(self) -> list[Pod]:
         """All of them."""
-        return [*(pod for pod in self._informer.items() if not is_mirror(pod)), *(s.pod for s in self._static.items())]
+        return [
+            *(pod for pod in self._informer.items() if not is_mirror(pod)),
+            *(s.pod for s in self._static.items()),
+        ]
 
     def find(self, uid: str) -> Pod | None:
         """The pod of that uid."""

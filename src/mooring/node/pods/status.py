@@ -1,7 +1,7 @@
 """What a pod's status says, computed from what is. Pure.
 
-The same facts give the same status, so a status is written only when it differs from the one written last. Phases,
-reasons and conditions are Kubernetes'.
+The same facts give the same status, so a status is written only when it differs from the one written last.
+Phases, reasons and conditions are Kubernetes'.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ SHUTDOWN = Reason("Terminated", "Pod was terminated in response to imminent node
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the status needs besides the facts: `problems` says why a container cannot be made; `now` is a stamp."""
+    """What the status needs besides the facts: `problems` says why a container cannot be made; `now` is a
+    stamp."""
 
     address: str
     now: str
@@ -58,8 +59,8 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
 
 
 def shows(pod: Pod, status: Mapping[str, Any]) -> bool:
-    """Whether the pod's status still has the phase and conditions of `status`. Others may write them: a node whose
-    agent is silent gets its pods' Ready taken away."""
+    """Whether the pod's status still has the phase and conditions of `status`. Others may write them: a node
+    whose agent is silent gets its pods' Ready taken away."""
     held = {condition.type: condition.status for condition in pod.status.conditions}
     ours = {condition["type"]: condition["status"] for condition in status["conditions"]}
     return pod.status.phase == status["phase"] and ours.items() <= held.items()
@@ -73,7 +74,7 @@ def initialized(facts: Facts) -> bool:
     return sandbox is not None and all(may_pass(facts, container) for container in pod.spec.init_containers)
 
 
-# --- phase ---------------------------------------------------------------------------------------------------------
+# --- phase
 
 
 def _phase(facts: Facts, main: Sequence[dict[str, Any]], init: Sequence[dict[str, Any]]) -> str:
@@ -94,10 +95,12 @@ def _exit_code(status: Mapping[str, Any]) -> int | None:
     return status["state"].get("terminated", {}).get("exitCode")
 
 
-# --- containers ----------------------------------------------------------------------------------------------------
+# --- containers
 
 
-def _container_status(facts: Facts, memory: Memory, around: Surroundings, container: Container) -> dict[str, Any]:
+def _container_status(
+    facts: Facts, memory: Memory, around: Surroundings, container: Container
+) -> dict[str, Any]:
     pod, record = facts.pod, facts.record(container.name)
     assert pod is not None
     state = _state(facts, memory, around, container, record)
@@ -150,7 +153,9 @@ def _waiting(facts: Facts, around: Surroundings, container: Container) -> dict[s
     if problem is not None:
         return {"reason": problem.code, "message": problem.message}
     assert facts.pod is not None
-    waiting = "; ".join(f"volume {name}: {why.message}" for name, why in sorted(facts.volumes.waiting.items()))
+    waiting = "; ".join(
+        f"volume {name}: {why.message}" for name, why in sorted(facts.volumes.waiting.items())
+    )
     code = "ContainerCreating" if _is_init(facts.pod, container) or initialized(facts) else "PodInitializing"
     return {"reason": code, "message": waiting} if waiting else {"reason": code}
 
@@ -196,10 +201,12 @@ def _time(seconds: float) -> str:
     return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
-# --- conditions ----------------------------------------------------------------------------------------------------
+# --- conditions
 
 
-def _conditions(facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now: str) -> list[dict[str, str]]:
+def _conditions(
+    facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now: str
+) -> list[dict[str, str]]:
     pod = facts.pod
     assert pod is not None
     unready = [status["name"] for status in main if not status["ready"]]
@@ -212,9 +219,9 @@ def _conditions(facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now
         ("ContainersReady", not unready, why),
         ("Ready", not unready and not gates, closed if gates else why),
     ]
-    return [_condition(pod, kind, now, holds=holds, why=reason) for kind, holds, reason in conditions] + _disruption(
-        facts, now
-    )
+    return [
+        _condition(pod, kind, now, holds=holds, why=reason) for kind, holds, reason in conditions
+    ] + _disruption(facts, now)
 
 
 def _closed_gates(pod: Pod) -> list[str]:

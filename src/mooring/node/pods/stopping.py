@@ -1,6 +1,7 @@
 """Asks containers to end: the preStop hook first, if there is one, then SIGTERM.
 
-When SIGKILL follows is `ending`'s word; a hook that is under way when the grace period becomes shorter is given up.
+When SIGKILL follows is `ending`'s word; a hook that is under way when the grace period becomes shorter is
+given up.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Stopping:
         assert lifecycle.pre_stop is not None
         outcome = await handle(self._runtime, target, lifecycle.pre_stop, max(grace_s, 1.0))
         if not outcome.success:
-            self._recorder.event(pod, "Warning", "FailedPreStopHook", f"PreStopHook of {name}: {outcome.output}")
+            self._recorder.event(
+                pod, "Warning", "FailedPreStopHook", f"PreStopHook of {name}: {outcome.output}"
+            )
         await self.signal(target.pod_uid, name, signal.SIGTERM)
 
 

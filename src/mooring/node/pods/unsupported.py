@@ -15,7 +15,9 @@ from mooring.kube.objects.pods import PodSecurityContext, SecurityContext
 
 def not_honoured(pod: Pod) -> list[str]:
     """The fields, each once, in the words of the API."""
-    return list(dict.fromkeys([*_of_pod(pod), *(field for each in _containers(pod) for field in _of_container(each))]))
+    return list(
+        dict.fromkeys([*_of_pod(pod), *(field for each in _containers(pod) for field in _of_container(each))])
+    )
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:

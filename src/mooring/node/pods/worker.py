@@ -92,7 +92,11 @@ class PodWorker:
 
     def mark_all(self) -> None:
         """Looks at every pod that the API, the runtime, the volume manager or the disk knows."""
-        known = {pod.uid for pod in self._pods.items()} | set(self._runtime.sandboxes()) | set(self._volumes.pods())
+        known = (
+            {pod.uid for pod in self._pods.items()}
+            | set(self._runtime.sandboxes())
+            | set(self._volumes.pods())
+        )
         for uid in sorted(known | self._directories()):
             self._queue.add(uid)
         self._check_idle()
@@ -102,7 +106,11 @@ class PodWorker:
         self.mark_all()
         self._launcher.prepare()
         async with asyncio.TaskGroup() as group:
-            for part in (self._probing.run(), self._stopping.run(), self._queue.run(WORKERS, self._reconcile)):
+            for part in (
+                self._probing.run(),
+                self._stopping.run(),
+                self._queue.run(WORKERS, self._reconcile),
+            ):
                 group.create_task(part)
 
     def _directories(self) -> set[str]:
@@ -248,7 +256,9 @@ class PodWorker:
     async def _stop(self, uid: str, facts: Facts, name: str) -> None:
         grace = facts.verdict(name).grace_s
         grace_s = grace_period(facts) if grace is None else grace
-        await self._stopping.stop(uid, facts.pod if facts.runs(name) else None, name, self._address(facts), grace_s)
+        await self._stopping.stop(
+            uid, facts.pod if facts.runs(name) else None, name, self._address(facts), grace_s
+        )
 
     async def _delete(self, pod: Pod, facts: Facts) -> None:
         await self._write_status(pod, facts, self._records[pod.uid].memory)

@@ -1,7 +1,8 @@
 """From a folder of manifests to static pods. Pure but for reading the files.
 
-Rules: upstream's kubelet. A static pod's name has the node's name at its end; its uid is a hash of the manifest, so a
-changed manifest is another pod. It must not refer to API objects: it has to run where there is no API server.
+Rules: upstream's kubelet. A static pod's name has the node's name at its end; its uid is a hash of the
+manifest, so a changed manifest is another pod. It must not refer to API objects: it has to run where there is
+no API server.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def static_pod(document: Any, node_name: str, path: Path) -> StaticPod:
         raise BadManifest(f"{path}: a pod needs a name and a container")
     _refuse_references(spec, path)
     uid = _hash(f"{node_name} {json.dumps(body, sort_keys=True)}")
-    metadata |= {"name": f"{metadata['name']}-{node_name}", "namespace": metadata.get("namespace") or "default"}
+    metadata |= {
+        "name": f"{metadata['name']}-{node_name}",
+        "namespace": metadata.get("namespace") or "default",
+    }
     metadata["annotations"] = {**(metadata.get("annotations") or {}), SOURCE: "file", HASH: uid}
     spec["nodeName"] = node_name
     spec["tolerations"] = [*(spec.get("tolerations") or []), _NO_EXECUTE]
@@ -86,7 +90,9 @@ def static_pod(document: Any, node_name: str, path: Path) -> StaticPod:
         pod = msgspec.convert({**body, "metadata": {**metadata, "uid": uid}}, Pod, strict=False)
     except msgspec.ValidationError as error:
         raise BadManifest(f"{path}: {error}") from error
-    return StaticPod(pod, {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], MIRROR: uid}}})
+    return StaticPod(
+        pod, {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], MIRROR: uid}}}
+    )
 
 
 def _refuse_references(spec: dict[str, Any], path: Path) -> None:
@@ -95,9 +101,15 @@ def _refuse_references(spec: dict[str, Any], path: Path) -> None:
             if kind in volume:
                 raise BadManifest(f"{path}: volume {volume.get('name')}: a static pod cannot use {kind}")
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        sources: list[dict[str, Any]] = [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
-        if container.get("envFrom") or any({"configMapKeyRef", "secretKeyRef"} & source.keys() for source in sources):
-            raise BadManifest(f"{path}: container {container.get('name')}: variables of a static pod cannot be others'")
+        sources: list[dict[str, Any]] = [
+            variable.get("valueFrom") or {} for variable in container.get("env") or ()
+        ]
+        if container.get("envFrom") or any(
+            {"configMapKeyRef", "secretKeyRef"} & source.keys() for source in sources
+        ):
+            raise BadManifest(
+                f"{path}: container {container.get('name')}: variables of a static pod cannot be others'"
+            )
 
 
 def _hash(text: str) -> str:

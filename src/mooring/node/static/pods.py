@@ -97,7 +97,9 @@ class StaticPods:
     def _delete(self, held: StaticPod) -> None:
         grace = held.pod.spec.termination_grace_period_seconds
         metadata = msgspec.structs.replace(
-            held.pod.metadata, deletion_timestamp=format_time(self._now()), deletion_grace_period_seconds=grace
+            held.pod.metadata,
+            deletion_timestamp=format_time(self._now()),
+            deletion_grace_period_seconds=grace,
         )
         self._notify(self._put(held, metadata=metadata))
 

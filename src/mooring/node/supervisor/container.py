@@ -1,7 +1,7 @@
 """One container: its process, its exit, its last words. Standard library only.
 
-What it writes to its termination message file, or else (`messageFromLogs`) the end of the log of an attempt that
-failed, is its record's `message`.
+What it writes to its termination message file, or else (`messageFromLogs`) the end of the log of an attempt
+that failed, is its record's `message`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         messageFromLogs: bool
 
     class ContainerRecord(TypedDict):
-        """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs. `sandbox` is
-        the number of the pod's sandbox that it was made in; `last` is the attempt before."""
+        """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs.
+        `sandbox` is the number of the pod's sandbox that it was made in; `last` is the attempt before."""
 
         attempt: int
         sandbox: int
@@ -74,7 +74,9 @@ def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: 
 class Container:
     """A container process, which completes its `record`. Raises `OSError` if it cannot be forked."""
 
-    def __init__(self, request: ContainerRequest, record: ContainerRecord, mode: str, masks: list[str]) -> None:
+    def __init__(
+        self, request: ContainerRequest, record: ContainerRecord, mode: str, masks: list[str]
+    ) -> None:
         self.request = request
         self._log = Log("/pod/logs", request["name"], request["attempt"])
         self._message = _new_message(request["name"])
@@ -99,7 +101,8 @@ class Container:
         return [stream for stream in self._streams if not stream.closed]
 
     def take_start(self) -> bool:
-        """Call once, when `start_pipe` is readable or the process has ended: True if its own program was started."""
+        """Call once, when `start_pipe` is readable or the process has ended: True if its own program was
+        started."""
         with contextlib.suppress(BlockingIOError):  # killed before it could say anything
             self.record["error"] = os.read(self.start_pipe, 4096).decode(errors="replace")
         os.close(self.start_pipe)
@@ -126,7 +129,8 @@ class Container:
         return message
 
     def end_group(self) -> None:
-        """Ends what the process left behind in its process group, and takes the output that is still in the pipes."""
+        """Ends what the process left behind in its process group, and takes the output that is still in the
+        pipes."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         for stream in self.streams:
@@ -135,7 +139,9 @@ class Container:
                     break
 
 
-def _enter(request: ContainerRequest, mode: str, masks: list[str], out: int, err: int) -> tuple[int, int, int]:
+def _enter(
+    request: ContainerRequest, mode: str, masks: list[str], out: int, err: int
+) -> tuple[int, int, int]:
     """In the child: makes the container's root this process's; returns its standard streams."""
     files = {request["messagePath"]: f"/pod/messages/{request['name']}"} if request["messagePath"] else {}
     rootfs.enter_container_root(request["image"], mode, request["mounts"], masks, files)

@@ -1,8 +1,10 @@
-"""Commands that are run in a container beside its program (`kubectl exec`, probes, hooks). Standard library only.
+"""Commands that are run in a container beside its program (`kubectl exec`, probes, hooks). Standard library
+only.
 
-`exec.sock` takes connections of whole packets (SOCK_SEQPACKET). One connection is one command: the first packet is an
-ExecRequest with three descriptors (standard input, output, error), the answer is {"exitCode", "error"} when it has
-ended. A client that goes away before that has its command killed. The commands belong to the pod: they end with it.
+`exec.sock` takes connections of whole packets (SOCK_SEQPACKET). One connection is one command: the first
+packet is an ExecRequest with three descriptors (standard input, output, error), the answer is {"exitCode",
+"error"} when it has ended. A client that goes away before that has its command killed. The commands belong to
+the pod: they end with it.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _INT = array.array("i").itemsize
 class Command:
     """One command: its client, its process, and the pipe on which it says why it could not start."""
 
-    def __init__(self, client: socket.socket, container: Container, request: ExecRequest, stdio: list[int]) -> None:
+    def __init__(
+        self, client: socket.socket, container: Container, request: ExecRequest, stdio: list[int]
+    ) -> None:
         self.client = client
         self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.pid = os.fork()
@@ -153,7 +157,8 @@ def _close_all(descriptors: list[int]) -> None:
 
 def _enter(container: Container, stdio: list[int], *, tty: bool) -> list[int]:
     """In the child: goes into the container's mount namespace; returns the command's standard streams."""
-    # The mount namespace alone: the command is a child of the supervisor, so it is in the pod's others already.
+    # The mount namespace alone: the command is a child of the supervisor, so it is in the pod's others
+    # already.
     namespace = os.open(f"/proc/{container.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     syscalls.setns(namespace, syscalls.CLONE_NEWNS)
     os.chdir(container.request["workingDir"])

@@ -1,9 +1,9 @@
 """A container's log: what its program writes to standard output and standard error. Standard library only.
 
-A log line is `<RFC 3339 time with nanoseconds, UTC> <stdout|stderr> <F|P> <text>`, the format that Kubernetes' tools
-read; P marks a line that goes on in the next entry. Each attempt has its own file, `NAME.ATTEMPT.log`, with one older
-part `NAME.ATTEMPT.log.1` when it has grown; attempts before the last but one are forgotten. A log that cannot be
-written (disk full) loses lines, it never stops the container.
+A log line is `<RFC 3339 time with nanoseconds, UTC> <stdout|stderr> <F|P> <text>`, the format that
+Kubernetes' tools read; P marks a line that goes on in the next entry. Each attempt has its own file,
+`NAME.ATTEMPT.log`, with one older part `NAME.ATTEMPT.log.1` when it has grown; attempts before the last but
+one are forgotten. A log that cannot be written (disk full) loses lines, it never stops the container.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class LogStream:
     def _write(self, entries: list[tuple[bytes, bytes]]) -> None:
         if entries:
             stamp = timestamp(time.time_ns())
-            self._log.write(b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, line) for tag, line in entries))
+            self._log.write(
+                b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, line) for tag, line in entries)
+            )
 
 
 def timestamp(nanoseconds: int) -> bytes:

@@ -64,8 +64,8 @@ def main() -> None:
         os.close(ready_out)
         _supervise(pod, go_out, ready_in)
     os.close(ready_in)
-    # The supervisor waits for `go` until its identity is on disk. If this process dies in between, the pipe ends
-    # and so does the supervisor: a supervisor that no agent could find again would be a second pod.
+    # The supervisor waits for `go` until its identity is on disk. If this process dies in between, the pipe
+    # ends and so does the supervisor: a supervisor that no agent could find again would be a second pod.
     identity = {"pid": pid, "startTime": _start_time(pid), "bootID": pod["bootID"]}
     _replace(os.path.join(pod["directory"], "supervisor.json"), json.dumps(identity))
     os.write(go_in, b"1")
@@ -269,7 +269,9 @@ class Supervisor:
 
     def _accept(self, listener: socket.socket) -> None:
         client, _ = listener.accept()
-        client.settimeout(1)  # a client that does not read must not hold up the pod's other clients and children
+        client.settimeout(
+            1
+        )  # a client that does not read must not hold up the pod's other clients and children
         received = bytearray()
         self._clients.append(client)
         self._register(client.fileno(), lambda: self._read_client(client, received))

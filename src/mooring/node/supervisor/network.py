@@ -1,4 +1,5 @@
-"""A pod's network namespace: one interface on a bridge of the machine. Standard library only; needs `ip` (iproute2).
+"""A pod's network namespace: one interface on a bridge of the machine. Standard library only; needs `ip`
+(iproute2).
 
 Both ends of the link vanish with the namespace, so with the pod's last process: there is nothing to clean up.
 """

@@ -1,7 +1,7 @@
 """The last steps of a forked process that becomes a program of a container. Standard library only.
 
-Nothing may be imported here: the process has another root by then, in which there may be no Python. That is why the
-program is looked up by hand: `os.execvpe` imports a module while it looks.
+Nothing may be imported here: the process has another root by then, in which there may be no Python. That is
+why the program is looked up by hand: `os.execvpe` imports a module while it looks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def become(
         for number in (signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         env = dict(env)
-        identity.take_on(container["user"], container["groups"], env, no_new_privileges=container["noNewPrivileges"])
+        identity.take_on(
+            container["user"], container["groups"], env, no_new_privileges=container["noNewPrivileges"]
+        )
         _execute(argv, env)
     except FileNotFoundError as error:
         os.write(errors, _not_found(container["name"], argv[0], error).encode())

@@ -45,4 +45,6 @@ def _request(line: bytes) -> dict[str, Any]:
 
 def _check(verb: str, body: Any, fields: dict[str, type]) -> None:
     if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
-        raise BadRequest(f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}")
+        raise BadRequest(
+            f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}"
+        )

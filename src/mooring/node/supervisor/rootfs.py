@@ -1,7 +1,7 @@
 """What a pod's processes see of the file system. Standard library only.
 
-Two steps. `enter_pod_root` leaves the supervisor in a small tree with nothing but what the pod may use, so that no
-other volume of this machine is kept busy by the pod's mount namespace:
+Two steps. `enter_pod_root` leaves the supervisor in a small tree with nothing but what the pod may use, so
+that no other volume of this machine is kept busy by the pod's mount namespace:
 
     /host            the machine's root, read-only
     /images/KEY      root file system folders that the containers' `image:` name
@@ -10,8 +10,8 @@ other volume of this machine is kept busy by the pod's mount namespace:
     /dev, /proc      the harmless devices; the pod's own processes
     /scratch         where each container mounts its writable layer (in memory, gone with the container)
 
-`enter_container_root` then builds one container's root from that tree, in a mount namespace of its own. Mount paths are
-resolved inside the new root, so a symbolic link in an image cannot lead a mount out of it.
+`enter_container_root` then builds one container's root from that tree, in a mount namespace of its own. Mount
+paths are resolved inside the new root, so a symbolic link in an image cannot lead a mount out of it.
 """
 
 from __future__ import annotations
@@ -39,17 +39,24 @@ if TYPE_CHECKING:
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
-# Mounts of the machine below these belong to its operating system. Others (a data disk, another cluster's volumes)
-# are left out: a pod that holds them would keep their devices busy.
+DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "fd/0",
+    "stdout": "fd/1",
+    "stderr": "fd/2",
+    "ptmx": "pts/ptmx",
+}
+# Mounts of the machine below these belong to its operating system. Others (a data disk, another cluster's
+# volumes) are left out: a pod that holds them would keep their devices busy.
 SYSTEM_DIRECTORIES = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/gnu", "/etc")
 NOT_SHARED = ("dev", "proc", "sys", "tmp", "run", "mnt", "media", "lost+found")
 
 
 def enter_pod_root(pod: PodRoot) -> str:
-    """Builds the pod's tree and makes it the root; returns how the machine's root is given: "overlay" or "bind"."""
-    # Slave, not private: an unmount on the machine must reach this namespace, too, or the pod would keep the device
-    # of a volume busy that is not its own. Nothing that is mounted here is seen outside.
+    """Builds the pod's tree and makes it the root; returns how the machine's root is given: "overlay" or
+    "bind"."""
+    # Slave, not private: an unmount on the machine must reach this namespace, too, or the pod would keep the
+    # device of a volume busy that is not its own. Nothing that is mounted here is seen outside.
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
     root = os.path.join(pod["directory"], "sandbox")
     syscalls.mount("tmpfs", root, "tmpfs", syscalls.MS_NOSUID, "mode=0755")
@@ -61,7 +68,9 @@ def enter_pod_root(pod: PodRoot) -> str:
     for name, source in pod["volumes"].items():
         _bind_new(source, f"{root}/volumes/{name}")
     _make_dev(f"{root}/dev")
-    syscalls.mount("proc", f"{root}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    syscalls.mount(
+        "proc", f"{root}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    )
     mode = _bind_host(f"{root}/host", pod["masks"])
     _mask(f"{root}/host", pod["masks"])  # a container sees this tree, too: /proc/1/root
     syscalls.leave_old_root(syscalls.enter_root(root))
@@ -71,8 +80,9 @@ def enter_pod_root(pod: PodRoot) -> str:
 def enter_container_root(
     image: str | None, mode: str, mounts: list[Mount], masks: list[str], files: dict[str, str]
 ) -> None:
-    """Makes one container's root the root of this process. `image` None is the machine's own root. `files` are single
-    files of the pod (`/pod/…`) by their path in the container; so is what is in `/pod/etc`, as /etc/…"""
+    """Makes one container's root the root of this process. `image` None is the machine's own root. `files`
+    are single files of the pod (`/pod/…`) by their path in the container; so is what is in `/pod/etc`, as
+    /etc/…"""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("tmpfs", "/scratch", "tmpfs", syscalls.MS_NOSUID, "mode=0755")
     if image is None and mode == "bind":
@@ -85,12 +95,14 @@ def enter_container_root(
         syscalls.bind(f"/{name}", f"{root}/{name}", recursive=True)
     if image is None:
         _share_system(root, masks)
-    # Opened before the root changes, bound after it: a source is found by the pod's tree, and its target by the
-    # container's, in which a symbolic link of the image cannot lead out.
+    # Opened before the root changes, bound after it: a source is found by the pod's tree, and its target by
+    # the container's, in which a symbolic link of the image cannot lead out.
     sources = [(mount, _open_source(mount)) for mount in mounts]
     taken = {os.path.normpath(mount["path"]) for mount in mounts}
     own = {**{f"/etc/{name}": f"/pod/etc/{name}" for name in _listed("/pod/etc")}, **files}
-    opened = [(path, os.open(source, os.O_PATH | os.O_CLOEXEC)) for path, source in own.items() if path not in taken]
+    opened = [
+        (path, os.open(source, os.O_PATH | os.O_CLOEXEC)) for path, source in own.items() if path not in taken
+    ]
     old = syscalls.enter_root(root)
     for path, source in opened:
         _bind_file(path, source)
@@ -138,15 +150,16 @@ def _share_system(root: str, masks: list[str]) -> None:
 
 
 def _mask(root: str, masks: list[str]) -> None:
-    """These directories of the machine are empty below `root`. One within another is covered with it, in any order."""
+    """These directories of the machine are empty below `root`. One within another is covered with it, in any
+    order."""
     for path in sorted(masks):
         if os.path.isdir(root + path):
             syscalls.mount("tmpfs", root + path, "tmpfs", syscalls.MS_RDONLY | syscalls.MS_NOSUID, "size=4k")
 
 
 def _system_mounts(masks: list[str]) -> list[str]:
-    """The operating system's mounts below /host, as paths of the machine. What masks a directory there is none: it
-    would cover the place where the next one, within it, is expected."""
+    """The operating system's mounts below /host, as paths of the machine. What masks a directory there is
+    none: it would cover the place where the next one, within it, is expected."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = [line.split(" ", 5)[4] for line in table]
     machine = [point.removeprefix("/host") for point in points if point.startswith("/host/")]
@@ -167,7 +180,9 @@ def _bind_host(target: str, masks: list[str]) -> str:
 def _machine_system_mounts(masks: list[str]) -> list[str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = {line.split(" ", 5)[4] for line in table}
-    return sorted(p for p in points if _within(p, SYSTEM_DIRECTORIES) and not _within(p, masks) and os.path.isdir(p))
+    return sorted(
+        p for p in points if _within(p, SYSTEM_DIRECTORIES) and not _within(p, masks) and os.path.isdir(p)
+    )
 
 
 def _within(path: str, directories: tuple[str, ...] | list[str]) -> bool:
@@ -175,7 +190,8 @@ def _within(path: str, directories: tuple[str, ...] | list[str]) -> bool:
 
 
 def _bind_top_level(target: str) -> None:
-    """The machine's top-level directories one by one, read-only, in a fresh root that can grow mount points."""
+    """The machine's top-level directories one by one, read-only, in a fresh root that can grow mount
+    points."""
     for entry in os.scandir("/"):
         place = f"{target}/{entry.name}"
         if entry.is_symlink():
@@ -194,7 +210,10 @@ def _make_dev(target: str) -> None:
         _bind_new(f"/dev/{name}", f"{target}/{name}")
     for name, destination in DEVICE_LINKS.items():
         os.symlink(destination, f"{target}/{name}")
-    for name, fstype, options in (("pts", "devpts", "newinstance,ptmxmode=0666"), ("shm", "tmpfs", "mode=1777")):
+    for name, fstype, options in (
+        ("pts", "devpts", "newinstance,ptmxmode=0666"),
+        ("shm", "tmpfs", "mode=1777"),
+    ):
         os.mkdir(f"{target}/{name}")
         syscalls.mount(fstype, f"{target}/{name}", fstype, syscalls.MS_NOSUID, options)
 
@@ -211,8 +230,8 @@ def _make_mount_point(target: str, *, directory: bool) -> None:
 
 
 def _open_source(mount: Mount) -> int:
-    """The volume, or the part of it that subPath names: made if it is missing. A symbolic link may lead to another
-    place of the volume, never out of it."""
+    """The volume, or the part of it that subPath names: made if it is missing. A symbolic link may lead to
+    another place of the volume, never out of it."""
     path = mount.get("subPath", "")
     parts = [part for part in path.split("/") if part]
     if ".." in parts:

@@ -106,7 +106,8 @@ def setns(descriptor: int, kind: int) -> None:
 
 
 def open_beneath(directory: int, path: str) -> int:
-    """An O_PATH descriptor of `path` below `directory`: symbolic links are followed as long as they stay below it."""
+    """An O_PATH descriptor of `path` below `directory`: symbolic links are followed as long as they stay
+    below it."""
     how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
     size = ctypes.c_size_t(ctypes.sizeof(how))
     descriptor = _libc.syscall(SYS_OPENAT2, ctypes.c_int(directory), os.fsencode(path), how, size)

@@ -89,7 +89,9 @@ class ContentWatches:
 
     def _begin(self, source: _Source) -> None:
         if self._group is not None and source not in self._watches:
-            self._watches[source] = self._group.create_task(self._watch(source), name=f"watch {source[1]}/{source[2]}")
+            self._watches[source] = self._group.create_task(
+                self._watch(source), name=f"watch {source[1]}/{source[2]}"
+            )
 
     async def _watch(self, source: _Source) -> None:
         kind, namespace, name = source

@@ -118,8 +118,12 @@ def _let_go(volume: VolumeState) -> Decision | None:
         )
     if not volume.wanted_by:
         return _decision(Action.UNMOUNT_DEVICE, frozenset(), "NotWanted", "no pod of this node uses it")
-    if volume.attachable and not volume.reported:  # storage that refuses to detach what is mounted waits for us
-        return _decision(Action.UNMOUNT_DEVICE, frozenset(), "NotAttached", "a detach has begun, and no pod has it yet")
+    if (
+        volume.attachable and not volume.reported
+    ):  # storage that refuses to detach what is mounted waits for us
+        return _decision(
+            Action.UNMOUNT_DEVICE, frozenset(), "NotAttached", "a detach has begun, and no pod has it yet"
+        )
     return None
 
 
@@ -135,11 +139,15 @@ def _hand_out(volume: VolumeState) -> Decision | None:
     if volume.stale:
         return None
     if volume.attachable and volume.wanted_by and not volume.published:
-        return _decision(Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume")
+        return _decision(
+            Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume"
+        )
     if not due:
         return None
     if volume.attachable and not volume.reported:
-        return _decision(Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet")
+        return _decision(
+            Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet"
+        )
     if volume.has_device and volume.device is not Presence.PRESENT:
         return _decision(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
     return _decision(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
@@ -148,7 +156,9 @@ def _hand_out(volume: VolumeState) -> Decision | None:
 def _grow(volume: VolumeState) -> Decision | None:
     if not volume.to_grow or volume.stale or volume.device is not Presence.PRESENT:
         return None
-    return _decision(Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has")
+    return _decision(
+        Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has"
+    )
 
 
 def _decision(action: Action, pods: frozenset[str], code: str, message: str) -> Decision:

@@ -27,7 +27,10 @@ class Evictions:
     """`evict(pod, why)` is called once for each pod that must end."""
 
     def __init__(
-        self, operations: Operations, volumes: Mapping[str, WantedVolume], evict: Callable[[Pod, Reason], None]
+        self,
+        operations: Operations,
+        volumes: Mapping[str, WantedVolume],
+        evict: Callable[[Pod, Reason], None],
     ) -> None:
         self._operations = operations
         self._volumes = volumes

@@ -64,7 +64,9 @@ async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
     try:
         persistent_volume = await client.find(PersistentVolume, name)
     except Forbidden:
-        raise NotAttachedYet(f"PersistentVolume {name} belongs to no pod of node {attachment.spec.node_name}") from None
+        raise NotAttachedYet(
+            f"PersistentVolume {name} belongs to no pod of node {attachment.spec.node_name}"
+        ) from None
     if not is_current(attachment, persistent_volume):
         raise NotAttachedYet(
             f"VolumeAttachment {attachment.name} is of epoch {epoch_of(attachment)}, but the lock of PersistentVolume "

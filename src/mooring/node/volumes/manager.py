@@ -149,7 +149,9 @@ class VolumeManager:
 
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
-        for volume in self._known.release(pod_uid):  # others are being torn down, at the pace of their backoff
+        for volume in self._known.release(
+            pod_uid
+        ):  # others are being torn down, at the pace of their backoff
             unique_name = volume.record.unique_name
             self._content.unfollow(pod_uid, unique_name)
             if not volume.holds(pod_uid):
@@ -234,7 +236,10 @@ class VolumeManager:
                 return
             except Exception as error:
                 log.warning(
-                    "volume operation failed", volume=unique_name, action=decision.action.value, error=str(error)
+                    "volume operation failed",
+                    volume=unique_name,
+                    action=decision.action.value,
+                    error=str(error),
                 )
                 self._reports.failed(volume, decision, error)
                 raise
@@ -271,7 +276,9 @@ class VolumeManager:
         return True
 
     async def _mount(self, volume: WantedVolume, decision: Decision) -> None:
-        volume.busy = True  # before the live look: what it permits must not be taken back by a status write meanwhile
+        volume.busy = (
+            True  # before the live look: what it permits must not be taken back by a status write meanwhile
+        )
         try:
             permission = await self._permission(volume)
             if volume.taken_over(permission.attachment_uid if permission else ""):
@@ -327,7 +334,9 @@ class VolumeManager:
         if self._attaches:
             return await self._operations.attach(volume, self._node_name, self._publisher.uid)
         ours = self._publisher
-        return await handshake.look(self._client, self._node_name, ours.uid, ours.boot_id, volume.record.unique_name)
+        return await handshake.look(
+            self._client, self._node_name, ours.uid, ours.boot_id, volume.record.unique_name
+        )
 
     async def _verify(self, volume: WantedVolume) -> None:
         """Whether the attachment under which the device was mounted still exists."""

@@ -53,7 +53,9 @@ class NodeVolumes:
         """What pods have."""
         for volume in self.volumes.values():
             yield from (
-                (volume, want) for uid, want in volume.wants.items() if volume.pods.get(uid) is Presence.PRESENT
+                (volume, want)
+                for uid, want in volume.wants.items()
+                if volume.pods.get(uid) is Presence.PRESENT
             )
 
     def state(self, pod_uid: str, evicted: Reason | None) -> PodVolumes:
@@ -70,7 +72,9 @@ class NodeVolumes:
             stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
             held=any(volume.holds(pod_uid) for volume in volumes),
             evicted=evicted,
-            releasing=any(pod_uid not in volume.wants and pod_uid not in volume.adopted for volume in volumes),
+            releasing=any(
+                pod_uid not in volume.wants and pod_uid not in volume.adopted for volume in volumes
+            ),
         )
 
     # --- what changes

@@ -92,7 +92,9 @@ class Operations:
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
 
-    async def _set_up_device(self, volume: WantedVolume, spec: VolumeSpec, permission: Permission | None) -> None:
+    async def _set_up_device(
+        self, volume: WantedVolume, spec: VolumeSpec, permission: Permission | None
+    ) -> None:
         """Finds the device that pods get as it is; nothing is mounted."""
         plugin = self._block_plugin(volume)
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
@@ -132,7 +134,9 @@ class Operations:
         if volume.record.attached_here:
             await self._detach(volume, node_name)
         volume.device, volume.stale = Presence.ABSENT, False
-        log.info("device released", volume=volume.record.unique_name, path=device.mount_path if device else "")
+        log.info(
+            "device released", volume=volume.record.unique_name, path=device.mount_path if device else ""
+        )
 
     async def _detach(self, volume: WantedVolume, node_name: str) -> None:
         plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
@@ -226,7 +230,9 @@ class Operations:
     def _block_plugin(self, volume: WantedVolume) -> BlockVolumePlugin:
         plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
         if not isinstance(plugin, BlockVolumePlugin):
-            raise InvalidSpec(f"plugin {volume.record.plugin} cannot give pods raw devices: use volumeMode Filesystem")
+            raise InvalidSpec(
+                f"plugin {volume.record.plugin} cannot give pods raw devices: use volumeMode Filesystem"
+            )
         return plugin
 
     async def _attached_device(self, plugin: VolumePlugin, spec: VolumeSpec, permission: Permission) -> str:
@@ -242,7 +248,9 @@ class Operations:
         try:
             await mounter.can_mount()
         except Exception as error:
-            raise VolumeError(f"this node lacks what it takes to mount volume {want.spec.name}: {error}") from error
+            raise VolumeError(
+                f"this node lacks what it takes to mount volume {want.spec.name}: {error}"
+            ) from error
 
     def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
         """What must not be mounted for this pod, whatever the plugin can do."""

@@ -34,9 +34,13 @@ class PodReports:
         now = asyncio.get_running_loop().time()
         for want in _wants(volume, decision.pods):
             want.problem = Reason(decision.reason.code, message)
-            if want.since + WAIT_EVENT_S <= now:  # in the very terms of the timer below: or it fires again and again
+            if (
+                want.since + WAIT_EVENT_S <= now
+            ):  # in the very terms of the timer below: or it fires again and again
                 want.since = now
-                self._say(want, "Warning", "FailedMount", f": not mounted after {WAIT_EVENT_S:.0f} s: {message}")
+                self._say(
+                    want, "Warning", "FailedMount", f": not mounted after {WAIT_EVENT_S:.0f} s: {message}"
+                )
             self._look_again(volume.record.unique_name, want.since + WAIT_EVENT_S - now)
             self._pod_changed(want.pod.uid)
 
@@ -56,7 +60,9 @@ class PodReports:
     def lost(self, volume: WantedVolume, decision: Decision, node_name: str) -> None:
         """It was taken from this node: the pods must end."""
         for want in _wants(volume, decision.pods):
-            text = f" was taken from node {node_name}: {decision.reason.message}; the pod's processes are ended"
+            text = (
+                f" was taken from node {node_name}: {decision.reason.message}; the pod's processes are ended"
+            )
             self._say(want, "Warning", "VolumeLost", text)
         for pod_uid in decision.pods:
             self._pod_changed(pod_uid)

@@ -20,7 +20,12 @@ import msgspec
 import structlog
 
 from mooring.mounts.interface import Mount
-from mooring.volumes.names import attachable_volume_name, escape_plugin_name, pod_volume_name, unescape_plugin_name
+from mooring.volumes.names import (
+    attachable_volume_name,
+    escape_plugin_name,
+    pod_volume_name,
+    unescape_plugin_name,
+)
 
 log = structlog.get_logger("node-agent")
 
@@ -71,7 +76,9 @@ class Records:
     def load(self) -> list[VolumeRecord]:
         """All records. A damaged one is logged and removed: `scan` finds what it was about."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        return [record for path in sorted(self._directory.glob("*.json")) if (record := _read(path)) is not None]
+        return [
+            record for path in sorted(self._directory.glob("*.json")) if (record := _read(path)) is not None
+        ]
 
     def save(self, record: VolumeRecord) -> None:
         """Writes the record, or removes it when nothing is left of the volume."""
@@ -88,7 +95,9 @@ def _read(path: Path) -> VolumeRecord | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=VolumeRecord)
     except msgspec.DecodeError as error:
-        log.error("damaged volume record removed; its mounts are looked for", path=str(path), error=str(error))
+        log.error(
+            "damaged volume record removed; its mounts are looked for", path=str(path), error=str(error)
+        )
         path.unlink()
         return None
 
@@ -106,7 +115,11 @@ def scan(
     known = list(records)
     by_name = {record.unique_name: record for record in known}
     paths = {record.device.mount_path for record in known if record.device}
-    pods = {(uid, escape_plugin_name(record.plugin), p.spec_name) for record in known for uid, p in record.pods.items()}
+    pods = {
+        (uid, escape_plugin_name(record.plugin), p.spec_name)
+        for record in known
+        for uid, p in record.pods.items()
+    }
     unknown = [mount.mount_point for mount in table if mount.mount_point not in paths]
     found = [_unknown_device(root, mount_point, volume_at) for mount_point in unknown]
     for kind in ("volumes", "volumeDevices"):

@@ -31,7 +31,9 @@ async def grow_file_system(
     if claim is None or not reserved_for(pv, claim) or not is_asked_to_grow(claim):
         return None
     await plugin.expand_fs(VolumeSpec.of_persistent_volume(pv), device_mount_path)
-    others = [each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)]
+    others = [
+        each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)
+    ]
     status = {"capacity": dict(pv.spec.capacity), "conditions": msgspec.to_builtins(others)}
     await client.revise(claim, {"status": status}, subresource="status")
     size = str(pv.spec.capacity.get("storage", ""))

@@ -71,23 +71,33 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
     for name in sorted(wanted):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
-    for complaint in _others(pods, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}):
+    for complaint in _others(
+        pods, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}
+    ):
         yield complaint
     async for complaint in _volumes(cluster, list(pods.values())):
         yield complaint
     if quiet.written:
-        yield "L7", f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}"
+        yield (
+            "L7",
+            f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}",
+        )
 
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
-    """The pods of silent machines, and those that wait for a volume which such a machine may still write to."""
+    """The pods of silent machines, and those that wait for a volume which such a machine may still write
+    to."""
     if not cluster.silent:
         return set()
     records = (await cluster.api.list(VolumeAttachment)).items
     held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in cluster.silent}
     claims = (await cluster.api.list(PersistentVolumeClaim)).items
     waited = {claim.key for claim in claims if claim.spec.volume_name in held}
-    return {n for n, pod in pods.items() if pod.spec.node_name in cluster.silent or waited.intersection(claims_of(pod))}
+    return {
+        n
+        for n, pod in pods.items()
+        if pod.spec.node_name in cluster.silent or waited.intersection(claims_of(pod))
+    }
 
 
 def _not_ready(pod: Pod | None) -> str | None:

@@ -16,7 +16,8 @@ from mooring.simulation.parts.ec2 import LATEST_S, Ec2
 
 REGION = "us-east-1"
 LAGS_S = (0.0, 1.0, LATEST_S)
-"""By how much what EC2 describes may lag: less than the driver's `settling.SETTLE_S`, as all that EC2 does."""
+"""By how much what EC2 describes may lag: less than the driver's `settling.SETTLE_S`, as all that EC2
+does."""
 STUCK_S = 60.0
 """What is stuck is so for this time, or that of its fault; never for ever: only the guest could mend that."""
 HIDDEN = ("/dev/xvdaa", "/dev/sdf")
@@ -49,8 +50,17 @@ class CloudFaults:
         """The cloud is as it was at first."""
         self._lasting.clear()
         settings = self._ec2.settings.as_json()
-        names = ("attaching_s", "detaching_s", "creating_s", "stuck_attach_share", "stuck_detach_share", "stuck_s")
-        self._ec2.cloud.configure({name: settings[name] for name in (*names, "faults", "bucket_scale", *_LAGS)})
+        names = (
+            "attaching_s",
+            "detaching_s",
+            "creating_s",
+            "stuck_attach_share",
+            "stuck_detach_share",
+            "stuck_s",
+        )
+        self._ec2.cloud.configure(
+            {name: settings[name] for name in (*names, "faults", "bucket_scale", *_LAGS)}
+        )
 
     async def slow(self, step: PlanStep) -> None:
         """Volumes take long to be made, attached and detached."""
@@ -58,7 +68,8 @@ class CloudFaults:
         await self._for(60 + step.value, dict.fromkeys(("creating_s", "attaching_s", "detaching_s"), span))
 
     async def stuck(self, step: PlanStep) -> None:
-        """Half of what is attached (`how` even) or detached (odd) is stuck, for as long as the fault lasts."""
+        """Half of what is attached (`how` even) or detached (odd) is stuck, for as long as the fault
+        lasts."""
         share = "stuck_detach_share" if step.how % 2 else "stuck_attach_share"
         await self._for(step.value, {share: 0.5, "stuck_s": step.value})
 
@@ -71,7 +82,9 @@ class CloudFaults:
     async def unanswered(self, step: PlanStep) -> None:
         """Two of three requests that change something are carried out, and only the answer fails."""
         changes = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume")
-        await self._for(step.value, {"faults": [{"action": each, "share": 0.67, "after": True} for each in changes]})
+        await self._for(
+            step.value, {"faults": [{"action": each, "share": 0.67, "after": True} for each in changes]}
+        )
 
     async def throttles(self, step: PlanStep) -> None:
         """The quotas are a hundredth of what they are."""

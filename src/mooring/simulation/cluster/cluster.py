@@ -27,7 +27,14 @@ from mooring.kube.leaderelection import LeaderElector, Timing
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.simulation.cluster.cloud_faults import cloud_settings
-from mooring.simulation.cluster.controllers import ATTACHING, BY_NAME, ONLY_FOR, PLACING, WATCHING, make_controller
+from mooring.simulation.cluster.controllers import (
+    ATTACHING,
+    BY_NAME,
+    ONLY_FOR,
+    PLACING,
+    WATCHING,
+    make_controller,
+)
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import STATIC_CLASS
@@ -205,7 +212,9 @@ class SimulatedCluster:
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
         if self.network.acknowledged:
-            self.trace("apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version)
+            self.trace(
+                "apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version
+            )
         await server.start()
         self.network.serve(server, part.actor)
         await asyncio.Event().wait()
@@ -247,7 +256,11 @@ class SimulatedCluster:
         """Starts everything; returns when the API server answers."""
         self.server.start()
         await self.network.reachable.wait()
-        body = {"metadata": {"name": "disk"}, "provisioner": DRIVERS[self.scenario.driver], "reclaimPolicy": "Delete"}
+        body = {
+            "metadata": {"name": "disk"},
+            "provisioner": DRIVERS[self.scenario.driver],
+            "reclaimPolicy": "Delete",
+        }
         if self.ec2 is not None:
             self.ec2.start()
             body["volumeBindingMode"] = (

@@ -53,7 +53,9 @@ class FaultPoints:
     def __init__(self, cluster: SimulatedCluster, plan: Plan, *, noted: bool) -> None:
         self.passed: list[FaultPoint] = []
         self._cluster = cluster
-        self._planned = {(step.on, GROUPS[step.what], step.how): step.what for step in plan if step.what in GROUPS}
+        self._planned = {
+            (step.on, GROUPS[step.what], step.how): step.what for step in plan if step.what in GROUPS
+        }
         self._count: defaultdict[tuple[str, str], int] = defaultdict(int)
         for part in cluster.parts() if noted or self._planned else ():
             part.link.interceptor = _PointInterceptor(self, part)

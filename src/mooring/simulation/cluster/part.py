@@ -70,7 +70,9 @@ class Part:
         try:
             await self._begin(self)
         except Exception as error:
-            self.cluster.trace(self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error)
+            self.cluster.trace(
+                self.name, "truth.died", error=f"{type(error).__name__}: {error}", _error=error
+            )
         if self.actor is actor:
             self.actor = None
         asyncio.get_running_loop().call_later(RESTART_S, self.start, context=self.cluster.context)

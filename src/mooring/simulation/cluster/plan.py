@@ -92,7 +92,9 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
     chance = stream(seed, "plan")
     kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
     faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
-    actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)]
+    actions = [
+        _action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)
+    ]
     return tuple(sorted([*faults, *actions, *scenario.steps], key=lambda step: step.at))
 
 
@@ -153,7 +155,9 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> PlanStep:
     value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
     if what == "skew":
         value = float(chance.choice((-3600, -60, 60, 3600)))
-    return PlanStep(_moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12))
+    return PlanStep(
+        _moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12)
+    )
 
 
 def _action(chance: Random, scenario: Scenario, what: str) -> PlanStep:

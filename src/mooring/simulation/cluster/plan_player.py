@@ -40,7 +40,9 @@ class PlanPlayer:
             await asyncio.sleep(max(step.at - asyncio.get_running_loop().time(), 0))
             if self._too_late(step):
                 continue
-            self.cluster.trace("plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how)
+            self.cluster.trace(
+                "plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how
+            )
             self.cluster.user.start(self._heard(self._act(step.what)(step)))
 
     def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
@@ -52,7 +54,8 @@ class PlanPlayer:
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:
-        """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere else."""
+        """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere
+        else."""
         late = asyncio.get_running_loop().time() >= self.cluster.scenario.heal_s
         return late and step.what == "drain" and self.cluster.ec2 is not None
 
@@ -171,7 +174,11 @@ class PlanPlayer:
     def _lost(self, node: str) -> bool:
         """Loses a machine, if it may be lost: all but two may, and the last of a zone not."""
         lost = self.cluster.lost
-        if len(self.cluster.machines) - len(lost) <= MUST_STAY or node in lost or not self.cluster.has_neighbour(node):
+        if (
+            len(self.cluster.machines) - len(lost) <= MUST_STAY
+            or node in lost
+            or not self.cluster.has_neighbour(node)
+        ):
             return False
         lost.add(node)
         self.cluster.power_off(node)
@@ -187,7 +194,8 @@ class PlanPlayer:
         self.cluster.power_on(step.on)
 
     async def _wrong_taint(self, step: PlanStep) -> None:
-        """An operator's mistake: a machine that runs is declared out of service, or the taint is left over."""
+        """An operator's mistake: a machine that runs is declared out of service, or the taint is left
+        over."""
         await self.users.declare(step.on, True)
         await asyncio.sleep(step.value)
         await self._take_back(step.on)

@@ -90,4 +90,6 @@ def _wrong_cloud(scenario: Scenario) -> Iterator[str]:
 
 def _unknown(field: str, said: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     there = list(known)
-    yield from (f"{field}: there is no {each}; there are {', '.join(there)}" for each in said if each not in there)
+    yield from (
+        f"{field}: there is no {each}; there are {', '.join(there)}" for each in said if each not in there
+    )

@@ -223,7 +223,9 @@ class Users:
 
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)
-        others = [{"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT]
+        others = [
+            {"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT
+        ]
         if not out and len(others) == len(found.spec.taints):
             return
         added = format_time(self.cluster.user.now())
@@ -241,5 +243,7 @@ async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], second
         for kind in kinds:
             for each in (await cluster.api.list(kind)).items:
                 patch = {"metadata": {"annotations": {"example.com/rival": str(number)}}}
-                await cluster.as_user(lambda k=kind, e=each, p=patch: cluster.api.patch(k, e.name, p, e.namespace))
+                await cluster.as_user(
+                    lambda k=kind, e=each, p=patch: cluster.api.patch(k, e.name, p, e.namespace)
+                )
         await asyncio.sleep(min(RIVAL_S * 1.1**number, RIVAL_LATER_S))

@@ -145,7 +145,9 @@ def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
     ]
     mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in claims]
     container = {"name": "main", "image": "app", "command": [command], "volumeMounts": mounts}
-    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()]
+    volumes = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()
+    ]
     body: Body = {"containers": [container], "terminationGracePeriodSeconds": 10, "tolerations": tolerations}
     return body | ({"volumes": volumes} if volumes else {})
 
@@ -154,13 +156,17 @@ def _set(name: str, replicas: int, templates: Mapping[str, str], mode: str = ONE
     """A StatefulSet; `templates`: volume -> its claims' class; `mode`: their access mode."""
     labels = {"app": name}
     pod = _pod({})
-    pod["containers"][0]["volumeMounts"] = [{"name": volume, "mountPath": f"/{volume}"} for volume in templates]
+    pod["containers"][0]["volumeMounts"] = [
+        {"name": volume, "mountPath": f"/{volume}"} for volume in templates
+    ]
     spec: Body = {
         "replicas": replicas,
         "serviceName": name,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod},
-        "volumeClaimTemplates": [_claim(volume, storage_class, mode) for volume, storage_class in templates.items()],
+        "volumeClaimTemplates": [
+            _claim(volume, storage_class, mode) for volume, storage_class in templates.items()
+        ],
     }
     return {"metadata": {"name": name}, "spec": spec}

@@ -1,13 +1,14 @@
-"""A deterministic event loop: virtual time, one callback a step in a chosen order, and actors that stop anywhere.
+"""A deterministic event loop: virtual time, one callback a step in a chosen order, and actors that stop
+anywhere.
 
 Guarantees:
 - Time stands while anything is ready, and then jumps to the next timer.
-- What runs next is decided by `choose` alone. Tasks hash by the order of their creation, so that sets of them (there
-  are some in asyncio) have the same order in every run, under any PYTHONHASHSEED.
+- What runs next is decided by `choose` alone. Tasks hash by the order of their creation, so that sets of them
+  (there are some in asyncio) have the same order in every run, under any PYTHONHASHSEED.
 - Nothing ready and no timer is a `Deadlock`; very many steps without time moving are a `Livelock`.
 - Threads, sockets, signals and processes of the real world are refused where they are asked for (`Escape`).
-- An `Actor` that is halted runs no callback any more, not even a `finally`: that is a `kill -9` at any await, or a
-  pause (a long garbage collection, a stopped machine) if it is resumed.
+- An `Actor` that is halted runs no callback any more, not even a `finally`: that is a `kill -9` at any await,
+  or a pause (a long garbage collection, a stopped machine) if it is resumed.
 """
 
 from __future__ import annotations
@@ -98,11 +99,14 @@ class _Task(asyncio.Task[Any]):
         super().__init__(coroutine, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:
-        return self._number  # the default hash is an address: sets of tasks would have another order in each run
+        return (
+            self._number
+        )  # the default hash is an address: sets of tasks would have another order in each run
 
 
 class _Handle(msgspec.Struct, eq=False):
-    """The part of `asyncio.Handle` and `TimerHandle` that is used. Most of what a run does is to make these."""
+    """The part of `asyncio.Handle` and `TimerHandle` that is used. Most of what a run does is to make
+    these."""
 
     at: float
     callback: Callable[..., Any]
@@ -155,10 +159,14 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)
         return handle
 
-    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Any:
         return self.call_at(self._time + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Any:
         timer = _Handle(when, callback, args, copy_context() if context is None else context)
         # The number breaks ties: timers of one moment stay in the order in which they were set, and handles
         # need no order.
@@ -234,7 +242,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
         if not self.is_closed():
             self.create_task(agen.aclose())
 
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+    def call_soon_threadsafe(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Any:
         raise Escape("call_soon_threadsafe: there are no threads in a simulation")
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:

@@ -21,12 +21,17 @@ def main() -> int:
         found, took = _made(run)
         held = not found.violation and not found.dead and found.complete
         wrong += not held
-        print(f"{'holds' if held else 'FAILS':6} {run.name:62} {found.states:8} states {took:6.1f} s", flush=True)
+        print(
+            f"{'holds' if held else 'FAILS':6} {run.name:62} {found.states:8} states {took:6.1f} s",
+            flush=True,
+        )
     for run in HARM:
         found, took = _made(run)
         wrong += not found.violation
         without = "+".join(sorted(run.settings.off))
-        print(f"{'harm' if found.violation else 'NONE':6} without {without:54} {found.states:8} states {took:6.1f} s")
+        print(
+            f"{'harm' if found.violation else 'NONE':6} without {without:54} {found.states:8} states {took:6.1f} s"
+        )
         print(f"       {found.violation} after {len(found.way)} steps: {' · '.join(found.way)}", flush=True)
     return 1 if wrong else 0
 

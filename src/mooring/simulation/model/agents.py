@@ -75,7 +75,9 @@ def _landing(state: State, settings: Settings, node: int, slot: str) -> Iterator
     in_use, fresh, awaits = write
     known = machine._replace(**{slot: None})
     if shown is None or not (fresh or not settings.holds("C6")):
-        yield Move(f"a write of agent {node} is refused", state._replace(machines=put(state.machines, node, known)))
+        yield Move(
+            f"a write of agent {node} is refused", state._replace(machines=put(state.machines, node, known))
+        )
         return
     if slot == "write":
         known = known._replace(published=in_use, looked=known.looked if in_use else 0)
@@ -103,7 +105,8 @@ def _registered(state: State, settings: Settings, node: int) -> State:
     anew = written_node(state, node, NodeObject(in_use=in_use, reconstructed=settings.holds("C13b")))
     known = anew.machines[node]._replace(published=in_use, looked=0)
     leaders = tuple(
-        each._replace(same_node=False) if each is not None and each.node == node else each for each in anew.leaders
+        each._replace(same_node=False) if each is not None and each.node == node else each
+        for each in anew.leaders
     )
     anew = anew._replace(machines=put(anew.machines, node, known), leaders=leaders)
     return other_report(anew, node, boot=True, uid=True)
@@ -133,4 +136,6 @@ def _mount(state: State, settings: Settings, node: int) -> Iterator[Move]:
         yield Move(f"agent {node} mounts", state._replace(machines=put(state.machines, node, mounted)))
     else:
         failed = machine._replace(looked=0)
-        yield Move(f"agent {node} finds no device", state._replace(machines=put(state.machines, node, failed)))
+        yield Move(
+            f"agent {node} finds no device", state._replace(machines=put(state.machines, node, failed))
+        )

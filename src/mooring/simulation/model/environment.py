@@ -37,7 +37,11 @@ def machine(state: State, settings: Settings, node: int) -> Iterator[Move]:
         )
     if settings.has("partition"):
         word = "is cut off" if machine.reachable else "reaches the API again"
-        yield Move(f"agent {node} {word}", on_machine(state, node, reachable=not machine.reachable), machine.reachable)
+        yield Move(
+            f"agent {node} {word}",
+            on_machine(state, node, reachable=not machine.reachable),
+            machine.reachable,
+        )
     if machine.power and settings.has("power"):
         off = state._replace(machines=put(state.machines, node, machine.without_power()))
         yield Move(f"machine {node} loses power", off, True)
@@ -56,9 +60,13 @@ def operators(state: State, settings: Settings, node: int) -> Iterator[Move]:
     machine, shown, record = state.machines[node], state.nodes[node], state.records[node]
     if shown is not None:
         if settings.has("taint") and not machine.power and not shown.taint:
-            yield Move(f"taint {node}", written_node(state, node, shown._replace(taint=True, seen=False)), True)
+            yield Move(
+                f"taint {node}", written_node(state, node, shown._replace(taint=True, seen=False)), True
+            )
         if shown.taint:
-            yield Move(f"untaint {node}", written_node(state, node, shown._replace(taint=False, seen=False)), True)
+            yield Move(
+                f"untaint {node}", written_node(state, node, shown._replace(taint=False, seen=False)), True
+            )
         if (settings.has("delete") and not machine.power) or settings.has("wrong-delete"):
             yield Move(f"delete node {node}", written_node(state, node, None), True)
     if record is None:

@@ -1,4 +1,5 @@
-"""What leaders do, a request at a time: the handshake of `attachdetach.handshake` and `attachdetach.locks`."""
+"""What leaders do, a request at a time: the handshake of `attachdetach.handshake` and
+`attachdetach.locks`."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def leader(state: State, settings: Settings, leader: int) -> Iterator[Move]:
         if settings.leaders == 2 and state.leaders[1] is None:
             yield Move("another leads", state._replace(leaders=(None, at)), True)
     else:
-        yield Move("the old leader's request is lost", state._replace(leaders=put(state.leaders, 1, None)), True)
+        yield Move(
+            "the old leader's request is lost", state._replace(leaders=put(state.leaders, 1, None)), True
+        )
 
 
 def _to_the_end(state: State, settings: Settings, name: str) -> Iterator[Move]:
@@ -91,7 +94,9 @@ def _next(state: State, leader: int, at: Operation | None, **changes: object) ->
 def _attach(state: State, settings: Settings, leader: int, at: Operation) -> Iterator[tuple[str, State]]:
     shown = state.nodes[at.node]
     others = any(
-        each is not None and not each.detached for number, each in enumerate(state.records) if number != at.node
+        each is not None and not each.detached
+        for number, each in enumerate(state.records)
+        if number != at.node
     )
     guarded = settings.locked or state.closed[at.node]
     listing, swapping = (1, 0) if settings.holds("C14") else (0, 1)
@@ -150,7 +155,10 @@ def _report(state: State, settings: Settings, leader: int, at: Operation) -> Ite
         if shown is None:
             yield "no Node", _next(state, leader, None)
         else:
-            yield "read Node", _next(state, leader, at, step=1 if settings.holds("R3") else 2, node_fresh=True)
+            yield (
+                "read Node",
+                _next(state, leader, at, step=1 if settings.holds("R3") else 2, node_fresh=True),
+            )
     elif at.step == 1:
         usable = record is not None and record.attached and not (record.marked or record.deleting)
         current = record is not None and (record.current or not settings.locked or not settings.holds("C14b"))
@@ -170,7 +178,9 @@ def _detach(state: State, settings: Settings, leader: int, at: Operation) -> Ite
     if record is None or (at.step == 0 and record.deleting):
         yield "gone", _next(state, leader, None)
     elif at.step == 0:
-        marked = written_record(state, at.node, record._replace(marked=True)) if settings.holds("R1") else state
+        marked = (
+            written_record(state, at.node, record._replace(marked=True)) if settings.holds("R1") else state
+        )
         yield "mark", _next(marked, leader, at, step=1, record_fresh=True)
     elif at.step == 1:
         earlier, _ = _judged(shown, record, settings)
@@ -209,7 +219,10 @@ def _unreport(
         allowed = at.earlier
     kept = answered.leaders[leader]
     assert kept is not None
-    yield "un-report", _next(answered, leader, kept, step=(3 if forced else 5) if allowed else 4, forced=forced)
+    yield (
+        "un-report",
+        _next(answered, leader, kept, step=(3 if forced else 5) if allowed else 4, forced=forced),
+    )
 
 
 def _judged(shown: NodeObject | None, record: Attachment, settings: Settings) -> tuple[bool, bool]:

@@ -28,13 +28,18 @@ def _faults(*names: str) -> frozenset[str]:
 HOLD = (
     Run("one node", Settings()),
     Run("one node, two leaders", Settings(leaders=2)),
-    Run("one node, two leaders, an agent that looks at no VolumeAttachment", Settings(leaders=2, off=_faults("R5"))),
+    Run(
+        "one node, two leaders, an agent that looks at no VolumeAttachment",
+        Settings(leaders=2, off=_faults("R5")),
+    ),
     Run(
         "one node, restarts, partitions, late status writes",
         Settings(faults=_faults("restart", "partition", "late-agent")),
     ),
     Run("one node, restarts, two leaders", Settings(leaders=2, faults=_faults("restart")), quick=False),
-    Run("one node, its Node deleted by mistake, restarts", Settings(faults=_faults("wrong-delete", "restart"))),
+    Run(
+        "one node, its Node deleted by mistake, restarts", Settings(faults=_faults("wrong-delete", "restart"))
+    ),
     Run("one node, fences, partitions", Settings(faults=_faults("fence", "partition")), quick=False),
     Run(
         "one node, taints, power, partitions",
@@ -46,7 +51,10 @@ HOLD = (
         Settings(standing=True, faults=_faults("statement", "power", "partition")),
         quick=False,
     ),
-    Run("one node, Node deleted rightly, power, restarts", Settings(faults=_faults("power", "delete", "restart"))),
+    Run(
+        "one node, Node deleted rightly, power, restarts",
+        Settings(faults=_faults("power", "delete", "restart")),
+    ),
     Run("two nodes, attacher killed, refusing storage", TWO._replace(faults=_faults("attacher"))),
     Run(
         "two nodes, attacher killed, refusing storage, two leaders",
@@ -55,7 +63,11 @@ HOLD = (
     ),
     Run("two nodes, attacher killed, lock only", TWO._replace(storage="N", faults=_faults("attacher"))),
     Run("two nodes, lock only", TWO._replace(storage="N")),
-    Run("two nodes, lock only, fences", TWO._replace(storage="N", standing=True, faults=_faults("fence")), quick=False),
+    Run(
+        "two nodes, lock only, fences",
+        TWO._replace(storage="N", standing=True, faults=_faults("fence")),
+        quick=False,
+    ),
     Run(
         "two nodes, lock only, two leaders",
         TWO._replace(storage="N", standing=True, leaders=2),
@@ -64,7 +76,9 @@ HOLD = (
     ),
     Run(
         "two nodes, timer, partitions, lock on storage that revokes",
-        TWO._replace(pods=(0,), standing=True, storage="M", timer=True, heartbeats=True, faults=_faults("partition")),
+        TWO._replace(
+            pods=(0,), standing=True, storage="M", timer=True, heartbeats=True, faults=_faults("partition")
+        ),
     ),
 )
 """In these nothing may be wrong."""
@@ -85,7 +99,11 @@ HARM = (
         Settings(standing=True, faults=_faults("taint", "power", "not-ready"), off=_faults("C10", "C11")),
         quick=False,
     ),
-    Run("C11", Settings(standing=True, faults=_faults("taint", "power", "partition"), off=_faults("C11")), quick=False),
+    Run(
+        "C11",
+        Settings(standing=True, faults=_faults("taint", "power", "partition"), off=_faults("C11")),
+        quick=False,
+    ),
     Run(
         "C12b",
         Settings(standing=True, faults=_faults("statement", "power", "partition"), off=_faults("C12b")),
@@ -101,4 +119,5 @@ HARM = (
         ),
     ),
 )
-"""In each of these a rule is switched off, and harm is found. C2, C3 and C4 are R1 to R4; C12 is about trust."""
+"""In each of these a rule is switched off, and harm is found. C2, C3 and C4 are R1 to R4; C12 is about
+trust."""

@@ -62,7 +62,9 @@ def good(state: State, settings: Settings) -> bool:
 
 def _granted_elsewhere(state: State, node: int) -> bool:
     others = [
-        (at, record) for n, (at, record) in enumerate(zip(state.storage, state.records, strict=True)) if n != node
+        (at, record)
+        for n, (at, record) in enumerate(zip(state.storage, state.records, strict=True))
+        if n != node
     ]
     return any(at and (record is None or record.current) for at, record in others)
 

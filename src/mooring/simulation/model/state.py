@@ -77,12 +77,15 @@ class Machine(NamedTuple):
 
     def without_power(self) -> Machine:
         """Nothing runs, and nothing is mounted."""
-        return self._replace(power=False, mounted=0, looked=0, published=False, reconstructed=False, write=None)
+        return self._replace(
+            power=False, mounted=0, looked=0, published=False, reconstructed=False, write=None
+        )
 
 
 class Operation(NamedTuple):
     """What a leader is at. `node_fresh`, `record_fresh`: the object was not written since it was read or
-    written. `earlier`: what an earlier read of the Node would have judged (for a rule that is switched off)."""
+    written. `earlier`: what an earlier read of the Node would have judged (for a rule that is switched
+    off)."""
 
     kind: str
     node: int
@@ -143,7 +146,8 @@ def written_node(state: State, node: int, value: NodeObject | None) -> State:
     if machine.write is not None or machine.late is not None:
         machine = machine._replace(write=_outdated(machine.write), late=_outdated(machine.late))
     leaders = tuple(
-        each._replace(node_fresh=False) if each is not None and each.node == node else each for each in state.leaders
+        each._replace(node_fresh=False) if each is not None and each.node == node else each
+        for each in state.leaders
     )
     return state._replace(
         nodes=put(state.nodes, node, value), machines=put(state.machines, node, machine), leaders=leaders
@@ -157,7 +161,8 @@ def _outdated(write: Write | None) -> Write | None:
 def written_record(state: State, node: int, value: Attachment | None) -> State:
     """The VolumeAttachment is written, likewise."""
     leaders = tuple(
-        each._replace(record_fresh=False) if each is not None and each.node == node else each for each in state.leaders
+        each._replace(record_fresh=False) if each is not None and each.node == node else each
+        for each in state.leaders
     )
     return state._replace(records=put(state.records, node, value), leaders=leaders)
 
@@ -204,7 +209,9 @@ def without_record(state: State, node: int) -> State:
     gone = written_record(state, node, None)
     machine = gone.machines[node]
     return (
-        gone._replace(machines=put(gone.machines, node, machine._replace(mounted=2))) if machine.mounted == 1 else gone
+        gone._replace(machines=put(gone.machines, node, machine._replace(mounted=2)))
+        if machine.mounted == 1
+        else gone
     )
 
 

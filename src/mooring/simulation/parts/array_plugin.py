@@ -92,8 +92,12 @@ class _Attacher(Attacher, Detacher):
     async def detach(self, volume_name: str, node_name: str) -> None:
         await self._array.detach(volume_name, node_name)
 
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
-        return {spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs}
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
+        return {
+            spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs
+        }
 
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
         return attachment[DEVICE_PATH]
@@ -158,7 +162,9 @@ class _Deleter(Deleter):
         self._array.delete(self._disk)
 
 
-class ArrayPlugin(PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin):
+class ArrayPlugin(
+    PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin
+):
     """The plugin of the array, for controllers and nodes."""
 
     def __init__(self, array: Array) -> None:

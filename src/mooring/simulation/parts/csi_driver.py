@@ -100,7 +100,9 @@ class _Controller(ControllerService):
             nodes += [node for each, node in sorted(self._array.also) if each == disk]
             entry = reply.entries.add()
             entry.volume.volume_id = disk
-            entry.status.published_node_ids.extend(node for node in nodes if self._array.says_attached(disk, node))
+            entry.status.published_node_ids.extend(
+                node for node in nodes if self._array.says_attached(disk, node)
+            )
         return reply
 
 
@@ -122,16 +124,22 @@ class PlayedNode(NodeService):
             raise failure
         return csi.NodeStageVolumeResponse()
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
         self._array.unmount(self.disk(request.volume_id), self._node)
         return csi.NodeUnstageVolumeResponse()
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         Path(request.target_path).mkdir(exist_ok=True)
         return csi.NodePublishVolumeResponse()
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         if Path(request.target_path).exists():
             Path(request.target_path).rmdir()
         return csi.NodeUnpublishVolumeResponse()

@@ -56,7 +56,12 @@ class EbsProcess:
         self._open: dict[asyncio.Future[Any], str] = {}
 
     async def serve(
-        self, actor: Actor, link: Link, now: Callable[[], datetime], random: Random, asked_by: Callable[[], str]
+        self,
+        actor: Actor,
+        link: Link,
+        now: Callable[[], datetime],
+        random: Random,
+        asked_by: Callable[[], str],
     ) -> None:
         """One life, as `actor`."""
         self.lose()

@@ -67,7 +67,9 @@ class Ec2:
     ) -> None:
         self.array, self.host, self.settings = array, host, settings
         self._known: dict[str, _Known] = {}
-        self.cloud = Cloud(settings=settings, clock=clock, rng=random, devices=_Guests(self), journal=_Records(self))
+        self.cloud = Cloud(
+            settings=settings, clock=clock, rng=random, devices=_Guests(self), journal=_Records(self)
+        )
         launched = self.cloud.launch(len(nodes), zone=",".join(settings.zones))
         self.instances = dict(zip(nodes, launched, strict=True))
         self._nodes = {instance: node for node, instance in self.instances.items()}
@@ -104,7 +106,8 @@ class Ec2:
 
     @contextmanager
     def under_way(self, action: str, request: Mapping[str, Any], by: str) -> Generator[None]:
-        """Entered while a caller waits for the answer. Requests that attach or detach are told to the trace."""
+        """Entered while a caller waits for the answer. Requests that attach or detach are told to the
+        trace."""
         if action not in ACTS:
             yield
             return
@@ -256,10 +259,14 @@ class Ec2Wire(Ec2Api):
     def _later(self, seconds: float, act: Callable[..., None], *args: Any) -> None:
         self._loop.call_later(seconds, act, *args, context=self._ec2.host.context)
 
-    def _arrive(self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]) -> None:
+    def _arrive(
+        self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]
+    ) -> None:
         self._ec2.host.start(self._serve(action, request, reply))
 
-    async def _serve(self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]) -> None:
+    async def _serve(
+        self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]
+    ) -> None:
         answer: Mapping[str, Any] = {}
         refused: Refused | None = None
         try:

@@ -1,4 +1,5 @@
-"""A transport to an API server in this process, on which single requests can be held back, lost, or repeated."""
+"""A transport to an API server in this process, on which single requests can be held back, lost, or
+repeated."""
 
 from __future__ import annotations
 

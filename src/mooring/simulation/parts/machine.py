@@ -21,7 +21,15 @@ from mooring.mounts.interface import Mount, Mounts
 from mooring.node.agent import Agent
 from mooring.node.hardware import Hardware
 from mooring.node.options import AgentOptions
-from mooring.node.runtime import ContainerRecord, ContainerSpec, ExecResult, PodNetwork, Sandbox, SandboxSpec, Stdio
+from mooring.node.runtime import (
+    ContainerRecord,
+    ContainerSpec,
+    ExecResult,
+    PodNetwork,
+    Sandbox,
+    SandboxSpec,
+    Stdio,
+)
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.csi_driver import staged_at
 from mooring.simulation.parts.plugins import MakePlugins
@@ -107,7 +115,9 @@ class PlayedRuntime:
         now = asyncio.get_running_loop().time()
         ended = self._running(uid)
         records = {
-            name: msgspec.structs.replace(record, exit_code=code, finished_at=now) if name in ended else record
+            name: msgspec.structs.replace(record, exit_code=code, finished_at=now)
+            if name in ended
+            else record
             for name, record in self._sandboxes[uid].containers.items()
         }
         for name in ended:
@@ -121,13 +131,21 @@ class PlayedRuntime:
             for disk in disks_of(spec):
                 self._array.leave(disk, self._node, f"{uid}/{container}")
         self._array.journal(
-            self._node, f"truth.{what}", pod=spec.hostname, uid=uid, node=self._node, container=container, disks=disks
+            self._node,
+            f"truth.{what}",
+            pod=spec.hostname,
+            uid=uid,
+            node=self._node,
+            container=container,
+            disks=disks,
         )
 
     async def remove_sandbox(self, uid: str) -> None:
         self._sandboxes.pop(uid, None)
 
-    async def exec(self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False) -> int:
+    async def exec(
+        self, uid: str, container: str, argv: Sequence[str], stdio: Stdio, *, tty: bool = False
+    ) -> int:
         raise NotImplementedError
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
@@ -177,7 +195,8 @@ class PlayedMounts:
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
         points = self._points()
         return tuple(
-            Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x") for number, point in enumerate(points)
+            Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x")
+            for number, point in enumerate(points)
         )
 
 

@@ -84,7 +84,9 @@ class Network:
     def version_before(self, seconds: float) -> int:
         """The store's version so many seconds ago, as far as is known."""
         moment = self.loop.time() - seconds
-        return max((version for time, version in self._versions if time <= moment), default=self._versions[0][1])
+        return max(
+            (version for time, version in self._versions if time <= moment), default=self._versions[0][1]
+        )
 
     def carry(self, link: Link, request: Request, reply: asyncio.Future[Response], fault: str = "") -> None:
         """Takes a request to the server under the conditions of its link; `reply` gets the answer, or the
@@ -193,7 +195,9 @@ class Network:
         feed.begin(answer.stream)
         reply.set_result(Response(answer.status, answer.headers, b"", feed))
 
-    async def _of_replica(self, server: Serves, asked: message.Request, feed: Feed, lag: float) -> message.Request:
+    async def _of_replica(
+        self, server: Serves, asked: message.Request, feed: Feed, lag: float
+    ) -> message.Request:
         """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list
         is as of some time ago, and what came after it is told so much later."""
         version = self.version_before(lag)
@@ -268,7 +272,9 @@ class Link:
     async def send(self, request: Request) -> Response:
         reply: asyncio.Future[Response] = self._network.loop.create_future()
         self.on_request(request)
-        fault = self.interceptor.request(request) if self.interceptor is not None and not request.stream else ""
+        fault = (
+            self.interceptor.request(request) if self.interceptor is not None and not request.stream else ""
+        )
         if fault != "crash-before":
             self._network.carry(self, request, reply, fault)
         try:

@@ -13,7 +13,9 @@ from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.trace import Trace
 
 RESOURCES = ("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims")
-_PATH = re.compile(rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$")
+_PATH = re.compile(
+    rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$"
+)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
@@ -49,7 +51,12 @@ def request_tracer(
         version = body.metadata.resource_version or body.preconditions.resource_version
         fields = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
         trace(
-            actor, "asked.write", life=f"{life()} {ASKING_CONTROLLER.get()}", resource=found[0], name=found[1], **fields
+            actor,
+            "asked.write",
+            life=f"{life()} {ASKING_CONTROLLER.get()}",
+            resource=found[0],
+            name=found[1],
+            **fields,
         )
 
     def answered(request: Request, response: Response) -> None:

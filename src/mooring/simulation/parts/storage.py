@@ -90,7 +90,9 @@ class Array:
         self.attach_s = self.attach_reply_s = self.detach_s = 0.0
         self.validity_s = 0.0  # a request has no effect when it is older; 0: it is never too old
         self.unmount_s: dict[str, float] = {}  # node -> how long an unmount takes there
-        self.overtaken_s = 0.0  # how long every other detach takes, so that the next one overtakes it; 0: none does
+        self.overtaken_s = (
+            0.0  # how long every other detach takes, so that the next one overtakes it; 0: none does
+        )
         self._turn = False
         self.at_work = asyncio.Event()
         self.at_work.set()  # or what it is asked for waits
@@ -99,7 +101,9 @@ class Array:
         self.unanswered: Callable[[], bool] = lambda: False
         self.quota: int | None = None  # how many disks it attaches to a node
         self.denies: set[str] = set()  # nodes of which it says that nothing is attached there
-        self.mount_failure: dict[str, Exception] = {}  # node -> what every mount there raises, after it was made
+        self.mount_failure: dict[
+            str, Exception
+        ] = {}  # node -> what every mount there raises, after it was made
         self.short_paths = False  # device paths are given to one disk after the other
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = nobody
@@ -325,7 +329,8 @@ class Array:
             self.unmount(disk, node)
 
     def holders(self, disk: str) -> list[str]:
-        """The nodes that had the disk, one after the other; fails if one got it before the other had lost it."""
+        """The nodes that had the disk, one after the other; fails if one got it before the other had lost
+        it."""
         holder, holders = None, list[str]()
         for act, each, node in self.history:
             if each == disk and act == "attach":

@@ -1,4 +1,5 @@
-"""A watch on its way from the API server to a part: carried piece by piece, late or cut off as its link is."""
+"""A watch on its way from the API server to a part: carried piece by piece, late or cut off as its link
+is."""
 
 from __future__ import annotations
 
@@ -86,7 +87,13 @@ class Feed:
         if fault == "event-dropped":
             self.end("the stream broke")
             return
-        late = self._link.random.random() * lag if lag else REPLICA_LAG_S if fault == "event-late" else self._lag()
+        late = (
+            self._link.random.random() * lag
+            if lag
+            else REPLICA_LAG_S
+            if fault == "event-late"
+            else self._lag()
+        )
         due = max(now + late, self._way[-1][0] if self._way else now)
         self._way.append((due, piece))
         if due > now:

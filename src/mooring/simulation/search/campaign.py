@@ -91,7 +91,9 @@ def campaign(
                 progress(len(batch))
 
     try:
-        for number, size, part in _played(left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1):
+        for number, size, part in _played(
+            left(), partial(_timed, work, scenario), workers or os.cpu_count() or 1
+        ):
             summary.add(part)
             summary.seconds = before + time.perf_counter() - began
             if saved is not None:
@@ -126,7 +128,10 @@ def _played(
 
 
 def _handed_out(
-    pool: ProcessPoolExecutor, batches: Iterator[tuple[int, list[T]]], work: Callable[[list[T]], Summary], most: int
+    pool: ProcessPoolExecutor,
+    batches: Iterator[tuple[int, list[T]]],
+    work: Callable[[list[T]], Summary],
+    most: int,
 ) -> Iterator[tuple[int, int, Summary]]:
     """Never more than so many batches at a time."""
     pending: dict[Future[Summary], tuple[int, int]] = {}

@@ -43,7 +43,9 @@ class Noting(ReplayedOrder):
 
     def __init__(self, choices: Mapping[int, int]) -> None:
         super().__init__(choices)
-        self.others: list[tuple[int, int, int]] = []  # at which callback, which choice, and what it could have been
+        self.others: list[
+            tuple[int, int, int]
+        ] = []  # at which callback, which choice, and what it could have been
 
     def __call__(self, ready: int) -> int:
         loop = asyncio.get_running_loop()

@@ -52,7 +52,9 @@ def exhaustive(depth: int) -> Search:
     size = 4 if depth == 1 else 1
     run = partial(campaign, in_batches(nodes, size), single.SMALL, work=bounded.search)
     what = f"depth {depth} {_digest(nodes)}"
-    return Search(what, "branches", len(nodes), single.SMALL, run, f"depth {depth}: {bounded.description(nodes)}")
+    return Search(
+        what, "branches", len(nodes), single.SMALL, run, f"depth {depth}: {bounded.description(nodes)}"
+    )
 
 
 def _digest(content: object) -> str:

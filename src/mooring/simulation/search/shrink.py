@@ -168,7 +168,9 @@ class _Shrinker:
                 high = middle
             else:
                 low = middle + 1
-        self._drop(lambda: sorted((self.best.choices or {}).items()), lambda rest: self._try(choices=dict(rest)))
+        self._drop(
+            lambda: sorted((self.best.choices or {}).items()), lambda rest: self._try(choices=dict(rest))
+        )
 
 
 def _closed_up(plan: Plan) -> Plan:

@@ -35,7 +35,8 @@ class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def events(self) -> int:
-        """Of how many things the run is made that could have been otherwise: steps of the plan, and choices."""
+        """Of how many things the run is made that could have been otherwise: steps of the plan, and
+        choices."""
         return len(self.plan) + len(self.choices or {})
 
     @property
@@ -47,7 +48,9 @@ class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def stored(scenario: Scenario, outcome: Outcome) -> StoredRun:
     """A run as it was."""
-    return StoredRun(outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations))
+    return StoredRun(
+        outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations)
+    )
 
 
 def write(directory: Path, run: StoredRun) -> Path:

@@ -1,4 +1,5 @@
-"""What the API said about each volume on each node, and what was true, over the time of a run: for a picture."""
+"""What the API said about each volume on each node, and what was true, over the time of a run: for a
+picture."""
 
 from __future__ import annotations
 

@@ -151,7 +151,9 @@ class Attacher(DeviceMounter):
         already. Raises `VolumeInUse` if an exclusive volume is attached elsewhere. Runs on a controller."""
 
     @abstractmethod
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
         """Returns what the storage says about each of `specs`. Raises if the storage cannot
         be asked: then nothing is known."""
 

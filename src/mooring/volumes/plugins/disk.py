@@ -71,7 +71,9 @@ class DiskPlugin(
         abilities needs no setting."""
         settings = self._host.settings(PLUGIN_NAME)
         if "array" not in settings:
-            raise PluginError(f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array")
+            raise PluginError(
+                f"the setting `array` of {PLUGIN_NAME} is missing: the directory of the disk array"
+            )
         return DiskArray(Path(settings["array"]), settings.get("mode", "loop"))
 
     @cached_property
@@ -103,7 +105,9 @@ class DiskPlugin(
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         exclusive = disk_source(spec).exclusive
-        return AttachCapabilities(refuses=exclusive, revokes=False, multi_attach=not exclusive, request_validity_s=0)
+        return AttachCapabilities(
+            refuses=exclusive, revokes=False, multi_attach=not exclusive, request_validity_s=0
+        )
 
     def new_attacher(self) -> DiskAttacher:
         return DiskAttacher(self._array, self._host)
@@ -115,7 +119,9 @@ class DiskPlugin(
         return await self._host.mounts.get_device_mount_refs(device_mount_path)
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> DiskMounter:
-        return DiskMounter(self._host, spec, pod, self.new_attacher().get_device_mount_path(spec), self._formats)
+        return DiskMounter(
+            self._host, spec, pod, self.new_attacher().get_device_mount_path(spec), self._formats
+        )
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> BindUnmounter:
         return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
@@ -166,7 +172,9 @@ class DiskPlugin(
         if disk is None:
             raise InvalidSpec(f"{mount_path} shows no disk that is mounted below {directory}")
         source = FlexVolumeSource(driver=PLUGIN_NAME, options={"disk": disk})
-        pv = PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=PersistentVolumeSpec(flex_volume=source))
+        pv = PersistentVolume(
+            metadata=ObjectMeta(name=volume_name), spec=PersistentVolumeSpec(flex_volume=source)
+        )
         return VolumeSpec.of_persistent_volume(pv)
 
 

@@ -28,9 +28,21 @@ from pathlib import Path
 import msgspec
 
 from mooring.mounts.errors import DeviceBusy
-from mooring.volumes.errors import DeletedVolumeInUse, DeviceStillInUse, InvalidSpec, VolumeInUse, VolumeNotFound
+from mooring.volumes.errors import (
+    DeletedVolumeInUse,
+    DeviceStillInUse,
+    InvalidSpec,
+    VolumeInUse,
+    VolumeNotFound,
+)
 from mooring.volumes.plugins.disk_devices import DirectoryDevices, DiskDevices, LoopDevices
-from mooring.volumes.plugins.disk_files import link_durably, lock, sync_directory, unlink_durably, write_durably
+from mooring.volumes.plugins.disk_files import (
+    link_durably,
+    lock,
+    sync_directory,
+    unlink_durably,
+    write_durably,
+)
 
 MODES: Mapping[str, type[DiskDevices]] = {"loop": LoopDevices, "directory": DirectoryDevices}
 
@@ -205,7 +217,9 @@ class DiskArray:
             record = self.check_attach(disk, node)
             if node not in record.nodes:
                 record = msgspec.structs.replace(record, nodes=(*record.nodes, node))
-                self._write(disk, record)  # before the device: what a crash leaves is an attachment without device
+                self._write(
+                    disk, record
+                )  # before the device: what a crash leaves is an attachment without device
             self._converge(disk, record)
         return str(self._link(disk, node))
 
@@ -216,7 +230,9 @@ class DiskArray:
             record = self._read(disk)
             if record is None or node not in record.nodes:
                 return
-            remaining = msgspec.structs.replace(record, nodes=tuple(other for other in record.nodes if other != node))
+            remaining = msgspec.structs.replace(
+                record, nodes=tuple(other for other in record.nodes if other != node)
+            )
             self._remove_devices(disk, keep=self._powered(remaining))
             self._write(disk, remaining)  # after the device is gone: what a crash leaves is an attachment
 
@@ -250,7 +266,9 @@ class DiskArray:
 
     def devices(self, node: str) -> dict[str, str]:
         """The devices of a node by disk, resolved."""
-        found = {disk: self.device(disk, node) for disk, record in self.list().items() if node in record.nodes}
+        found = {
+            disk: self.device(disk, node) for disk, record in self.list().items() if node in record.nodes
+        }
         return {disk: device for disk, device in found.items() if device is not None}
 
     def power_off(self, node: str) -> None:
@@ -375,5 +393,7 @@ def _describe(disk: Disk) -> str:
 
 def _checked(kind: str, name: str) -> str:
     if not name or name.startswith(".") or "/" in name or "\0" in name:
-        raise InvalidSpec(f"{name!r} is no name for a {kind}: it must not be empty, begin with a dot or hold a slash")
+        raise InvalidSpec(
+            f"{name!r} is no name for a {kind}: it must not be empty, begin with a dot or hold a slash"
+        )
     return name

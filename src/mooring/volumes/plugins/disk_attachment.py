@@ -46,7 +46,9 @@ class DiskAttacher(Attacher, Detacher, BulkVolumeVerifier):
     async def detach(self, volume_name: str, node_name: str) -> None:
         await detach_disk(self._array, volume_name, node_name)
 
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
         return (await self.bulk_verify_volumes({node_name: specs}))[node_name]
 
     async def bulk_verify_volumes(

@@ -24,4 +24,6 @@ async def meet_trouble(array: DiskArray, disk: str, operation: str) -> None:
         await asyncio.sleep(POLL_S)
         trouble = (await blocking(array.get, disk)).trouble
     if operation in trouble.fail:
-        raise DiskTrouble(f"{operation} of disk {disk} fails, as it was told to: `mooring disk {disk}` ends that")
+        raise DiskTrouble(
+            f"{operation} of disk {disk} fails, as it was told to: `mooring disk {disk}` ends that"
+        )

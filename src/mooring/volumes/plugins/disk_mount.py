@@ -12,7 +12,9 @@ from mooring.volumes.spec import VolumeSpec
 class DiskMounter(BindMounter):
     """Binds the device's mount into the pod's directory."""
 
-    def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod, device_mount_path: str, formats: bool) -> None:
+    def __init__(
+        self, host: VolumeHost, spec: VolumeSpec, pod: Pod, device_mount_path: str, formats: bool
+    ) -> None:
         self._source = disk_source(spec)
         read_only = spec.read_only or self._source.read_only
         super().__init__(host, PLUGIN_NAME, spec, pod, device_mount_path, read_only)

@@ -30,7 +30,9 @@ MIB = 1024 * 1024
 class DiskProvisioner(Provisioner):
     """Makes the disk `options.pv_name`."""
 
-    def __init__(self, array: DiskArray, snapshots: DiskSnapshots, options: VolumeOptions, gives_devices: bool) -> None:
+    def __init__(
+        self, array: DiskArray, snapshots: DiskSnapshots, options: VolumeOptions, gives_devices: bool
+    ) -> None:
         self._array = array
         self._snapshots = snapshots
         self._gives_devices = gives_devices
@@ -41,7 +43,9 @@ class DiskProvisioner(Provisioner):
         claim = self._options.claim
         _refuse_impossible(claim, given)
         if claim.spec.volume_mode == "Block" and not self._gives_devices:
-            raise InvalidSpec(f"claim {claim.key} wants volumeMode Block, but disks are directories here: run as root")
+            raise InvalidSpec(
+                f"claim {claim.key} wants volumeMode Block, but disks are directories here: run as root"
+            )
         size = requested_size(claim)
         disk = await blocking(self._make, self._options.pv_name, size, given)
         return _persistent_volume(self._options, given, disk.size)
@@ -78,7 +82,9 @@ def requested_size(claim: PersistentVolumeClaim) -> int:
     except InvalidQuantity as error:
         raise InvalidSpec(f"claim {claim.key} asks for {request!r} of storage: {error}") from error
     if size <= 0:
-        raise InvalidSpec(f"claim {claim.key} asks for {request!r} of storage: set spec.resources.requests.storage")
+        raise InvalidSpec(
+            f"claim {claim.key} asks for {request!r} of storage: set spec.resources.requests.storage"
+        )
     return -(-size // MIB) * MIB
 
 

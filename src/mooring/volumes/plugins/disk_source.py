@@ -75,7 +75,9 @@ def parameters(given: Mapping[str, str]) -> Parameters:
     return Parameters(
         fs_type=given.get("fsType") or DEFAULT_FS_TYPE,
         exclusive=_boolean("exclusive", given.get("exclusive", "true"), "the StorageClass"),
-        delays=Delays(**{field: _seconds(name, given[name]) for name, field in _DELAYS.items() if name in given}),
+        delays=Delays(
+            **{field: _seconds(name, given[name]) for name, field in _DELAYS.items() if name in given}
+        ),
     )
 
 
@@ -91,5 +93,7 @@ def _seconds(name: str, text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise InvalidSpec(f"{name} of the StorageClass is {text!r}: it must be a number of seconds, 0 or more")
+        raise InvalidSpec(
+            f"{name} of the StorageClass is {text!r}: it must be a number of seconds, 0 or more"
+        )
     return seconds

@@ -64,7 +64,9 @@ class EmptyDirMounter(PodDirectoryMounter):
     def _tmpfs_options(self) -> list[str]:
         """Empty for a directory on disk."""
         if self._source.medium not in ("", MEMORY):
-            raise InvalidSpec(f"emptyDir {self._name} has medium {self._source.medium!r}: only Memory is known")
+            raise InvalidSpec(
+                f"emptyDir {self._name} has medium {self._source.medium!r}: only Memory is known"
+            )
         if self._source.medium != MEMORY:
             return []
         limit = self._size_limit()
@@ -74,7 +76,9 @@ class EmptyDirMounter(PodDirectoryMounter):
         try:
             return parse_bytes(self._source.size_limit or 0)
         except InvalidQuantity as error:
-            raise InvalidSpec(f"emptyDir {self._name} has sizeLimit {self._source.size_limit!r}: {error}") from error
+            raise InvalidSpec(
+                f"emptyDir {self._name} has sizeLimit {self._source.size_limit!r}: {error}"
+            ) from error
 
 
 class EmptyDirPlugin(VolumePlugin):

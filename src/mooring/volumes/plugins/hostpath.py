@@ -85,7 +85,9 @@ class HostPathMounter(Mounter):
 
     async def get_metrics(self) -> Metrics:
         if not os.path.isdir(self._source.path):
-            raise MetricsNotSupported(f"hostPath {self._source.path} is not a directory: it has no use of its own")
+            raise MetricsNotSupported(
+                f"hostPath {self._source.path} is not a directory: it has no use of its own"
+            )
         return await blocking(file_system_metrics, self._source.path)
 
     async def set_up(self, fs_group: int | None = None) -> None:
@@ -94,7 +96,9 @@ class HostPathMounter(Mounter):
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         await blocking(check_host_path, directory, self._source.type or "")
         if not os.path.lexists(directory):
-            raise VolumeError(f"hostPath {directory} does not exist on this node: make it, or use DirectoryOrCreate")
+            raise VolumeError(
+                f"hostPath {directory} does not exist on this node: make it, or use DirectoryOrCreate"
+            )
 
 
 class HostPathUnmounter(Unmounter):

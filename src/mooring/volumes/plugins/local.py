@@ -48,17 +48,23 @@ class LocalDeviceMounter(DeviceMounter, DeviceUnmounter):
         mode = _mode_of(source.path, spec.name)
         if stat.S_ISBLK(mode):
             fs_type = source.fs_type or DEFAULT_FS_TYPE
-            await self._host.mounts.format_and_mount(source.path, device_mount_path, fs_type, spec.mount_options)
+            await self._host.mounts.format_and_mount(
+                source.path, device_mount_path, fs_type, spec.mount_options
+            )
         elif stat.S_ISDIR(mode):
             await self._host.mounts.bind_mount(source.path, device_mount_path)
         else:
-            raise InvalidSpec(f"{source.path} of volume {spec.name} is neither a directory nor a block device")
+            raise InvalidSpec(
+                f"{source.path} of volume {spec.name} is neither a directory nor a block device"
+            )
 
     async def unmount_device(self, device_mount_path: str) -> None:
         await self._host.mounts.remove_mount_point(device_mount_path)
 
 
-class LocalPlugin(DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolumePlugin, RecyclableVolumePlugin):
+class LocalPlugin(
+    DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolumePlugin, RecyclableVolumePlugin
+):
     """The plugin."""
 
     _host: VolumeHost
@@ -115,7 +121,9 @@ class LocalPlugin(DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolu
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         spec = PersistentVolumeSpec(local=LocalVolumeSource(path=mount_path))
-        return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=spec))
+        return VolumeSpec.of_persistent_volume(
+            PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=spec)
+        )
 
     async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None:
         may_recycle(self._host.settings(PLUGIN_NAME), pv_name)

@@ -59,7 +59,9 @@ class Points:
 class PlayedNode(NodeService):
     """Records calls in the storage; a directory stands for what is mounted."""
 
-    def __init__(self, storage: Storage, points: Points, capabilities: tuple[NodeCapability, ...] = STAGES) -> None:
+    def __init__(
+        self, storage: Storage, points: Points, capabilities: tuple[NodeCapability, ...] = STAGES
+    ) -> None:
         self.storage, self.points = storage, points
         self.capabilities = capabilities
 
@@ -68,11 +70,15 @@ class PlayedNode(NodeService):
         self._mounted(request.staging_target_path)
         return await self.storage.play("NodeStageVolume", request, csi.NodeStageVolumeResponse)
 
-    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+    async def node_unstage_volume(
+        self, request: csi.NodeUnstageVolumeRequest
+    ) -> csi.NodeUnstageVolumeResponse:
         self.points.points.discard(request.staging_target_path)
         return await self.storage.play("NodeUnstageVolume", request, csi.NodeUnstageVolumeResponse)
 
-    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+    async def node_publish_volume(
+        self, request: csi.NodePublishVolumeRequest
+    ) -> csi.NodePublishVolumeResponse:
         target = Path(request.target_path)
         assert target.parent.is_dir()
         assert not target.exists(), "the target itself is the driver's to make"
@@ -80,13 +86,17 @@ class PlayedNode(NodeService):
         self._mounted(request.target_path)
         return await self.storage.play("NodePublishVolume", request, csi.NodePublishVolumeResponse)
 
-    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+    async def node_unpublish_volume(
+        self, request: csi.NodeUnpublishVolumeRequest
+    ) -> csi.NodeUnpublishVolumeResponse:
         self.points.points.discard(request.target_path)
         if Path(request.target_path).exists():
             Path(request.target_path).rmdir()
         return await self.storage.play("NodeUnpublishVolume", request, csi.NodeUnpublishVolumeResponse)
 
-    async def node_get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+    async def node_get_volume_stats(
+        self, request: csi.NodeGetVolumeStatsRequest
+    ) -> csi.NodeGetVolumeStatsResponse:
         usage = [
             csi.VolumeUsage(unit=csi.VolumeUsage.BYTES, total=10, used=4, available=6),
             csi.VolumeUsage(unit=csi.VolumeUsage.INODES, total=3, used=1, available=2),
@@ -287,8 +297,12 @@ async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
     assert groups == ([2000] if given else [])
 
 
-async def test_a_driver_that_gives_the_group_itself_is_told_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours"))
+async def test_a_driver_that_gives_the_group_itself_is_told_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        "mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours")
+    )
     desk = Desk(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
     spec = volume(fs_type="ext4")
     await desk.stage(spec, {})
@@ -308,7 +322,10 @@ async def test_a_pods_own_volume_is_published_alone(desk: Desk):
     await desk.plugin.new_mounter(spec, POD).set_up()
     published = desk.call("NodePublishVolume")
     assert published.volume_id.startswith("csi-")
-    assert (published.volume_context["size"], published.volume_context["csi.storage.k8s.io/ephemeral"]) == ("1", "true")
+    assert (published.volume_context["size"], published.volume_context["csi.storage.k8s.io/ephemeral"]) == (
+        "1",
+        "true",
+    )
     await desk.start().new_unmounter("own", "u1").tear_down()
     assert desk.call("NodeUnpublishVolume").volume_id == published.volume_id
 

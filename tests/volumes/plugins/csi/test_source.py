@@ -16,7 +16,9 @@ def spec(**fields: object) -> VolumeSpec:
 
 
 def test_a_volume_in_its_storages_old_words_has_driver_and_handle():
-    source = persistent(spec(aws_elastic_block_store=AWSElasticBlockStoreVolumeSource(volume_id="aws://a/vol-1")))
+    source = persistent(
+        spec(aws_elastic_block_store=AWSElasticBlockStoreVolumeSource(volume_id="aws://a/vol-1"))
+    )
     assert (source.driver, source.volume_handle) == ("ebs.csi.aws.com", "vol-1")
 
 

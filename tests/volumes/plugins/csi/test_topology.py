@@ -27,7 +27,9 @@ def allowed(*zones: str) -> tuple[TopologySelectorTerm, ...]:
 
 def zones(selected: str | None, terms: tuple[TopologySelectorTerm, ...] = (), uid: str = "u") -> list[str]:
     by_name = {each.name: each for each, _ in NODES}
-    found = requirement(DRIVER, NODES, selected=by_name[selected] if selected else None, allowed=terms, claim_uid=uid)
+    found = requirement(
+        DRIVER, NODES, selected=by_name[selected] if selected else None, allowed=terms, claim_uid=uid
+    )
     assert found is not None
     assert list(found.requisite) == list(found.preferred)
     return [each.segments[ZONE] for each in found.preferred]

@@ -44,7 +44,11 @@ def decode(body: bytes) -> Obj:
         envelope = dict(fields(body[len(_MAGIC) :]))
         meta = dict(fields(raw(envelope.get(1, b""))))
         version, kind = text(meta.get(1, b"")), text(meta.get(2, b""))
-        return {"kind": kind, "apiVersion": version, **read_message(_message(version, kind), envelope.get(2, b""))}
+        return {
+            "kind": kind,
+            "apiVersion": version,
+            **read_message(_message(version, kind), envelope.get(2, b"")),
+        }
     except Malformed as error:
         raise BadRequest(f"the body of the request is not valid protobuf: {error}") from error
     except RecursionError:

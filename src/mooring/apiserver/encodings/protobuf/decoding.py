@@ -1,7 +1,7 @@
 """From protobuf to JSON: messages of the Kubernetes API, by the facts of their fields. Pure.
 
-What Go would leave out of the JSON is left out here: a zero in a field that says nothing when it is zero. Unknown
-fields are skipped, as protobuf demands.
+What Go would leave out of the JSON is left out here: a zero in a field that says nothing when it is zero.
+Unknown fields are skipped, as protobuf demands.
 """
 
 import math
@@ -136,7 +136,11 @@ def _schema_or_array(value: Value) -> Any:
 def _schema_or_texts(value: Value) -> Any:
     parts = list(fields(raw(value)))
     one = dict(parts).get(1)
-    return read_message(_SCHEMA, one) if one is not None else [text(each) for number, each in parts if number == 2]
+    return (
+        read_message(_SCHEMA, one)
+        if one is not None
+        else [text(each) for number, each in parts if number == 2]
+    )
 
 
 def _truth(value: Value) -> bool:

@@ -1,6 +1,7 @@
 """From JSON to protobuf: messages of the Kubernetes API, by the facts of their fields. Pure.
 
-Fields that the facts do not name are left out. A value must have the form of its field, as every stored object's has.
+Fields that the facts do not name are left out. A value must have the form of its field, as every stored
+object's has.
 """
 
 import struct
@@ -51,7 +52,9 @@ def _field_writer(field: Field) -> Writer:
 
     def mapped(value: Any) -> bytes:
         inner = _SECOND if tag_is_bytes else number_tag(2)
-        entries = [sized(_FIRST, key.encode()) + inner + write(each) for key, each in cast(Obj, value).items()]
+        entries = [
+            sized(_FIRST, key.encode()) + inner + write(each) for key, each in cast(Obj, value).items()
+        ]
         return b"".join([sized(bytes_tag(field.number), entry) for entry in entries])
 
     tag_is_bytes = tag == bytes_tag(field.number)
@@ -98,7 +101,9 @@ def _base64(value: Any) -> bytes:
 def _time(value: str) -> bytes:
     moment = datetime.fromisoformat(value)
     seconds, nanos = int(moment.timestamp() // 1), moment.microsecond * 1000
-    return _sized(number_tag(1) + number_bytes(seconds) + (number_tag(2) + number_bytes(nanos) if nanos else b""))
+    return _sized(
+        number_tag(1) + number_bytes(seconds) + (number_tag(2) + number_bytes(nanos) if nanos else b"")
+    )
 
 
 def _quantity(value: Any) -> bytes:
@@ -127,7 +132,9 @@ def _schema_or_bool(value: Any) -> bytes:
 
 def _schema_or_array(value: Any) -> bytes:
     if isinstance(value, list):
-        return _sized(b"".join([sized(_SECOND, write_message(_SCHEMA, each)) for each in cast(list[Obj], value)]))
+        return _sized(
+            b"".join([sized(_SECOND, write_message(_SCHEMA, each)) for each in cast(list[Obj], value)])
+        )
     return _sized(sized(_FIRST, write_message(_SCHEMA, value)))
 
 

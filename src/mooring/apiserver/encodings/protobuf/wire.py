@@ -1,4 +1,5 @@
-"""The wire format of protobuf: numbers, tags, fields. Knows no message. Source: protobuf's own specification."""
+"""The wire format of protobuf: numbers, tags, fields. Knows no message. Source: protobuf's own
+specification."""
 
 from collections.abc import Iterator
 from typing import TypeAlias

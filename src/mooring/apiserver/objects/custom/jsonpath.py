@@ -1,4 +1,5 @@
-"""The simple JSONPath of printer columns and scale subresources: names, indices, `[*]` and `[?(@.a=="b")]`. Pure."""
+"""The simple JSONPath of printer columns and scale subresources: names, indices, `[*]` and `[?(@.a=="b")]`.
+Pure."""
 
 import re
 from collections.abc import Callable, Iterable

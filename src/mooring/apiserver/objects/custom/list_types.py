@@ -1,4 +1,5 @@
-"""How the lists of custom objects merge in an apply: as their schema says (`x-kubernetes-list-type`). Pure."""
+"""How the lists of custom objects merge in an apply: as their schema says (`x-kubernetes-list-type`).
+Pure."""
 
 from dataclasses import dataclass
 

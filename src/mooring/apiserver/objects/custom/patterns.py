@@ -8,7 +8,8 @@ import re2
 from mooring.apiserver.work_limit import spend
 
 _MOST_MEMORY = 8 * 1024 * 1024
-"""What a pattern may take when it is compiled, in bytes; RE2 slows down rather than take more for matching."""
+"""What a pattern may take when it is compiled, in bytes; RE2 slows down rather than take more for
+matching."""
 
 _re2: Any = re2
 _OPTIONS = _re2.Options()
@@ -37,7 +38,8 @@ def check(pattern: str) -> None:
 
 
 def found(pattern: str, text: str) -> bool:
-    """Whether the pattern is found in the text. One that is none, which an older server let in, is found everywhere."""
+    """Whether the pattern is found in the text. One that is none, which an older server let in, is found
+    everywhere."""
     spend(len(text) >> 2)
     try:
         return _compiled(pattern).search(text) is not None

@@ -1,7 +1,8 @@
-"""Structural schemas of custom objects: dropping what they do not name, filling in defaults, judging the rest. Pure.
+"""Structural schemas of custom objects: dropping what they do not name, filling in defaults, judging the
+rest. Pure.
 
-The rules are those of upstream's structural schemas (OpenAPI v3 with `x-kubernetes-*`), and so are the words of the
-errors. Rules in CEL (`x-kubernetes-validations`) are not run.
+The rules are those of upstream's structural schemas (OpenAPI v3 with `x-kubernetes-*`), and so are the words
+of the errors. Rules in CEL (`x-kubernetes-validations`) are not run.
 """
 
 import math
@@ -29,7 +30,9 @@ def pruned(schema: Obj, value: Any, unknown: list[str], path: str = "", *, root:
     if isinstance(value, list):
         items = _object(schema.get("items"))
         entries = cast(list[Any], value)
-        return [pruned(items, each, unknown, f"{path}[{index}]", root=False) for index, each in enumerate(entries)]
+        return [
+            pruned(items, each, unknown, f"{path}[{index}]", root=False) for index, each in enumerate(entries)
+        ]
     if not isinstance(value, dict):
         return value
     kept: Obj = {}
@@ -102,7 +105,9 @@ def errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
 
 
 def _is_integer(value: Any) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer()
+    )
 
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
@@ -119,7 +124,9 @@ def type_name(value: Any) -> str:
     """The JSON type of a value, as messages say it."""
     if value is None:
         return "null"
-    return next(name for name in ("boolean", "integer", "number", "string", "array", "object") if _TYPES[name](value))
+    return next(
+        name for name in ("boolean", "integer", "number", "string", "array", "object") if _TYPES[name](value)
+    )
 
 
 def _type_error(schema: Obj, value: Any, path: str) -> FieldError | None:
@@ -139,10 +146,14 @@ def _text_errors(schema: Obj, value: str, path: str) -> list[FieldError]:
     found: list[FieldError] = []
     if len(value) > schema.get("maxLength", math.inf):
         found.append(
-            FieldError("FieldValueTooLong", path, f"Too long: may not be more than {schema['maxLength']} bytes")
+            FieldError(
+                "FieldValueTooLong", path, f"Too long: may not be more than {schema['maxLength']} bytes"
+            )
         )
     if len(value) < schema.get("minLength", 0):
-        found.append(invalid_value(path, value, f"{path} in body should be at least {schema['minLength']} chars long"))
+        found.append(
+            invalid_value(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
+        )
     if schema.get("pattern") and not patterns.found(schema["pattern"], value):
         found.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
     format_ = schema.get("format", "")
@@ -201,7 +212,9 @@ def _list_errors(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
         told = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
         found.append(FieldError("FieldValueTooMany", path, told))
     if len(value) < schema.get("minItems", 0):
-        found.append(invalid_value(path, len(value), f"{path} in body should have at least {schema['minItems']} items"))
+        found.append(
+            invalid_value(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
+        )
     for index, each in enumerate(value):
         found += errors(_object(schema.get("items")), each, f"{path}[{index}]")
     return found + _repetitions(schema, value, path)
@@ -217,7 +230,11 @@ def _repetitions(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
     else:
         return []
     first = ranks(names)
-    return [duplicate(f"{path}[{index}]", each) for index, each in enumerate(names) if first[identity(each)] < index]
+    return [
+        duplicate(f"{path}[{index}]", each)
+        for index, each in enumerate(names)
+        if first[identity(each)] < index
+    ]
 
 
 def _object_errors(schema: Obj, value: Obj, path: str) -> list[FieldError]:

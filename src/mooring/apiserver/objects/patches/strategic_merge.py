@@ -1,8 +1,8 @@
 """Strategic merge patch: like merge patch, but lists of named things merge entry by entry.
 
-Which lists merge, and by which key, is said by the facts of the API's own types (`schema.facts`). Any other list is
-replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse` of a node are such lists. Directives:
-`$patch: delete|replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`.
+Which lists merge, and by which key, is said by the facts of the API's own types (`schema.facts`). Any other
+list is replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse` of a node are such lists.
+Directives: `$patch: delete|replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,9 @@ def _lists(old: list[Any], patch: list[Any], at: Place) -> list[Any]:
         return _clean(patch)
     if not at.merge_key:
         before = ranks(old)
-        return _interleaved([*old, *(value for value in patch if identity(value) not in before)], patch, old, "")
+        return _interleaved(
+            [*old, *(value for value in patch if identity(value) not in before)], patch, old, ""
+        )
     if not all(isinstance(entry, dict) for entry in [*old, *patch]):
         return _clean(patch)
     kept, entries = _special(old, patch, at.merge_key)
@@ -189,12 +191,15 @@ def _list(value: Any) -> list[Any]:
 
 
 def _clean(value: Any) -> Any:
-    """A copy of what a patch adds: without nulls and directives, and without objects that a directive marks."""
+    """A copy of what a patch adds: without nulls and directives, and without objects that a directive
+    marks."""
     if isinstance(value, dict):
         fields = cast(Obj, value)
         if "$patch" in fields:
             return _DROPPED
-        kept = {key: _clean(each) for key, each in fields.items() if each is not None and not key.startswith("$")}
+        kept = {
+            key: _clean(each) for key, each in fields.items() if each is not None and not key.startswith("$")
+        }
         return {key: each for key, each in kept.items() if each is not _DROPPED}
     if isinstance(value, list):
         return [each for each in map(_clean, cast(list[Any], value)) if each is not _DROPPED]

@@ -24,7 +24,8 @@ def _settle_blocks(spec: Obj) -> None:
 
 
 class Nodes(Strategy):
-    """Nodes: a registration carries its status, so that a node that comes back can tell at once what it uses."""
+    """Nodes: a registration carries its status, so that a node that comes back can tell at once what it
+    uses."""
 
     judges_base = False
     rules = (valid.node,)
@@ -54,7 +55,8 @@ def with_finalizers(namespace: Obj, finalizers: list[Any]) -> Obj:
 
 
 class Namespaces(Strategy):
-    """Namespaces: deleted in two steps, the `kubernetes` finalizer of the spec being the second's condition."""
+    """Namespaces: deleted in two steps, the `kubernetes` finalizer of the spec being the second's
+    condition."""
 
     rules = (valid.namespace,)
     name_error = staticmethod(label_error)
@@ -230,7 +232,9 @@ class Services(Strategy):
         before, spec = object_at(old, "spec"), object_at(obj, "spec")
         if "ExternalName" not in (before.get("type"), spec.get("type")):
             spec |= {
-                field: before[field] for field in ("clusterIP", "clusterIPs") if field in before and not spec.get(field)
+                field: before[field]
+                for field in ("clusterIP", "clusterIPs")
+                if field in before and not spec.get(field)
             }
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:

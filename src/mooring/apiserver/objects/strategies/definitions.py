@@ -1,7 +1,7 @@
 """CustomResourceDefinitions: their defaults, what makes them invalid, and the names that they are given.
 
-Names are accepted in the same write that asks for them: there is no controller between. The conditions, reasons and
-messages are upstream's.
+Names are accepted in the same write that asks for them: there is no controller between. The conditions,
+reasons and messages are upstream's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,9 @@ class Definitions(Strategy):
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         named = {text_at(each, "name") for each in objects_at(obj, "spec.versions")}
         gone = [each for each in list_at(old, "status.storedVersions") if each not in named]
-        found = [invalid_value("status.storedVersions[0]", each, "must appear in spec.versions") for each in gone]
+        found = [
+            invalid_value("status.storedVersions[0]", each, "must appear in spec.versions") for each in gone
+        ]
         return found + list(super().validate_update(obj, old))
 
     def holds(self, obj: Obj) -> bool:

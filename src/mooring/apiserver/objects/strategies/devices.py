@@ -1,4 +1,5 @@
-"""Dynamic resources (resource.k8s.io) and other kinds that are kept for others and have few rules of their own."""
+"""Dynamic resources (resource.k8s.io) and other kinds that are kept for others and have few rules of their
+own."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -102,7 +102,12 @@ POD_SPEC: Rules = {
 """The defaults of a pod's spec, relative to it; workloads use them for their templates."""
 
 _TOLERATIONS = tuple(
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
     for key in ("not-ready", "unreachable")
 )
 
@@ -176,7 +181,8 @@ class Pods(Strategy):
 
 
 def _default_container(container: Obj, *, host_network: bool) -> None:
-    """What holds of pods, not of templates: requests are the limits, and ports the host's, unless they are said."""
+    """What holds of pods, not of templates: requests are the limits, and ports the host's, unless they are
+    said."""
     resources = container["resources"]
     if limits := resources.get("limits"):
         resources["requests"] = limits | resources.get("requests", {})
@@ -200,7 +206,11 @@ def _toleration_errors(spec: Obj, old: Obj) -> list[FieldError]:
     kept = [_but_seconds(each) for each in objects_at(spec, "tolerations")]
     if all(_but_seconds(each) in kept for each in objects_at(old, "tolerations")):
         return []
-    return [forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+    return [
+        forbidden_field(
+            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+        )
+    ]
 
 
 def _but_seconds(toleration: Obj) -> Obj:
@@ -239,7 +249,10 @@ _COMPUTED = {
 def _priority(pod: Obj, admission: Admission) -> Obj:
     """Admission plugin Priority: what the pod's class says, or the default class. Raises Forbidden."""
     name = text_at(pod, "spec.priorityClassName")
-    classes = {text_at(each, "metadata.name"): each for each in admission.objects("priorityclasses.scheduling.k8s.io")}
+    classes = {
+        text_at(each, "metadata.name"): each
+        for each in admission.objects("priorityclasses.scheduling.k8s.io")
+    }
     if name and name not in classes:
         told = f"no PriorityClass with name {name} was found"
         raise forbidden(Resource("", "pods"), text_at(pod, "metadata.name"), told)
@@ -257,8 +270,9 @@ def _priority(pod: Obj, admission: Admission) -> Obj:
 
 
 def _add_tolerations(spec: Obj) -> None:
-    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says otherwise.
-    Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says otherwise."""
+    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says
+    otherwise. Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the
+    pod says otherwise."""
     present = objects_at(spec, "tolerations")
     missing = [each for each in _TOLERATIONS if not any(_tolerates(own, each["key"]) for own in present)]
     spec["tolerations"] = [*present, *(dict(each) for each in missing)]

@@ -42,7 +42,9 @@ class DaemonSets(PodTemplates):
         super().default(obj)
         strategy = obj["spec"]["updateStrategy"]
         if strategy.get("type") == "RollingUpdate":
-            strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | object_at(strategy, "rollingUpdate")
+            strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | object_at(
+                strategy, "rollingUpdate"
+            )
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
         _number_template(obj, 1)
@@ -56,7 +58,9 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _number_template(obj: Obj, generation: int) -> None:
-    obj["metadata"]["annotations"] = strings_at(obj, "metadata.annotations") | {_TEMPLATE_GENERATION: str(generation)}
+    obj["metadata"]["annotations"] = strings_at(obj, "metadata.annotations") | {
+        _TEMPLATE_GENERATION: str(generation)
+    }
 
 
 class ReplicationControllers(PodTemplates):
@@ -89,7 +93,9 @@ def _completions_errors(spec: Obj, old: Obj) -> list[FieldError]:
         return [invalid_value("spec.completions", completions, IMMUTABLE)]
     if completions is None or completions == spec.get("parallelism"):
         return []
-    return [invalid_value("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
+    return [
+        invalid_value("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
+    ]
 
 
 def _with_resources(container: Obj, other: Obj) -> Obj:

@@ -17,7 +17,8 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 
 _CLAIM_FORBIDDEN = (
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+    "bound claims"
 )
 
 
@@ -38,7 +39,9 @@ class Claims(Strategy):
         obj["status"] = {"phase": "Pending"}
         object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
         _add_finalizer(obj, "kubernetes.io/pvc-protection")
-        named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(obj, "metadata.annotations")
+        named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(
+            obj, "metadata.annotations"
+        )
         if value_at(obj, "spec.storageClassName") is None and not named_by_annotation:
             name = default_class(admission.objects(STORAGE_CLASSES))
             if name:
@@ -60,8 +63,8 @@ class Claims(Strategy):
 
 
 def _data_sources(spec: Obj) -> Obj:
-    """The one data source of a claim by both of its names, so that neither way of asking gives an empty volume
-    (KEP-1495; upstream: NormalizeDataSources). A source in a namespace has one name only.
+    """The one data source of a claim by both of its names, so that neither way of asking gives an empty
+    volume (KEP-1495; upstream: NormalizeDataSources). A source in a namespace has one name only.
 
     Unlike upstream, no source is dropped: a claim with one that cannot be used waits instead of being empty.
     """
@@ -93,8 +96,11 @@ def _fixed_claim(spec: Obj, old: Obj, bound: bool) -> Obj:
 
 
 def default_class(classes: Sequence[Obj]) -> str | None:
-    """The default StorageClass: the newest so annotated, by name among equals (admission DefaultStorageClass)."""
-    defaults = [each for each in classes if strings_at(each, "metadata.annotations").get(DEFAULT_CLASS) == "true"]
+    """The default StorageClass: the newest so annotated, by name among equals (admission
+    DefaultStorageClass)."""
+    defaults = [
+        each for each in classes if strings_at(each, "metadata.annotations").get(DEFAULT_CLASS) == "true"
+    ]
     defaults.sort(key=lambda each: text_at(each, "metadata.name"))
     defaults.sort(key=lambda each: text_at(each, "metadata.creationTimestamp"), reverse=True)
     return text_at(defaults[0], "metadata.name") if defaults else None
@@ -166,7 +172,8 @@ _GENERAL_LABELS = {
 
 
 def _is_same_affinity(new: Any, old: Any) -> bool:
-    """Whether they select the same nodes by the same labels; the new one may call a label by its later name."""
+    """Whether they select the same nodes by the same labels; the new one may call a label by its later
+    name."""
     if isinstance(new, dict) and isinstance(old, dict):
         known, former = cast(Obj, new), cast(Obj, old)
         return known.keys() == former.keys() and all(

@@ -66,7 +66,9 @@ class StatefulSets(PodTemplates):
 
 def _fixed_part(statefulset: Obj) -> Obj:
     spec = object_at(statefulset, "spec")
-    return {key: value for key, value in spec.items() if key not in _STATEFULSET_MUTABLE and value is not None}
+    return {
+        key: value for key, value in spec.items() if key not in _STATEFULSET_MUTABLE and value is not None
+    }
 
 
 def _default_rolling_update(strategy: Obj, defaults: Obj) -> None:

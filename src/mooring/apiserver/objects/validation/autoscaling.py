@@ -51,7 +51,9 @@ def _spec(spec: Obj) -> Errors:
         found.append(invalid_value("maxReplicas", most, "must be greater than or equal to `minReplicas`"))
     found += at("scaleTargetRef", _reference(part(spec, "scaleTargetRef")))
     found += at("metrics", each(_metric)(spec.get("metrics")))
-    if fewest == 0 and not any(each.get("type") in ("Object", "External") for each in objects(spec.get("metrics"))):
+    if fewest == 0 and not any(
+        each.get("type") in ("Object", "External") for each in objects(spec.get("metrics"))
+    ):
         told = "must specify at least one Object or External metric to support scaling to zero replicas"
         found.append(forbidden_field("metrics", told))
     return [*found, *_BEHAVIOR(spec)]
@@ -143,7 +145,11 @@ def _wanted(
 def _object(source: Obj) -> Errors:
     found = at("describedObject", _reference(part(source, "describedObject")))
     told = "must set either a target value or averageValue"
-    return [*found, *_METRIC(source), *_wanted(source, "value", "averageValue", default="averageValue", told=told)]
+    return [
+        *found,
+        *_METRIC(source),
+        *_wanted(source, "value", "averageValue", default="averageValue", told=told),
+    ]
 
 
 def _external(source: Obj) -> Errors:
@@ -165,7 +171,9 @@ def _resource_target(source: Obj) -> list[FieldError]:
     told = "must set either a target raw value or a target utilization"
     twice = "may not set both a target raw value and a target utilization"
     fields = ("averageUtilization", "averageValue")
-    return _wanted(source, *fields, default="averageUtilization", told=told, exclusive="averageValue", twice=twice)
+    return _wanted(
+        source, *fields, default="averageUtilization", told=told, exclusive="averageValue", twice=twice
+    )
 
 
 def _resource(source: Obj) -> Errors:

@@ -1,13 +1,21 @@
 """What checks are made of: a check takes a value and returns what is wrong with it, nothing if it is right.
 
-Paths in errors are relative to the value that was checked; `at` puts a field or an index before them. A value that is
-absent is None, as is null.
+Paths in errors are relative to the value that was checked; `at` puts a field or an index before them. A value
+that is absent is None, as is null.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from mooring.apiserver.objects.validation.formats import Format, port_name_error
 
 Errors: TypeAlias = Sequence[FieldError]
@@ -30,7 +38,8 @@ def at(step: str, errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def record(*rules: tuple[str, Check] | Check) -> Check:
-    """An object: each rule is a field with the check of its value, or a check of the whole object, in this order.
+    """An object: each rule is a field with the check of its value, or a check of the whole object, in this
+    order.
 
     A field's check is run if the object has the field, or the check is marked by `always`.
     """
@@ -94,7 +103,9 @@ def all_of(*checks: Check) -> Check:
 
 def text(why: Format) -> Check:
     """A text of a format; an empty one counts as absent."""
-    return lambda value: [invalid_value("", value, told)] if value and (told := why(value)) is not None else NONE
+    return lambda value: (
+        [invalid_value("", value, told)] if value and (told := why(value)) is not None else NONE
+    )
 
 
 def exactly(why: Format) -> Check:
@@ -223,7 +234,8 @@ def exclusive(
 ) -> Check:
     """An object with exactly one of some fields: the first is checked, every later one is forbidden.
 
-    `told_as` has the paths that upstream gives to some of them; those in `unchecked` count, but are never forbidden.
+    `told_as` has the paths that upstream gives to some of them; those in `unchecked` count, but are never
+    forbidden.
     """
     names = told_as or {}
 

@@ -67,7 +67,9 @@ def _one_source(spec: Obj) -> Errors:
     if source is None or reference is None:
         return NONE
     if reference.get("namespace"):
-        return [invalid_value("", "dataSource", "may not be specified when dataSourceRef.namespace is specified")]
+        return [
+            invalid_value("", "dataSource", "may not be specified when dataSourceRef.namespace is specified")
+        ]
     same = all(source.get(field) == reference.get(field) for field in ("apiGroup", "kind", "name"))
     return NONE if same else [invalid_value("", "dataSource", "must match dataSourceRef")]
 
@@ -86,7 +88,11 @@ def template_metadata(metadata: Obj) -> Errors:
     ]
     return [
         *found,
-        *(forbidden_field(_TOLD.get(field, field), "cannot be set") for field in _METADATA if metadata.get(field)),
+        *(
+            forbidden_field(_TOLD.get(field, field), "cannot be set")
+            for field in _METADATA
+            if metadata.get(field)
+        ),
     ]
 
 
@@ -101,7 +107,10 @@ def _capacity(capacity: Obj) -> Errors:
     found: list[FieldError] = [] if capacity else [required("")]
     if set(capacity) != {"storage"}:
         found.append(unsupported("", capacity or None, ("storage",)))
-    return [*found, *(error for name, size in capacity.items() for error in at(f"[{name}]", positive_amount(size)))]
+    return [
+        *found,
+        *(error for name, size in capacity.items() for error in at(f"[{name}]", positive_amount(size))),
+    ]
 
 
 def volume_head(spec: Obj) -> Errors:
@@ -113,7 +122,9 @@ def volume_head(spec: Obj) -> Errors:
     policy = spec.get("persistentVolumeReclaimPolicy")
     return [
         *found,
-        *at("persistentVolumeReclaimPolicy", one_of("Delete", "Recycle", "Retain")(policy) if policy else NONE),
+        *at(
+            "persistentVolumeReclaimPolicy", one_of("Delete", "Recycle", "Retain")(policy) if policy else NONE
+        ),
     ]
 
 
@@ -123,7 +134,11 @@ def volume_tail(spec: Obj) -> Errors:
     attributes = spec.get("volumeAttributesClassName")
     if attributes is None:
         return found
-    told = exactly(subdomain_error)(attributes) if attributes else [required("", "an empty string is disallowed")]
+    told = (
+        exactly(subdomain_error)(attributes)
+        if attributes
+        else [required("", "an empty string is disallowed")]
+    )
     found += at("volumeAttributesClassName", told)
     if spec.get("csi") is None:
         found.append(required("csi", "has to be specified when using volumeAttributesClassName"))
@@ -133,7 +148,9 @@ def volume_tail(spec: Obj) -> Errors:
 def inline_volume_head(spec: Obj) -> Errors:
     """What an inline volume's spec may not say that a PersistentVolume's can, before its source."""
     told = "may not be specified in the context of inline volumes"
-    found: list[FieldError] = [forbidden_field(field, told) for field in ("claimRef", "capacity") if spec.get(field)]
+    found: list[FieldError] = [
+        forbidden_field(field, told) for field in ("claimRef", "capacity") if spec.get(field)
+    ]
     if spec.get("csi") is None:
         found.append(required("csi", "has to be specified in the context of inline volumes"))
     modes = entries(spec, "accessModes")
@@ -148,7 +165,9 @@ def inline_volume_head(spec: Obj) -> Errors:
 def inline_volume_tail(spec: Obj) -> Errors:
     """The same, after its source."""
     told = "may not be specified in the context of inline volumes"
-    found: list[FieldError] = [forbidden_field("storageClassName", told)] if spec.get("storageClassName") else []
+    found: list[FieldError] = (
+        [forbidden_field("storageClassName", told)] if spec.get("storageClassName") else []
+    )
     if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
         detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         found.append(forbidden_field("volumeMode", detail))
@@ -157,4 +176,8 @@ def inline_volume_tail(spec: Obj) -> Errors:
 
 def is_root(path: Any) -> bool:
     """Whether a path on a host is its root."""
-    return bool(path) and path.startswith("/") and not any(part not in ("", ".", "..") for part in path.split("/"))
+    return (
+        bool(path)
+        and path.startswith("/")
+        and not any(part not in ("", ".", "..") for part in path.split("/"))
+    )

@@ -6,7 +6,15 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from mooring.apiserver.objects.validation.checks import (
     NONE,
     Check,
@@ -96,7 +104,11 @@ def _json_secret(key: str) -> Callable[[Obj, Mapping[str, str]], Errors]:
             fits = isinstance(json.loads(b64decode(data[key] or "")), dict | None)
         except (ValueError, RecursionError):
             fits = False
-        return NONE if fits else [invalid_value(f"data[{key}]", "<secret contents redacted>", "is no JSON object")]
+        return (
+            NONE
+            if fits
+            else [invalid_value(f"data[{key}]", "<secret contents redacted>", "is no JSON object")]
+        )
 
     return check
 
@@ -135,7 +147,11 @@ def kube_finalizer(name: str) -> Errors:
 def namespace(obj: Obj) -> Errors:
     """A Namespace: the finalizers of its spec."""
     names = entries(part(obj, "spec"), "finalizers")
-    return [error for name in names for error in at("spec.finalizers", [*name_errors("", name), *kube_finalizer(name)])]
+    return [
+        error
+        for name in names
+        for error in at("spec.finalizers", [*name_errors("", name), *kube_finalizer(name)])
+    ]
 
 
 def node(obj: Obj) -> Errors:
@@ -234,7 +250,9 @@ def _limit(limit: Obj, kind: str) -> list[FieldError]:
         found.append(required("limits", told))
     found += _resources("maxLimitRequestRatio", names, held["maxLimitRequestRatio"])
     for name in dict.fromkeys(name for amounts in held.values() for name in amounts):
-        found += _bounds(name, {field: parse_quantity(held[field][name]) for field in held if name in held[field]})
+        found += _bounds(
+            name, {field: parse_quantity(held[field][name]) for field in held if name in held[field]}
+        )
     return found
 
 
@@ -249,13 +267,19 @@ def _bounds(name: str, held: Mapping[str, Any]) -> list[FieldError]:
     found: list[FieldError] = []
     for low, high, told in _ORDER:
         if low in held and high in held and held[low] > held[high]:
-            found.append(invalid_value(f"{told}[{name}]", str(held[told]), f"{low} value is greater than {high} value"))
+            found.append(
+                invalid_value(f"{told}[{name}]", str(held[told]), f"{low} value is greater than {high} value")
+            )
     ratio, path = held.get("maxLimitRequestRatio"), f"maxLimitRequestRatio[{name}]"
     if ratio is not None and ratio < 1:
         found.append(invalid_value(path, str(ratio), f"ratio {ratio} is less than 1"))
     if ratio is not None and held.get("min") and "max" in held and ratio > held["max"] / held["min"]:
         found.append(invalid_value(path, str(ratio), f"ratio {ratio} is greater than max/min"))
-    if not overcommits(name) and "default" in held and held["default"] != held.get("defaultRequest", held["default"]):
+    if (
+        not overcommits(name)
+        and "default" in held
+        and held["default"] != held.get("defaultRequest", held["default"])
+    ):
         told = f"default value must equal to defaultRequest value in {name}"
         found.append(invalid_value(f"defaultRequest[{name}]", str(held["defaultRequest"]), told))
     return found
@@ -269,7 +293,9 @@ _SCOPES: Mapping[str, frozenset[str]] = {
     "CrossNamespacePodAffinity": _COMPUTE, "BestEffort": _PODS, "VolumeAttributesClass": _CLAIMS,
 }  # fmt: skip
 """What a quota can limit for the objects of a scope."""
-_ONLY_EXISTS = frozenset({"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"})
+_ONLY_EXISTS = frozenset(
+    {"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"}
+)
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
@@ -329,7 +355,12 @@ def _scope_operator(scope: str, requirement: Obj) -> Errors:
 
 
 lease = record(
-    ("spec", record(("leaseDurationSeconds", least(1, "must be greater than 0")), ("leaseTransitions", not_negative)))
+    (
+        "spec",
+        record(
+            ("leaseDurationSeconds", least(1, "must be greater than 0")), ("leaseTransitions", not_negative)
+        ),
+    )
 )
 """A Lease."""
 
@@ -354,7 +385,8 @@ def _event(obj: Obj, reporter: str) -> Errors:
         return NONE if about == own or (not about and own in ("", "default")) else [told]
     found = [told] if not about and own not in ("default", "kube-system") else []
     found += at(
-        reporter, [*needed()(obj.get("reportingComponent")), *name_errors("", obj.get("reportingComponent") or "")]
+        reporter,
+        [*needed()(obj.get("reportingComponent")), *name_errors("", obj.get("reportingComponent") or "")],
     )
     for field, most in _EVENT_LENGTHS:
         value = obj.get(field) or ""
@@ -453,7 +485,8 @@ def _binding(*kinds: str, namespaced: bool) -> Check:
         ("name", needed(text(path_segment_error))),
     )  # fmt: skip
     return record(
-        ("roleRef", always(lambda value: reference(value or {}))), ("subjects", each(_subject(namespaced=namespaced)))
+        ("roleRef", always(lambda value: reference(value or {}))),
+        ("subjects", each(_subject(namespaced=namespaced))),
     )
 
 

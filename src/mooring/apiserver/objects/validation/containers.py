@@ -138,7 +138,9 @@ def _mounts(container: Obj, around: Around) -> Errors:
         if name in devices:
             wrong.append(invalid_value("name", name, "must not already exist in volumeDevices"))
         if path in devices.values():
-            wrong.append(invalid_value("mountPath", path, "must not already exist as a path in volumeDevices"))
+            wrong.append(
+                invalid_value("mountPath", path, "must not already exist as a path in volumeDevices")
+            )
         if wrong:
             found += at(f"[{index}]", wrong)
         found += _mount_details(mount, index, container)
@@ -172,7 +174,9 @@ def _recursive(mount: Obj) -> Errors:
     if not mount.get("readOnly"):
         found.append(forbidden_field("", "may only be specified when readOnly is true"))
     if mount.get("mountPropagation") not in (None, "None"):
-        found.append(forbidden_field("", "may only be specified when mountPropagation is None or not specified"))
+        found.append(
+            forbidden_field("", "may only be specified when mountPropagation is None or not specified")
+        )
     return found
 
 
@@ -195,7 +199,9 @@ def _devices(container: Obj, around: Around) -> Errors:
         if name in mounts:
             wrong.append(invalid_value("name", name, "must not already exist in volumeMounts"))
         if path in mounts.values():
-            wrong.append(invalid_value("devicePath", path, "must not already exist as a path in volumeMounts"))
+            wrong.append(
+                invalid_value("devicePath", path, "must not already exist as a path in volumeMounts")
+            )
         if name:
             names.add(name)
         found += at(f"[{index}]", wrong)
@@ -229,7 +235,9 @@ def _http_get(action: Obj) -> Errors:
     ]
 
 
-_HTTP_GET = record(("path", needed()), ("port", always(port_or_name)), ("scheme", always(one_of("HTTP", "HTTPS"))))
+_HTTP_GET = record(
+    ("path", needed()), ("port", always(port_or_name)), ("scheme", always(one_of("HTTP", "HTTPS")))
+)
 _ACTIONS: Mapping[str, Check] = {
     "exec": record(("command", needed())),
     "httpGet": _http_get,
@@ -285,7 +293,9 @@ def _readiness(probe: Obj) -> Errors:
     ]
 
 
-_PROBES = record(("livenessProbe", _one_success), ("readinessProbe", _readiness), ("startupProbe", _one_success))
+_PROBES = record(
+    ("livenessProbe", _one_success), ("readinessProbe", _readiness), ("startupProbe", _one_success)
+)
 
 
 def _lifecycle(lifecycle: Obj, around: Around) -> Errors:
@@ -432,7 +442,9 @@ def init_containers(entries: list[Obj], others: list[Obj], around: Around) -> Er
 def _not_lively(container: Obj) -> Errors:
     told = "may not be set for init containers without restartPolicy=Always"
     fields = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-    found: list[FieldError] = [forbidden_field(name, told) for name in fields if container.get(name) is not None]
+    found: list[FieldError] = [
+        forbidden_field(name, told) for name in fields if container.get(name) is not None
+    ]
     for index, policy in enumerate(objects(container.get("resizePolicy"))):
         if policy.get("restartPolicy") == "RestartContainer":
             told = "must not be set to 'RestartContainer' for non-sidecar initContainers"

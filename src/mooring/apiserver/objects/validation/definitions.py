@@ -6,7 +6,17 @@ As upstream, what all versions say alike is told of the spec rather than of a ve
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required
-from mooring.apiserver.objects.validation.checks import Errors, always, at, each, needed, objects, one_of, part, record
+from mooring.apiserver.objects.validation.checks import (
+    Errors,
+    always,
+    at,
+    each,
+    needed,
+    objects,
+    one_of,
+    part,
+    record,
+)
 from mooring.apiserver.objects.validation.formats import label_1035_error, subdomain_error
 from mooring.apiserver.objects.validation.schemas import schema_errors
 
@@ -24,7 +34,11 @@ def definition_name(obj: Obj) -> Errors:
     """A definition is named by what it defines."""
     spec, name = part(obj, "spec"), obj["metadata"].get("name") or ""
     wanted = f"{part(spec, 'names').get('plural') or ''}.{spec.get('group') or ''}"
-    return [] if name == wanted else [invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    return (
+        []
+        if name == wanted
+        else [invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    )
 
 
 def _group(value: Any) -> Errors:
@@ -38,7 +52,9 @@ def _group(value: Any) -> Errors:
 
 def _spec(spec: Obj) -> Errors:
     versions = objects(spec.get("versions"))
-    shared = {field: _shared(versions, field) for field in ("schema", "subresources", "additionalPrinterColumns")}
+    shared = {
+        field: _shared(versions, field) for field in ("schema", "subresources", "additionalPrinterColumns")
+    }
     found = [*_SCOPE(spec)]
     for index, version in enumerate(versions):
         if not part(version, "schema").get("openAPIV3Schema"):
@@ -51,7 +67,9 @@ def _spec(spec: Obj) -> Errors:
     if len(set(names)) < len(names):
         found.append(invalid_value("versions", names, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        found.append(invalid_value("versions", names, "must have exactly one version marked as storage version"))
+        found.append(
+            invalid_value("versions", names, "must have exactly one version marked as storage version")
+        )
     found += at("names", [*_NAMED(part(spec, "names")), *_names(part(spec, "names"))])
     if versions:
         first = {field: versions[0].get(field) for field in shared if shared[field]}
@@ -91,7 +109,9 @@ def _offered(said: Obj, version: Obj, renamed: Obj | None = None) -> list[FieldE
     schema: Obj = part(said, "schema").get("openAPIV3Schema") or {}
     if schema:
         has_status = part(version, "subresources").get("status") is not None
-        found += at(f"{names.get('schema', 'schema')}.openAPIV3Schema", schema_errors(schema, has_status=has_status))
+        found += at(
+            f"{names.get('schema', 'schema')}.openAPIV3Schema", schema_errors(schema, has_status=has_status)
+        )
     if (scale := part(said, "subresources").get("scale")) is not None:
         found += at("subresources.scale", _scale(scale))
     return [*found, *at("additionalPrinterColumns", each(_column)(said.get("additionalPrinterColumns")))]
@@ -153,7 +173,9 @@ def _names(names: Obj) -> list[FieldError]:
         found += _label(field, shown, told=value) if value else []
     for field in ("shortNames", "categories"):
         if field == "categories" and names.get("kind") and names["kind"] == names.get("listKind"):
-            found.append(invalid_value("listKind", names["listKind"], "kind and listKind may not be the same"))
+            found.append(
+                invalid_value("listKind", names["listKind"], "kind and listKind may not be the same")
+            )
         for index, value in enumerate(names.get(field) or ()):
             found += _label(f"{field}[{index}]", value)
     return found
@@ -168,7 +190,10 @@ def _conversion(conversion: Obj) -> Errors:
         return [*found, forbidden_field("strategy", "conversion by a webhook is not offered: use None")]
     if hook is not None:
         told = "should not be set when strategy is not set to Webhook"
-        fields = (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions"))
+        fields = (
+            ("clientConfig", "webhookClientConfig"),
+            ("conversionReviewVersions", "conversionReviewVersions"),
+        )
         found += [forbidden_field(name, told) for field, name in fields if hook.get(field)]
     return found
 

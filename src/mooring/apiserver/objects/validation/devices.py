@@ -147,7 +147,10 @@ def _request(request: Obj) -> Errors:
         return [*found, invalid_value("", None, f"{told}, but multiple fields are set")]
     if exact is not None:
         return [*found, *at("exactly", _exact(exact))]
-    return [*found, *at("firstAvailable", _limited(8, all_of(each(_alternative), distinct(_by_name)))(several))]
+    return [
+        *found,
+        *at("firstAvailable", _limited(8, all_of(each(_alternative), distinct(_by_name)))(several)),
+    ]
 
 
 _NAMED = record(("name", _label))
@@ -155,7 +158,9 @@ _NAMED = record(("name", _label))
 
 def _names(requests: list[Obj]) -> Mapping[str, set[str]]:
     """The requests of a claim by name, each with its alternatives."""
-    return {_by_name(each): {_by_name(sub) for sub in objects(each.get("firstAvailable"))} for each in requests}
+    return {
+        _by_name(each): {_by_name(sub) for sub in objects(each.get("firstAvailable"))} for each in requests
+    }
 
 
 def _reference(known: Mapping[str, set[str]]) -> Check:
@@ -185,7 +190,9 @@ def _constraint(known: Mapping[str, set[str]]) -> Check:
         for field in ("matchAttribute", "distinctAttribute"):
             if (name := constraint.get(field)) is not None:
                 return [*found, *at(field, _fully_qualified(name))]
-        told = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        told = (
+            'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        )
         return [*found, required("", told)]
 
     return check
@@ -194,7 +201,11 @@ def _constraint(known: Mapping[str, set[str]]) -> Check:
 def _parameters(value: Any) -> Errors:
     if value is None:
         return [required("")]
-    return NONE if isinstance(value, dict) else [invalid_value("", "<value omitted>", "must be a valid JSON object")]
+    return (
+        NONE
+        if isinstance(value, dict)
+        else [invalid_value("", "<value omitted>", "must be a valid JSON object")]
+    )
 
 
 def _opaque(value: Any) -> Errors:
@@ -244,7 +255,10 @@ def _pool_name(value: Any) -> Errors:
     if not value:
         return [required("")]
     found = [too_long("", 253)] if len(value) > 253 else []
-    return [*found, *(error for each_part in value.split("/") for error in exactly(subdomain_error)(each_part))]
+    return [
+        *found,
+        *(error for each_part in value.split("/") for error in exactly(subdomain_error)(each_part)),
+    ]
 
 
 def _pool(pool: Obj) -> Errors:
@@ -287,7 +301,9 @@ def _placed(spec: Obj) -> list[FieldError]:
         found += at("nodeSelector", node_selector(wanted))
         if len(entries(wanted, "nodeSelectorTerms")) != 1:
             told = "must have exactly one node selector term"
-            found.append(invalid_value("nodeSelector.nodeSelectorTerms", entries(wanted, "nodeSelectorTerms"), told))
+            found.append(
+                invalid_value("nodeSelector.nodeSelectorTerms", entries(wanted, "nodeSelectorTerms"), told)
+            )
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field) is False:
             found.append(invalid_value(field, False, "must be either unset or set to true"))
@@ -349,7 +365,9 @@ _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versi
 def _attribute(attribute: Obj) -> Errors:
     given = [kind for kind in _KINDS if attribute.get(kind) is not None]
     found = list(_ATTRIBUTE(attribute))
-    return found if len(given) == 1 else [*found, invalid_value("", "", "exactly one value must be specified")]
+    return (
+        found if len(given) == 1 else [*found, invalid_value("", "", "exactly one value must be specified")]
+    )
 
 
 _ATTRIBUTE = record(
@@ -375,7 +393,11 @@ def _shared_capacity(capacity: Obj) -> Errors:
         return [required("requestPolicy.default", f"required when {which} is defined")]
     if values:
         return at("requestPolicy.validValues", _options(values, default, capacity.get("value") or "0"))
-    return at("requestPolicy.validRange", _bounds(bounds, default, capacity.get("value") or "0")) if bounds else NONE
+    return (
+        at("requestPolicy.validRange", _bounds(bounds, default, capacity.get("value") or "0"))
+        if bounds
+        else NONE
+    )
 
 
 def _options(values: list[Any], default: Any, most: Any) -> list[FieldError]:
@@ -388,7 +410,9 @@ def _options(values: list[Any], default: Any, most: Any) -> list[FieldError]:
     if len(values) > 10:
         return [*found, too_many("", len(values), 10)]
     told = f"option is larger than capacity value: {most}"
-    found += [invalid_value(f"[{i}]", values[i], told) for i, n in enumerate(numbers) if n > parse_quantity(most)]
+    found += [
+        invalid_value(f"[{i}]", values[i], told) for i, n in enumerate(numbers) if n > parse_quantity(most)
+    ]
     found += [duplicate(f"[{i}]", values[i]) for i, n in enumerate(numbers) if n in numbers[:i]]
     if parse_quantity(default) not in numbers:
         told = "default value is not valid according to the requestPolicy"
@@ -444,7 +468,10 @@ def _device(device: Obj, *, per_device: bool) -> Errors:
 
 _DEVICE = record(
     ("taints", _limited(16, each(_taint))),
-    ("consumesCounters", _limited(2, all_of(each(_consumption), distinct(lambda entry: entry.get("counterSet"))))),
+    (
+        "consumesCounters",
+        _limited(2, all_of(each(_consumption), distinct(lambda entry: entry.get("counterSet")))),
+    ),
 )
 _DEVICE_PLACES = ("nodeName", "nodeSelector", "allNodes")
 
@@ -460,7 +487,8 @@ def _device_place(device: Obj, *, per_device: bool) -> list[FieldError]:
     found: list[FieldError] = []
     if (name := device.get("nodeName")) is not None:
         found += at(
-            "nodeName", exactly(subdomain_error)(name) if name else [invalid_value("", "", "must not be empty")]
+            "nodeName",
+            exactly(subdomain_error)(name) if name else [invalid_value("", "", "must not be empty")],
         )
     if (wanted := device.get("nodeSelector")) is not None:
         found += at("nodeSelector", node_selector(wanted))
@@ -486,7 +514,11 @@ def _bindings(device: Obj) -> list[FieldError]:
     for field, names in (("bindingConditions", good), ("bindingFailureConditions", bad)):
         found += at(field, distinct(lambda name: name)(names))
     told = "bindingFailureConditions must not overlap with bindingConditions"
-    found += [invalid_value(f"bindingFailureConditions[{i}]", name, told) for i, name in enumerate(bad) if name in good]
+    found += [
+        invalid_value(f"bindingFailureConditions[{i}]", name, told)
+        for i, name in enumerate(bad)
+        if name in good
+    ]
     if bad and not good:
         told = "bindingConditions are required to use bindingFailureConditions"
         found.append(invalid_value("bindingConditions", good, told))
@@ -500,7 +532,9 @@ def _mappings(device: Obj, capacity: Mapping[str, Any]) -> list[FieldError]:
     found: list[FieldError] = []
     for name, mapping in part(device, "nodeAllocatableResourceMappings").items():
         factor, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
-        wrong = [] if is_native(name) else [invalid_value("", name, "must be a node allocatable resource name")]
+        wrong = (
+            [] if is_native(name) else [invalid_value("", name, "must be a node allocatable resource name")]
+        )
         if factor is not None and parse_quantity(factor) <= 0:
             wrong.append(invalid_value("allocationMultiplier", factor, "must be positive"))
         if key == "":

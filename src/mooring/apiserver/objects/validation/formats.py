@@ -1,4 +1,5 @@
-"""The formats that text must have: names, keys, addresses. Each function says why a text does not fit, or None.
+"""The formats that text must have: names, keys, addresses. Each function says why a text does not fit, or
+None.
 
 The words are upstream's (`apimachinery/pkg/util/validation`), because people search for them.
 """
@@ -37,8 +38,10 @@ def subdomain_error(name: str) -> str | None:
     if _SUBDOMAIN.fullmatch(name):
         return None
     return (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-        f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_FORM}')"
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+        "start "
+        f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        f"'{_SUBDOMAIN_FORM}')"
     )
 
 
@@ -52,7 +55,8 @@ def label_error(name: str) -> str | None:
     if _SUBDOMAIN.fullmatch(name):
         return "must not contain dots"
     return (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
+        "end "
         "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
         f"'{_LABEL_FORM}')"
     )
@@ -95,7 +99,8 @@ def qualified_name_errors(key: str) -> Sequence[str]:
     """Why `key` is not a qualified name (`name` or `prefix/name`): everything that is wrong."""
     if key.count("/") > 1:
         told = (
-            f"a valid label key {_NAME_TOLD} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            f"a valid label key {_NAME_TOLD} with an optional DNS subdomain prefix and '/' (e.g. "
+            f"'example.com/MyName')"
         )
         return (told,)
     prefix, slash, name = key.rpartition("/")
@@ -132,7 +137,8 @@ def label_value_error(value: str) -> str | None:
     if not value or _NAME.fullmatch(value):
         return None
     return (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+        "start "
         "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
         f"validation is '({_NAME_FORM})?')"
     )

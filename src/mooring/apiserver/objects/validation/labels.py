@@ -53,9 +53,9 @@ def annotations(value: Any) -> Errors:
 
 def label_values(value: Any) -> Errors:
     """A list of values of labels."""
-    return each(lambda text: [invalid_value("", text, why)] if (why := label_value_error(text)) is not None else NONE)(
-        value
-    )
+    return each(
+        lambda text: [invalid_value("", text, why)] if (why := label_value_error(text)) is not None else NONE
+    )(value)
 
 
 def _requirement(requirement: Obj) -> Errors:

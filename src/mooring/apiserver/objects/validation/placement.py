@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from mooring.apiserver.objects.validation.checks import (
     NONE,
     Errors,
@@ -46,7 +54,11 @@ def _requirement(requirement: Obj, *, values_count: bool) -> Errors:
 
 
 def _field_requirement(requirement: Obj) -> Errors:
-    operator, values, key = requirement.get("operator") or "", entries(requirement, "values"), requirement.get("key")
+    operator, values, key = (
+        requirement.get("operator") or "",
+        entries(requirement, "values"),
+        requirement.get("key"),
+    )
     found: list[FieldError] = []
     if operator not in _IN:
         found.append(invalid_value("operator", operator, _NOT_AN_OPERATOR))
@@ -56,7 +68,10 @@ def _field_requirement(requirement: Obj) -> Errors:
     if key != "metadata.name":
         return [*found, invalid_value("key", key or "", "not a valid field selector key")]
     wrong = [(index, value, subdomain_error(value)) for index, value in enumerate(values)]
-    return [*found, *(invalid_value(f"values[{i}]", value, why) for i, value, why in wrong if why is not None)]
+    return [
+        *found,
+        *(invalid_value(f"values[{i}]", value, why) for i, value, why in wrong if why is not None),
+    ]
 
 
 def _node_term(*, values_count: bool) -> Callable[[Obj], Errors]:
@@ -98,7 +113,8 @@ def _preference(entry: Obj) -> Errors:
 
 
 def label_keys(constraint: Obj) -> Errors:
-    """`matchLabelKeys` and `mismatchLabelKeys`: of labels that the selector does not ask for itself (KEP-3633)."""
+    """`matchLabelKeys` and `mismatchLabelKeys`: of labels that the selector does not ask for itself
+    (KEP-3633)."""
     matching, other = entries(constraint, "matchLabelKeys"), entries(constraint, "mismatchLabelKeys")
     wanted = constraint.get("labelSelector")
     found: list[FieldError] = []
@@ -116,7 +132,10 @@ def label_keys(constraint: Obj) -> Errors:
             found.append(invalid_value(f"[{matching.index(key)}]", key, told))
         asked.add(key)
     both = "exists in both matchLabelKeys and mismatchLabelKeys"
-    return [*found, *(invalid_value(f"matchLabelKeys[{i}]", k, both) for i, k in enumerate(matching) if k in other)]
+    return [
+        *found,
+        *(invalid_value(f"matchLabelKeys[{i}]", k, both) for i, k in enumerate(matching) if k in other),
+    ]
 
 
 def _pod_term(term: Obj) -> Errors:
@@ -147,13 +166,17 @@ affinity = record(
 
 
 def _toleration(toleration: Obj) -> Errors:
-    key, operator, value, effect = (toleration.get(field) or "" for field in ("key", "operator", "value", "effect"))
+    key, operator, value, effect = (
+        toleration.get(field) or "" for field in ("key", "operator", "value", "effect")
+    )
     found = name_errors("key", key) if key else []
     if not key and operator != "Exists":
         told = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         found.append(invalid_value("operator", operator, told))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        found.append(invalid_value("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        found.append(
+            invalid_value("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        )
     if operator in ("", "Equal"):
         if (why := label_value_error(value)) is not None:
             found.append(invalid_value("operator", value, why))

@@ -43,7 +43,11 @@ from mooring.apiserver.objects.validation.formats import (
 )  # fmt: skip
 from mooring.apiserver.objects.validation.labels import annotations, label_name, labels, name_errors
 from mooring.apiserver.objects.validation.placement import affinity, spreading, tolerations
-from mooring.apiserver.objects.validation.resources import container_resource_name, pod_resource_name, requirements
+from mooring.apiserver.objects.validation.resources import (
+    container_resource_name,
+    pod_resource_name,
+    requirements,
+)
 from mooring.apiserver.objects.validation.volumes import pod_source, template_source
 from mooring.kube.quantity import parse_quantity
 
@@ -87,7 +91,8 @@ def _tokens_without_account(spec: Obj) -> list[FieldError]:
 
 
 def template(value: Obj, claims: Sequence[str] = (), *, ignored: Sequence[str] = ()) -> Errors:
-    """A pod template; a StatefulSet's pods also get volumes named like its `claims`, and `ignored` is its own."""
+    """A pod template; a StatefulSet's pods also get volumes named like its `claims`, and `ignored` is its
+    own."""
     metadata, spec = part(value, "metadata"), part(value, "spec")
     if ignored or claims:
         spec = {key: each for key, each in spec.items() if key not in ignored} | _with_claims(spec, claims)
@@ -96,7 +101,9 @@ def template(value: Obj, claims: Sequence[str] = (), *, ignored: Sequence[str] =
     found += pod_annotations(metadata.get("annotations"), spec, "annotations")
     found += at("spec", pod_spec(spec))
     if spec.get("ephemeralContainers"):
-        found.append(forbidden_field("spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+        found.append(
+            forbidden_field("spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+        )
     return found
 
 
@@ -122,7 +129,11 @@ def pod_annotations(value: Any, spec: Obj, path: str) -> list[FieldError]:
 
 def _is_cost(text_of: str) -> bool:
     digits = text_of.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or (len(digits) > 1 and digits[0] == "0") or text_of == "-0":
+    if (
+        not (digits.isascii() and digits.isdecimal())
+        or (len(digits) > 1 and digits[0] == "0")
+        or text_of == "-0"
+    ):
         return False
     return -(2**31) <= int(text_of) < 2**31
 
@@ -157,7 +168,9 @@ _GRACE = record(("terminationGracePeriodSeconds", present()))
 def _volumes(entries: list[Obj], pod_name: str, *, in_pod: bool) -> tuple[Mapping[str, Obj], Errors]:
     """The valid volumes by name, and what is wrong with the others."""
     source = pod_source if in_pod else template_source
-    made = {f"{pod_name}-{each.get('name')}" for each in entries if pod_name and each.get("ephemeral") is not None}
+    made = {
+        f"{pod_name}-{each.get('name')}" for each in entries if pod_name and each.get("ephemeral") is not None
+    }
     valid: dict[str, Obj] = {}
     found: list[FieldError] = []
     for index, volume in enumerate(entries):
@@ -269,7 +282,8 @@ def _host_network(spec: Obj, *, in_pod: bool) -> list[FieldError]:
         invalid_value(f"containers[{index}].ports[{place}].hostPort", entry.get("hostPort") or 0, told)
         for index, container in enumerate(objects(spec.get("containers")))
         for place, entry in enumerate(objects(container.get("ports")))
-        if (in_pod or entry.get("hostPort")) and (entry.get("hostPort") or 0) != (entry.get("containerPort") or 0)
+        if (in_pod or entry.get("hostPort"))
+        and (entry.get("hostPort") or 0) != (entry.get("containerPort") or 0)
     ]
 
 
@@ -339,7 +353,11 @@ def _host_users(spec: Obj) -> list[FieldError]:
         return []
     # As upstream: two of the paths are not those of the API.
     shared = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
-    found = [forbidden_field(path, "when `hostUsers` is false") for field, path in shared.items() if spec.get(field)]
+    found = [
+        forbidden_field(path, "when `hostUsers` is false")
+        for field, path in shared.items()
+        if spec.get(field)
+    ]
     return found + [
         forbidden_field(f"{path}.volumeDevices", "when `hostUsers` is false")
         for path, container in _every_container(spec)

@@ -18,14 +18,25 @@ from mooring.apiserver.objects.validation.checks import (
     record,
     text,
 )
-from mooring.apiserver.objects.validation.formats import config_key_error, label_error, subdomain_error, variable_error
+from mooring.apiserver.objects.validation.formats import (
+    config_key_error,
+    label_error,
+    subdomain_error,
+    variable_error,
+)
 from mooring.apiserver.objects.validation.labels import name_errors
 from mooring.kube.quantity import parse_quantity
 
 VARIABLE_FIELDS = ("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
                    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs")  # fmt: skip
 """The fields of a pod that an environment variable can show."""
-FILE_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+FILE_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
 """The fields of a pod that a file of a volume can show."""
 _SHOWN = frozenset({*VARIABLE_FIELDS, *FILE_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase",
                     "spec.host"})  # fmt: skip
@@ -47,11 +58,17 @@ def pod_field(reference: Obj, allowed: Collection[str]) -> Errors:
     base = subscripted[1] if subscripted else path
     told = f"error converting fieldPath: field label not supported: {path}"
     if version != "v1":
-        return [invalid_value("fieldPath", path, f"error converting fieldPath: unsupported pod version: {version}")]
+        return [
+            invalid_value(
+                "fieldPath", path, f"error converting fieldPath: unsupported pod version: {version}"
+            )
+        ]
     if subscripted and base not in ("metadata.annotations", "metadata.labels"):
         return [
             invalid_value(
-                "fieldPath", path, f"error converting fieldPath: field label does not support subscript: {path}"
+                "fieldPath",
+                path,
+                f"error converting fieldPath: field label does not support subscript: {path}",
             )
         ]
     if subscripted:
@@ -102,7 +119,9 @@ def file_field(item: Obj) -> Errors:
 object_key = record(("name", needed(text(subdomain_error))), ("key", needed(text(config_key_error))))
 """A key of a ConfigMap or Secret."""
 file_key = record(
-    ("key", needed(text(variable_error))), ("volumeName", needed(text(label_error))), ("path", needed(no_steps_back))
+    ("key", needed(text(variable_error))),
+    ("volumeName", needed(text(label_error))),
+    ("path", needed(no_steps_back)),
 )
 """A key in a file of an emptyDir (KEP-3721)."""
 
@@ -151,7 +170,9 @@ def signer_name(value: Any) -> Errors:
     domain, slash, path = value.partition("/")
     if not slash or "/" in path:
         return [
-            invalid_value("", value, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+            invalid_value(
+                "", value, "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+            )
         ]
     if not path:
         return [invalid_value("", value, "validation failed: path segment must not be empty")]

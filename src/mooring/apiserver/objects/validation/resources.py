@@ -41,7 +41,11 @@ def is_native(name: str) -> bool:
 
 def is_extended(name: str) -> bool:
     """Whether a device plugin or driver counts it: `example.com/gpu`."""
-    return not is_native(name) and not name.startswith("requests.") and qualified_name_error(f"requests.{name}") is None
+    return (
+        not is_native(name)
+        and not name.startswith("requests.")
+        and qualified_name_error(f"requests.{name}") is None
+    )
 
 
 def overcommits(name: str) -> bool:
@@ -141,12 +145,18 @@ def requirements(resources: Obj, names: NameCheck, claims: Collection[str]) -> E
 
 def _against_limit(name: str, value: Any, limits: Mapping[str, Any]) -> Errors:
     if name not in limits:
-        return NONE if overcommits(name) else [required("limits", "Limit must be set for non overcommitable resources")]
+        return (
+            NONE
+            if overcommits(name)
+            else [required("limits", "Limit must be set for non overcommitable resources")]
+        )
     difference = parse_quantity(value) - parse_quantity(limits[name])
     if difference and not overcommits(name):
         return [invalid_value("requests", value, f"must be equal to {name} limit of {limits[name]}")]
     if difference > 0:
-        return [invalid_value("requests", value, f"must be less than or equal to {name} limit of {limits[name]}")]
+        return [
+            invalid_value("requests", value, f"must be less than or equal to {name} limit of {limits[name]}")
+        ]
     return NONE
 
 

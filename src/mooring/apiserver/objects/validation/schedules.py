@@ -5,7 +5,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _MONTHS = {
     name: n
-    for n, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
+    for n, name in enumerate(
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
+    )
 }
 _DAYS = {name: n for n, name in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])}
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
@@ -35,7 +37,13 @@ def schedule_error(schedule: str) -> str | None:
         return f"expected exactly 5 fields, found {len(fields)}: {fields}"
     pairs = zip(fields, _FIELDS, strict=True)
     return next(
-        (told for field, bounds in pairs for part in field.split(",") if (told := _part_error(part, *bounds))), None
+        (
+            told
+            for field, bounds in pairs
+            for part in field.split(",")
+            if (told := _part_error(part, *bounds))
+        ),
+        None,
     )
 
 
@@ -43,7 +51,9 @@ def _descriptor_error(text: str) -> str | None:
     if text in _NAMED:
         return None
     if text.startswith("@every "):
-        return None if _DURATION.fullmatch(text.removeprefix("@every ")) else f"failed to parse duration {text}"
+        return (
+            None if _DURATION.fullmatch(text.removeprefix("@every ")) else f"failed to parse duration {text}"
+        )
     return f"unrecognized descriptor: {text}"
 
 

@@ -35,7 +35,9 @@ def schema_errors(schema: Obj, *, has_status: bool) -> Errors:
     found = [*_root_errors(schema)] if has_status else []
     if schema.get("nullable"):
         found.append(forbidden_field("nullable", "nullable cannot be true at the root"))
-    unsupported_name = next((name for each in _every(schema) for name in _UNSUPPORTED if each.get(name)), None)
+    unsupported_name = next(
+        (name for each in _every(schema) for name in _UNSUPPORTED if each.get(name)), None
+    )
     if unsupported_name is None and all(each.get(_KEEP) is not False for each in _every(schema)):
         wrong = sorted([*_structure(schema, "root"), *_completeness(schema, schema)], key=str)
         found += wrong or _default_errors(schema)
@@ -124,7 +126,9 @@ def _structure(schema: Obj, level: str) -> Iterator[FieldError]:
     if level == "root" or embedded:
         for name in ("kind", "apiVersion"):
             if name in properties and properties[name].get("type") != "string":
-                yield invalid_value(f"properties[{name}].type", properties[name].get("type") or "", "must be string")
+                yield invalid_value(
+                    f"properties[{name}].type", properties[name].get("type") or "", "must be string"
+                )
     if "metadata" in properties:
         yield from at("properties[metadata]", _metadata(properties["metadata"], level, embedded=embedded))
     if embedded and not loose and not properties:
@@ -143,9 +147,15 @@ def _metadata(schema: Obj, level: str, *, embedded: bool) -> Iterator[FieldError
     if (level == "root" or embedded) and kind != "object":
         yield invalid_value("type", kind, "must be object")
     known = set(part(schema, "properties")) <= {"name", "generateName"}
-    said = {field for field, value in schema.items() if value} - {"type", "default", *(["properties"] if known else [])}
+    said = {field for field, value in schema.items() if value} - {
+        "type",
+        "default",
+        *(["properties"] if known else []),
+    }
     if level == "root" and said:
-        told = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        told = (
+            "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        )
         yield forbidden_field("", told)
 
 
@@ -214,7 +224,9 @@ def _nested_completeness(said: Obj, structure: Obj | None, path: str, where: str
     yield from _completeness(said, structure, path)
     dot = f"{path}." if path else ""
     if (items := _schema(said.get("items"))) is not None:
-        yield from _nested_completeness(items, _schema(structure.get("items")), f"{dot}items", f"{where}.items")
+        yield from _nested_completeness(
+            items, _schema(structure.get("items")), f"{dot}items", f"{where}.items"
+        )
     for name, inner in part(said, "properties").items():
         known = part(structure, "properties").get(name)
         place = f"properties[{name}]"
@@ -261,7 +273,9 @@ def _standard_errors(schema: Obj, *, forbids_default: str, meta: bool) -> list[F
         found.append(forbidden_field("default", f"must not be set{forbids_default}"))
     for field in ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"):
         present = (
-            schema.get(field) is not None if field in ("additionalItems", "$ref", "dependencies") else schema.get(field)
+            schema.get(field) is not None
+            if field in ("additionalItems", "$ref", "dependencies")
+            else schema.get(field)
         )
         if present:
             found.append(forbidden_field(field, f"{field} is not supported"))
@@ -370,7 +384,9 @@ def _rule_errors(schema: Obj) -> list[FieldError]:
             told = "message must be specified if rule contains line breaks"
             found.append(required(f"{place}.message", told))
         if (expression := rule.get("messageExpression")) and not expression.strip():
-            found.append(required(f"{place}.messageExpression", "messageExpression must be non-empty if specified"))
+            found.append(
+                required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
+            )
         if (reason := rule.get("reason")) is not None and reason not in _REASONS:
             found.append(unsupported(f"{place}.reason", reason, _REASONS))
     return found

@@ -3,7 +3,15 @@
 import re
 from typing import Any
 
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from mooring.apiserver.objects.validation.checks import (
     NONE,
     Errors,
@@ -54,11 +62,15 @@ def _app_armor(profile: Obj) -> Errors:
     found: list[FieldError] = []
     if local != local.strip():
         found.append(invalid_value("localhostProfile", local, "must not be padded with whitespace"))
-    return [*found, too_long("localhostProfile", _LONGEST_PROFILE)] if len(local) > _LONGEST_PROFILE else found
+    return (
+        [*found, too_long("localhostProfile", _LONGEST_PROFILE)] if len(local) > _LONGEST_PROFILE else found
+    )
 
 
 _NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
-_DNS = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*")
+_DNS = re.compile(
+    r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*"
+)
 
 
 def _windows_user(value: str) -> Errors:
@@ -97,7 +109,9 @@ def _credential_name(value: str) -> Errors:
 
 
 _windows = record(
-    ("gmsaCredentialSpecName", _credential_name), ("gmsaCredentialSpec", _credentials), ("runAsUserName", _windows_user)
+    ("gmsaCredentialSpecName", _credential_name),
+    ("gmsaCredentialSpec", _credentials),
+    ("runAsUserName", _windows_user),
 )
 _users = (("runAsUser", group_id), ("runAsGroup", group_id))
 
@@ -111,7 +125,9 @@ def container_context(context: Obj, *, host_users: bool) -> Errors:
         if host_users and mount == "Unmasked":
             found.append(invalid_value("procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
     found += (
-        at("seccompProfile", _seccomp(context["seccompProfile"])) if context.get("seccompProfile") is not None else []
+        at("seccompProfile", _seccomp(context["seccompProfile"]))
+        if context.get("seccompProfile") is not None
+        else []
     )
     return [*found, *_escalation(context), *_PROFILE(context)]
 
@@ -130,7 +146,11 @@ def _escalation(context: Obj) -> Errors:
     added = entries(part(context, "capabilities"), "add")
     return [
         *found,
-        *(invalid_value("", context, f"{told}`capabilities.Add` CAP_SYS_ADMIN") for e in added if e == "CAP_SYS_ADMIN"),
+        *(
+            invalid_value("", context, f"{told}`capabilities.Add` CAP_SYS_ADMIN")
+            for e in added
+            if e == "CAP_SYS_ADMIN"
+        ),
     ]
 
 

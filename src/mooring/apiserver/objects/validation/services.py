@@ -69,7 +69,11 @@ def service(obj: Obj) -> Errors:
     found += [*_SELECTED(spec), *_affinity(spec), *_addresses(spec), *_EXTERNAL_IPS(spec), *_TYPE(spec)]
     if kind == "ClusterIP":
         told = "may not be used when `type` is 'ClusterIP'"
-        found += [forbidden_field(f"ports[{i}].nodePort", told) for i, each in enumerate(ports) if each.get("nodePort")]
+        found += [
+            forbidden_field(f"ports[{i}].nodePort", told)
+            for i, each in enumerate(ports)
+            if each.get("nodePort")
+        ]
     found += at("ports", _node_ports(ports))
     found += at("ports", distinct(lambda each: f"{each.get('protocol')}/{each.get('port')}")(ports))
     found += [*_balanced(spec), *_traffic(spec)]
@@ -106,7 +110,9 @@ _PORT = record(
 )
 _SELECTED = record(("selector", labels))
 _TYPE = record(("type", always(one_of(*_TYPES, needs=True))))
-_EXTERNAL_IPS = record(("externalIPs", each(lambda ip: exactly(ip_error)(ip) or exactly(reachable_ip_error)(ip))))
+_EXTERNAL_IPS = record(
+    ("externalIPs", each(lambda ip: exactly(ip_error)(ip) or exactly(reachable_ip_error)(ip)))
+)
 
 
 def _node_ports(ports: list[Obj]) -> Errors:
@@ -155,7 +161,11 @@ _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 def _addresses(spec: Obj) -> list[FieldError]:
     if spec.get("type") == "ExternalName":
         return []
-    first, every, families = spec.get("clusterIP") or "", entries(spec, "clusterIPs"), entries(spec, "ipFamilies")
+    first, every, families = (
+        spec.get("clusterIP") or "",
+        entries(spec, "clusterIPs"),
+        entries(spec, "ipFamilies"),
+    )
     found: list[FieldError] = []
     if first and not every:
         found.append(required("clusterIPs"))
@@ -163,7 +173,9 @@ def _addresses(spec: Obj) -> list[FieldError]:
         found.append(invalid_value("clusterIPs", every, "first value must match `clusterIP`"))
     elif not first and every:
         found.append(invalid_value("clusterIPs", every, "must be empty when `clusterIP` is not specified"))
-    found += at("ipFamilies", [*each(one_of(*_FAMILIES))(families), *distinct(lambda family: family)(families)])
+    found += at(
+        "ipFamilies", [*each(one_of(*_FAMILIES))(families), *distinct(lambda family: family)(families)]
+    )
     if (policy := spec.get("ipFamilyPolicy")) is not None:
         found += at("ipFamilyPolicy", one_of(*_FAMILY_POLICIES)(policy))
     return [*found, *_cluster_ips(every, families, headless=is_headless(spec))]
@@ -225,7 +237,9 @@ def _balanced(spec: Obj) -> list[FieldError]:
 
 def is_external(spec: Obj) -> bool:
     """Whether traffic reaches a service from outside of the cluster."""
-    return spec.get("type") in _EXTERNAL or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
+    return spec.get("type") in _EXTERNAL or (
+        spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
 
 
 def needs_health_check(spec: Obj) -> bool:
@@ -268,7 +282,9 @@ def changed(spec: Obj, old: Obj) -> list[FieldError]:
         if not is_headless(spec) and not is_headless(old):
             found += _kept("ipFamilies", spec, old)
     if balanced and spec.get("loadBalancerClass") != old.get("loadBalancerClass"):
-        found.append(invalid_value("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set"))
+        found.append(
+            invalid_value("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set")
+        )
     if (
         needs_health_check(old)
         and needs_health_check(spec)
@@ -297,7 +313,10 @@ def _endpoint_ports(value: Any) -> Errors:
 
 
 _ENDPOINT_PORT = record(
-    ("name", text(label_error)), ("port", always(port)), ("protocol", _protocol), ("appProtocol", _app_protocol)
+    ("name", text(label_error)),
+    ("port", always(port)),
+    ("protocol", _protocol),
+    ("appProtocol", _app_protocol),
 )
 _endpoint_address = record(
     ("ip", always(exactly(ip_error))),
@@ -314,7 +333,9 @@ def _subset(subset: Obj) -> Errors:
 
 
 _SUBSET = record(
-    ("addresses", each(_endpoint_address)), ("notReadyAddresses", each(_endpoint_address)), ("ports", _endpoint_ports)
+    ("addresses", each(_endpoint_address)),
+    ("notReadyAddresses", each(_endpoint_address)),
+    ("ports", _endpoint_ports),
 )
 endpoints = record(("subsets", each(_subset)))
 """Endpoints."""

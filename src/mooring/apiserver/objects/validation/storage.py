@@ -83,7 +83,9 @@ def _parameters(*, needs: bool) -> Check:
         pairs: dict[str, str] = value or {}
         if len(pairs) > _MOST_PARAMETERS:
             return [too_long("", _MOST_PARAMETERS)]
-        found: list[FieldError] = [invalid_value("", key, "field can not be empty.") for key in pairs if not key]
+        found: list[FieldError] = [
+            invalid_value("", key, "field can not be empty.") for key in pairs if not key
+        ]
         if sum(len(key) + len(value) for key, value in pairs.items()) > _MOST_BYTES:
             found.append(too_long("", _MOST_BYTES))
         if needs and not pairs:
@@ -108,7 +110,9 @@ def _topologies(value: Any) -> Errors:
     return found
 
 
-_topology = record(("values", always(all_of(needed(), distinct(lambda value: value)))), ("key", always(label_name)))
+_topology = record(
+    ("values", always(all_of(needed(), distinct(lambda value: value)))), ("key", always(label_name))
+)
 storage_class = record(
     ("provisioner", needed(text(lowered_name_error))),
     ("parameters", _parameters(needs=False)),
@@ -117,7 +121,9 @@ storage_class = record(
     ("allowedTopologies", _topologies),
 )
 """A StorageClass."""
-attributes_class = record(("driverName", needed(text(lowered_name_error))), ("parameters", _parameters(needs=True)))
+attributes_class = record(
+    ("driverName", needed(text(lowered_name_error))), ("parameters", _parameters(needs=True))
+)
 """A VolumeAttributesClass."""
 
 _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -151,11 +157,17 @@ def attachment(obj: Obj) -> Errors:
     found = at("spec", _ATTACHMENT(part(obj, "spec")))
     found += at("status", attachment_status(part(obj, "status")))
     name = (part(part(obj, "spec"), "source")).get("persistentVolumeName")
-    return found if name is None else [*found, *at("spec.source.persistentVolumeName", exactly(subdomain_error)(name))]
+    return (
+        found
+        if name is None
+        else [*found, *at("spec.source.persistentVolumeName", exactly(subdomain_error)(name))]
+    )
 
 
 _ATTACHMENT = record(
-    ("attacher", always(csi_driver_name)), ("source", always(_attached)), ("nodeName", always(exactly(subdomain_error)))
+    ("attacher", always(csi_driver_name)),
+    ("source", always(_attached)),
+    ("nodeName", always(exactly(subdomain_error))),
 )
 
 
@@ -228,7 +240,9 @@ def _node_drivers(value: Any) -> Errors:
 
 
 _NODE_DRIVER = record(
-    ("name", always(csi_driver_name)), ("nodeID", always(_node_id)), ("allocatable", record(("count", not_negative)))
+    ("name", always(csi_driver_name)),
+    ("nodeID", always(_node_id)),
+    ("allocatable", record(("count", not_negative))),
 )
 csi_node = record(("spec", record(("drivers", _node_drivers))))
 """A CSINode."""

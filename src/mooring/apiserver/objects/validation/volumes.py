@@ -32,14 +32,27 @@ from mooring.apiserver.objects.validation.formats import label_error, subdomain_
 from mooring.apiserver.objects.validation.references import file_field
 
 _PARTITION = between(0, 255)
-_HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_HOST_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([0-9A-Za-z\-.]+)(:[^,;*&$|\s]+)$", re.ASCII)
 _EUI, _NAA = re.compile(r"eui.[0-9A-Za-z]{16}"), re.compile(r"naa.[0-9A-Za-z]{32}")
 
 
 def _absolute(value: Any) -> Errors:
-    return NONE if (value or "").startswith("/") else [invalid_value("", value or "", "must be an absolute path")]
+    return (
+        NONE
+        if (value or "").startswith("/")
+        else [invalid_value("", value or "", "must be an absolute path")]
+    )
 
 
 def csi_driver_name(value: Any) -> Errors:
@@ -95,7 +108,9 @@ def _fc(source: Obj) -> Errors:
     if not names and not ids:
         found.append(required("targetWWNs", "must specify either targetWWNs or wwids, but not both"))
     if names and ids:
-        found.append(invalid_value("targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously"))
+        found.append(
+            invalid_value("targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously")
+        )
     if names and source.get("lun") is None:
         found.append(required("lun", "lun is required if targetWWNs is specified"))
     elif names:
@@ -109,12 +124,17 @@ def _flocker(source: Obj) -> Errors:
     if not name and not uid:
         found.append(required("", "one of datasetName and datasetUUID is required"))
     if name and uid:
-        found.append(invalid_value("", "resource", "datasetName and datasetUUID can not be specified simultaneously"))
+        found.append(
+            invalid_value("", "resource", "datasetName and datasetUUID can not be specified simultaneously")
+        )
     return [*found, invalid_value("datasetName", name, "must not contain '/'")] if "/" in name else found
 
 
 def _quobyte(source: Obj) -> Errors:
-    registry, told = source.get("registry") or "", "must be a host:port pair or multiple pairs separated by commas"
+    registry, told = (
+        source.get("registry") or "",
+        "must be a host:port pair or multiple pairs separated by commas",
+    )
     found: list[FieldError] = []
     if not registry:
         found.append(required("registry", told))
@@ -149,7 +169,9 @@ def _azure_disk(source: Obj) -> Errors:
         ("cachingMode", one_of("None", "ReadOnly", "ReadWrite")), ("kind", one_of("Dedicated", "Managed", "Shared")),
     )(source))  # fmt: skip
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        disk = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        disk = (
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        )
         found.append(unsupported("diskURI", uri, (disk,)))
     elif kind is not None and kind != "Managed" and not uri.startswith("https://"):
         blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
@@ -165,7 +187,9 @@ _scale_io = record(("gateway", needed()), ("system", needed()), ("volumeName", n
 
 def _storage_os(reference: Check) -> Check:
     return record(
-        ("volumeName", needed(text(label_error))), ("volumeNamespace", text(label_error)), ("secretRef", reference)
+        ("volumeName", needed(text(label_error))),
+        ("volumeNamespace", text(label_error)),
+        ("secretRef", reference),
     )
 
 
@@ -213,7 +237,9 @@ def _glusterfs(source: Obj) -> Errors:
 def _ephemeral(source: Obj) -> Errors:
     template = source.get("volumeClaimTemplate")
     return (
-        [required("volumeClaimTemplate")] if template is None else at("volumeClaimTemplate", claim_template(template))
+        [required("volumeClaimTemplate")]
+        if template is None
+        else at("volumeClaimTemplate", claim_template(template))
     )
 
 
@@ -239,7 +265,9 @@ def _projected(source: Obj) -> Errors:
         for name in kinds:
             found += _PROJECTED[name](each_source[name], f"sources[{index}].{name}", paths)
         if len(kinds) > 1:
-            found.append(forbidden_field(f"sources[{index}]", "may not specify more than 1 volume type per source"))
+            found.append(
+                forbidden_field(f"sources[{index}]", "may not specify more than 1 volume type per source")
+            )
     return found
 
 
@@ -291,7 +319,8 @@ def _not_negative_size(value: Any) -> Errors:
 def image_source(*, in_pod: bool) -> Check:
     """An image as a volume; a template may leave the reference to who makes pods of it."""
     return record(
-        *((("reference", needed()),) if in_pod else ()), ("pullPolicy", always(one_of(*_PULL_POLICIES, needs=True)))
+        *((("reference", needed()),) if in_pod else ()),
+        ("pullPolicy", always(one_of(*_PULL_POLICIES, needs=True))),
     )
 
 
@@ -399,7 +428,11 @@ VOLUME_SOURCES: Mapping[str, Check] = {
 volume_source = exclusive(
     VOLUME_SOURCES,
     none=lambda: required("", _NO_SOURCE),
-    told_as={"gcePersistentDisk": "persistentDisk", "gcePersistentDisk!": "gcePersistentDisk", "cephfs!": "cephFS"},
+    told_as={
+        "gcePersistentDisk": "persistentDisk",
+        "gcePersistentDisk!": "gcePersistentDisk",
+        "cephfs!": "cephFS",
+    },
     unchecked=("flexVolume",),
 )
 """The source of a PersistentVolume."""

@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required, unsupported
+from mooring.apiserver.errors import (
+    FieldError,
+    Obj,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from mooring.apiserver.objects.validation.checks import (
     NONE,
     Check,
@@ -91,7 +99,9 @@ def _selecting(spec: Obj, kind: str, *, body: Check = template, owner: str = "")
     else:
         found += at("selector", selector(wanted))
         if is_empty(wanted):
-            found.append(invalid_value("selector", wanted, f"empty selector is invalid for {owner or 'deployment'}"))
+            found.append(
+                invalid_value("selector", wanted, f"empty selector is invalid for {owner or 'deployment'}")
+            )
     if wanted is not None and not is_readable(wanted):
         return [*found, invalid_value("selector", wanted, "invalid label selector")]
     return [*found, *_selected_template(spec, kind, body=body)]
@@ -113,7 +123,9 @@ def deployment(obj: Obj) -> Errors:
     found += [*_selecting(spec, "ReplicaSet"), *_DEPLOYMENT(spec)]
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     if deadline is not None and deadline <= ready:
-        found.append(invalid_value("progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+        found.append(
+            invalid_value("progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+        )
     return at("spec", found)
 
 
@@ -162,7 +174,11 @@ def _daemon_strategy(strategy: Obj) -> Errors:
     if rolling is None:
         return [required("rollingUpdate")]
     missing, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-    found = [*_SHARES(rolling), *at("maxUnavailable", at_most_all(missing)), *at("maxSurge", at_most_all(surge))]
+    found = [
+        *_SHARES(rolling),
+        *at("maxUnavailable", at_most_all(missing)),
+        *at("maxSurge", at_most_all(surge)),
+    ]
     if _number(missing) and _number(surge):
         found.append(invalid_value("maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
     if not _number(missing) and not _number(surge):
@@ -171,7 +187,9 @@ def _daemon_strategy(strategy: Obj) -> Errors:
 
 
 _DAEMON_SET = record(
-    ("minReadySeconds", not_negative), ("updateStrategy", _daemon_strategy), ("revisionHistoryLimit", not_negative)
+    ("minReadySeconds", not_negative),
+    ("updateStrategy", _daemon_strategy),
+    ("revisionHistoryLimit", not_negative),
 )
 
 
@@ -189,7 +207,9 @@ def replication_controller(obj: Obj) -> Errors:
     wrong: list[FieldError] = []
     if not selects({"matchLabels": wanted}, _labels(made)):
         wrong.append(invalid_value("metadata.labels", _labels(made) or None, _MISMATCH))
-    return at("spec", [*found, *at("template", [*wrong, *template(made), *_lasting(made, "ReplicationController")])])
+    return at(
+        "spec", [*found, *at("template", [*wrong, *template(made), *_lasting(made, "ReplicationController")])]
+    )
 
 
 def _stateful_strategy(strategy: Obj) -> Errors:
@@ -307,14 +327,17 @@ def job_spec(spec: Obj) -> Errors:
     if mode == "Indexed":
         found += _indexed(spec)
     elif mode in (None, "NonIndexed"):
-        fields = [field for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None]
+        fields = [
+            field for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None
+        ]
         found += [invalid_value(field, spec[field], "requires indexed completion mode") for field in fields]
     if (policy := spec.get("podFailurePolicy")) is not None:
         found += at("podFailurePolicy", _failure_policy(policy, spec))
     if (policy := spec.get("successPolicy")) is not None:
         told = "requires indexed completion mode"
         found += at(
-            "successPolicy", _success_policy(policy, spec) if mode == "Indexed" else [invalid_value("", policy, told)]
+            "successPolicy",
+            _success_policy(policy, spec) if mode == "Indexed" else [invalid_value("", policy, told)],
         )
     found += at("podReplacementPolicy", _replacement(spec))
     made = part(spec, "template")
@@ -330,7 +353,9 @@ def _manager(value: str) -> Errors:
 
 
 def _indexed(spec: Obj) -> list[FieldError]:
-    completions, parallelism, failed = (spec.get(name) for name in ("completions", "parallelism", "maxFailedIndexes"))
+    completions, parallelism, failed = (
+        spec.get(name) for name in ("completions", "parallelism", "maxFailedIndexes")
+    )
     found: list[FieldError] = []
     if completions is None:
         found.append(required("completions", "when completion mode is Indexed"))
@@ -340,7 +365,9 @@ def _indexed(spec: Obj) -> list[FieldError]:
     if completions is not None and failed is not None and failed > completions:
         found.append(invalid_value("maxFailedIndexes", failed, "must be less than or equal to completions"))
     if failed is not None and failed > _MOST_INDEXES:
-        found.append(invalid_value("maxFailedIndexes", failed, f"must be less than or equal to {_MOST_INDEXES}"))
+        found.append(
+            invalid_value("maxFailedIndexes", failed, f"must be less than or equal to {_MOST_INDEXES}")
+        )
     if (completions or 0) <= _HIGH or spec.get("backoffLimitPerIndex") is None:
         return found
     told = (
@@ -383,14 +410,20 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 def _failure_policy(policy: Obj, spec: Obj) -> Errors:
     rules, pod = objects(policy.get("rules")), part(part(spec, "template"), "spec")
     found: list[FieldError] = [too_many("rules", len(rules), 20)] if len(rules) > 20 else []
-    names = {each.get("name") for group in ("containers", "initContainers") for each in objects(pod.get(group))}
+    names = {
+        each.get("name") for group in ("containers", "initContainers") for each in objects(pod.get(group))
+    }
     for index, rule in enumerate(rules):
         found += at(f"rules[{index}]", _failure_rule(rule, spec, names))
     return found
 
 
 def _failure_rule(rule: Obj, spec: Obj, names: set[Any]) -> Errors:
-    action, codes, conditions = rule.get("action") or "", rule.get("onExitCodes"), objects(rule.get("onPodConditions"))
+    action, codes, conditions = (
+        rule.get("action") or "",
+        rule.get("onExitCodes"),
+        objects(rule.get("onPodConditions")),
+    )
     found: list[FieldError] = []
     if not action:
         found.append(required("action", f"valid values: {_quoted(_ACTIONS)}"))
@@ -428,7 +461,11 @@ def _condition(pattern: Obj) -> Errors:
 
 
 def _exit_codes(codes: Obj, names: set[Any]) -> Errors:
-    operator, values, container = codes.get("operator") or "", entries(codes, "values"), codes.get("containerName")
+    operator, values, container = (
+        codes.get("operator") or "",
+        entries(codes, "values"),
+        codes.get("containerName"),
+    )
     found: list[FieldError] = []
     if not operator:
         found.append(required("operator", f"valid values: {_quoted(('In', 'NotIn'))}"))
@@ -471,7 +508,9 @@ def _success_rule(rule: Obj, completions: int) -> Errors:
             found.append(too_long("succeededIndexes", 64 * 1024))
         told, total = _indexes(indexes, completions)
         if told:
-            found.append(invalid_value("succeededIndexes", indexes, f"error parsing succeededIndexes: {told}"))
+            found.append(
+                invalid_value("succeededIndexes", indexes, f"error parsing succeededIndexes: {told}")
+            )
     if count is None:
         return found
     found += at("succeededCount", not_negative(count))
@@ -491,7 +530,9 @@ def _indexes(written: str, completions: int) -> tuple[str, int]:
     for span in written.split(",") if written else ():
         ends = span.split("-")
         if len(ends) > 2:
-            told = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            told = (
+                "violates the requirement that an index interval can have at most two parts separated by '-'"
+            )
             return f'the fragment "{span}" {told}', 0
         for end in ends:
             if not (end.removeprefix("+").isascii() and end.removeprefix("+").isdecimal()):
@@ -513,7 +554,11 @@ def cron_job(obj: Obj) -> Errors:
 def cron_job_name(obj: Obj) -> Errors:
     """The jobs' names are longer by eleven characters."""
     name = obj["metadata"].get("name") or ""
-    return [invalid_value("metadata.name", name, "must be no more than 52 characters")] if len(name) > 52 else NONE
+    return (
+        [invalid_value("metadata.name", name, "must be no more than 52 characters")]
+        if len(name) > 52
+        else NONE
+    )
 
 
 def _schedule(value: Any) -> Errors:

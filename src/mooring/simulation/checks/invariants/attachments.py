@@ -59,7 +59,9 @@ class NoZombieWrite(Checker):
             self.wrong(f"a process on {node} writes to {volume}, which is not mounted there", event)
         elif event.fields["committed"] and event.fields["under"] != event.fields["epoch"]:
             under, epoch = event.fields["under"], event.fields["epoch"]
-            self.wrong(f"a write to {volume} from {node} under attachment {under} takes effect in {epoch}", event)
+            self.wrong(
+                f"a write to {volume} from {node} under attachment {under} takes effect in {epoch}", event
+            )
 
 
 class MountedMeansAttached(Checker):
@@ -101,11 +103,15 @@ class TheRightDevice(Checker):
 
     def _mount(self, event: Event) -> None:
         device = event.fields.get("device", "")
-        self.guarded += bool(device) and (event.fields["node"] + device) in self._used  # a path that was another's
+        self.guarded += (
+            bool(device) and (event.fields["node"] + device) in self._used
+        )  # a path that was another's
         self._used.add(event.fields["node"] + device)
         wanted = event.fields.get("wanted", event.fields["volume"])
         if wanted != event.fields["volume"]:
-            self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']} in place of {wanted}", event)
+            self.wrong(
+                f"{event.fields['volume']} is mounted on {event.fields['node']} in place of {wanted}", event
+            )
 
 
 class NoDetachUnderUse(Checker):
@@ -126,7 +132,9 @@ class NoDetachUnderUse(Checker):
         self._mounted.discard(place(event))
         if event.fields.get("used"):
             self._found(
-                "S7'", f"{event.fields['volume']} is unmounted under a process on {event.fields['node']}", event
+                "S7'",
+                f"{event.fields['volume']} is unmounted under a process on {event.fields['node']}",
+                event,
             )
 
     def _begin(self, event: Event) -> None:
@@ -181,7 +189,9 @@ class NoLostRecord(Checker):
     def listen(self, trace: Trace) -> None:
         self._attached: set[Place] = set()
         self._denied: set[Place] = set()  # of which the storage has said that it is not attached there
-        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it says "attached"
+        self._records: dict[
+            str, tuple[Place, bool]
+        ] = {}  # VolumeAttachment -> place, and whether it says "attached"
         trace.listen("truth.attached", self._attach)
         trace.listen("truth.detached", self._detach)
         trace.listen("truth.denied", lambda event: self._denied.add(place(event)))
@@ -210,16 +220,22 @@ class NoLostRecord(Checker):
         if obj.metadata.deletion_timestamp is not None or before == says[1]:
             return
         if before and where in self._attached and where not in self._denied:
-            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} takes back that it is attached", event)
+            self.wrong(
+                f"the VolumeAttachment of {where[0]} and {where[1]} takes back that it is attached", event
+            )
         if says[1] and where not in self._attached:
-            self.wrong(f"a VolumeAttachment says that {where[0]} is attached to {where[1]}, and it is not", event)
+            self.wrong(
+                f"a VolumeAttachment says that {where[0]} is attached to {where[1]}, and it is not", event
+            )
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] != ATTACHMENTS:
             return
         where, _ = self._records.pop(event.fields["name"], (("", ""), False))
         if where in self._attached:
-            self.wrong(f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event)
+            self.wrong(
+                f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event
+            )
 
 
 class DetachedFirst(Checker):
@@ -231,7 +247,9 @@ class DetachedFirst(Checker):
 
     def listen(self, trace: Trace) -> None:
         self._attached: set[Place] = set()
-        self._records: dict[str, tuple[Place, bool]] = {}  # VolumeAttachment -> place, and whether it came too late
+        self._records: dict[
+            str, tuple[Place, bool]
+        ] = {}  # VolumeAttachment -> place, and whether it came too late
         self._given_up: set[str] = set()
         trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
         trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))

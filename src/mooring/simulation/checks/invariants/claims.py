@@ -99,7 +99,9 @@ class KeptWhileClaimed(Checker):
         if not event.fields["committed"]:
             return
         if found != self._written_words[volume]:
-            self._found("S16", f"{volume} has {found} words, and {self._written_words[volume]} were written", event)
+            self._found(
+                "S16", f"{volume} has {found} words, and {self._written_words[volume]} were written", event
+            )
         self._written_words[volume] += 1
 
 

@@ -28,7 +28,9 @@ class Releases:
         self._unknown: set[str] = set()  # nodes that do not answer, or that there are not
         self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
         self._users = Users(trace)
-        self._timers: dict[str, frozenset[str]] = {}  # VolumeAttachment -> who used the volume when its timer began
+        self._timers: dict[
+            str, frozenset[str]
+        ] = {}  # VolumeAttachment -> who used the volume when its timer began
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._written)
         trace.listen("truth.attached", self._attached)

@@ -14,7 +14,8 @@ from mooring.volumes.names import ATTACH_EPOCH
 
 class UnderItsLock(Checker):
     """S11: what has a lock is mounted only under a VolumeAttachment of the lock's present epoch, and not
-    where the lock is closed; unless it was taken from that node by force of a policy or an operator's word."""
+    where the lock is closed; unless it was taken from that node by force of a policy or an operator's
+    word."""
 
     name = "S11"
 
@@ -48,6 +49,8 @@ class UnderItsLock(Checker):
         self.guarded += 1
         epoch = self._epochs.get((volume, node), 0)
         if epoch != lock.epoch:
-            self.wrong(f"{volume} is mounted on {node} under epoch {epoch}, and its lock is at {lock.epoch}", event)
+            self.wrong(
+                f"{volume} is mounted on {node} under epoch {epoch}, and its lock is at {lock.epoch}", event
+            )
         elif node in lock.closed:
             self.wrong(f"{volume} is mounted on {node}, which its lock is closed for", event)

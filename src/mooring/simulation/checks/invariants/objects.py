@@ -76,7 +76,9 @@ class StoredObject(msgspec.Struct):
     def volume_name(self) -> str:
         """Of a VolumeAttachment: the volume that it is about. Disks have the names of their
         PersistentVolumes."""
-        return self.spec.source.persistent_volume_name or disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        return self.spec.source.persistent_volume_name or disk_of(
+            self.metadata.annotations.get(VOLUME_NAME, "")
+        )
 
     @property
     def ready(self) -> str:

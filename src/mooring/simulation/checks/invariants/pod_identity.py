@@ -28,7 +28,11 @@ class OneOfEachIdentity(Checker):
     def _started(self, event: Event) -> None:
         pod, uid = event.fields["pod"], event.fields["uid"]
         self.guarded += pod in self._running
-        others = {each: node for each, node in self._running[pod].items() if each != uid and each not in self._removed}
+        others = {
+            each: node
+            for each, node in self._running[pod].items()
+            if each != uid and each not in self._removed
+        }
         self._running[pod][uid] = event.fields["node"]
         if others:
             where = ", ".join(f"{each} on {node}" for each, node in others.items())
@@ -52,7 +56,9 @@ class TheOneMeant(Checker):
             return
         self.guarded += 1
         if not event.fields["uid"]:
-            self.wrong(f"{event.actor} sends {event.fields['method']} {event.fields['name']} without its uid", event)
+            self.wrong(
+                f"{event.actor} sends {event.fields['method']} {event.fields['name']} without its uid", event
+            )
 
 
 class PhasesGoForward(Checker):
@@ -122,7 +128,9 @@ class OnePodOnly(Checker):
     def _started(self, event: Event) -> None:
         for disk in self._volumes.intersection(event.fields["disks"].split(",")):
             self.guarded += 1
-            others = {uid for uid in self._users[disk] if uid != event.fields["uid"] and uid not in self._removed}
+            others = {
+                uid for uid in self._users[disk] if uid != event.fields["uid"] and uid not in self._removed
+            }
             self._users[disk].add(event.fields["uid"])
             if others:
                 self.wrong(f"{disk} is used by pod {event.fields['pod']} and by another", event)

@@ -32,12 +32,15 @@ class PartsGoOn(Checker):
 
 
 class ReadsItsWrites(Checker):
-    """S19: no part writes an object upon a state that is older than the one that its own last write returned."""
+    """S19: no part writes an object upon a state that is older than the one that its own last write
+    returned."""
 
     name = "S19"
 
     def listen(self, trace: Trace) -> None:
-        self._known: dict[tuple[str, str, str], int] = {}  # actor, resource, name -> version of its last answer
+        self._known: dict[
+            tuple[str, str, str], int
+        ] = {}  # actor, resource, name -> version of its last answer
         trace.listen("asked.write", self._asked)
         trace.listen("asked.answered", self._answered)
 
@@ -49,7 +52,9 @@ class ReadsItsWrites(Checker):
         self.guarded += 1
         if version < known:
             what = f"{event.fields['resource']} {event.fields['name']}"
-            self.wrong(f"{event.actor} writes {what} upon version {version}, and has itself written {known}", event)
+            self.wrong(
+                f"{event.actor} writes {what} upon version {version}, and has itself written {known}", event
+            )
 
     def _answered(self, event: Event) -> None:
         key = self._key(event)

@@ -25,7 +25,8 @@ class Statements:
         return node in self._said
 
     def ended(self, node: str, event: Event) -> bool:
-        """Whether the pods of the node count as ended, by an operator's word, or because their Node is gone."""
+        """Whether the pods of the node count as ended, by an operator's word, or because their Node is
+        gone."""
         absent = self._absent.get(node)
         return node in self._said or (absent is not None and event.time - absent >= QUARANTINE_S)
 

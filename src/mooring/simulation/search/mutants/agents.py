@@ -1,4 +1,5 @@
-"""Mutants of the node agent: which pods it believes to be its own, and what it does about those that are not."""
+"""Mutants of the node agent: which pods it believes to be its own, and what it does about those that are
+not."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.

@@ -105,7 +105,9 @@ def _unconditional(original: Any) -> Any:
 def _only_what_is_listed(original: Any) -> Any:
     def seen_state(self: Any, volume: str) -> Any:
         found = original(self, volume)
-        seen = [a for a in found.attachments if not (a.marked and a.node in found.nodes and not _listed(found, a))]
+        seen = [
+            a for a in found.attachments if not (a.marked and a.node in found.nodes and not _listed(found, a))
+        ]
         return replace(found, attachments=tuple(seen))
 
     return seen_state
@@ -119,7 +121,9 @@ def _skip_at_start(original: Any) -> Any:
     async def started(self: Any) -> None:
         await original(self)
         records = self._index.records.items()
-        vars(self)["_skipped"] = {r.uid for r in records if self._index.persistent_volume_of(volume_of(r)) is None}
+        vars(self)["_skipped"] = {
+            r.uid for r in records if self._index.persistent_volume_of(volume_of(r)) is None
+        }
 
     return started
 

@@ -39,7 +39,9 @@ def _another_token_for_each_try(original: Any) -> Any:
     async def send(self: Any, action: str, request: Any, wanted: Any) -> Any:
         for number in itertools.count(1):
             try:
-                return await self._api.call(action, {**request, "ClientToken": client_token(wanted.name, number)})
+                return await self._api.call(
+                    action, {**request, "ClientToken": client_token(wanted.name, number)}
+                )
             except Ec2Unreachable:
                 if number == 3:
                     raise

@@ -61,7 +61,8 @@ def hunt(name: str, *, first: int = 0, most: int = 20, rounds: int = 1) -> Verdi
         killers=list(mutant.killers),
         invariants=sorted({each for outcome in killed for each in outcome.invariants}),
         seeds=[
-            outcome.seed - first - number * ROUNDS_APART + 1 if outcome else 0 for number, outcome in enumerate(found)
+            outcome.seed - first - number * ROUNDS_APART + 1 if outcome else 0
+            for number, outcome in enumerate(found)
         ],
         most=most,
         omits=mutant.omits,

@@ -14,14 +14,18 @@ def line(verdict: Verdict) -> str:
     if not verdict.killed:
         how = f"NOT KILLED in {verdict.most} seeds"
     else:
-        seeds = f"{verdict.median:g} seeds" + (f", worst {max(verdict.seeds)}" if len(verdict.seeds) > 1 else "")
+        seeds = f"{verdict.median:g} seeds" + (
+            f", worst {max(verdict.seeds)}" if len(verdict.seeds) > 1 else ""
+        )
         how = f"killed by {', '.join(verdict.invariants)} in {seeds}"
         how += f" ({_at_the_end(verdict)})" if verdict.by_deadline_only else ""
     return f"{verdict.name:5} {how}: {verdict.fault}"
 
 
 def _at_the_end(verdict: Verdict) -> str:
-    return f"at the end{' and for good' if verdict.for_good else ' only'}: {verdict.omits or 'nothing says why'}"
+    return (
+        f"at the end{' and for good' if verdict.for_good else ' only'}: {verdict.omits or 'nothing says why'}"
+    )
 
 
 def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:

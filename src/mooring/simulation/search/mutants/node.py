@@ -78,7 +78,9 @@ def _found(**changes: Any) -> Any:
 
 def _believe_records(original: Any) -> Any:
     def found(cls: Any, record: Any, mount_points: set[str]) -> Any:
-        recorded = {pod.path for pod in record.pods.values()} | ({record.device.mount_path} if record.device else set())
+        recorded = {pod.path for pod in record.pods.values()} | (
+            {record.device.mount_path} if record.device else set()
+        )
         volume = original.__func__(cls, record, recorded)
         volume.unverified = False
         return volume

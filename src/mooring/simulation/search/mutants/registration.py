@@ -51,7 +51,9 @@ def _any_version(original: Any) -> Any:
             return await original(self, base, volumes, *more)
         body = self._body(base, volumes, *more)
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
-        return await self._client.revise(base, body, subresource="status", strategy="strategic", any_version=True)
+        return await self._client.revise(
+            base, body, subresource="status", strategy="strategic", any_version=True
+        )
 
     return send
 

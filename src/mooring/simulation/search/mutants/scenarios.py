@@ -71,7 +71,9 @@ LAGGING = scenario(watch_lag=6, two_leaders=2, cut_replies=1, delete_pod=8, forc
 """Stale views."""
 CRASHING = scenario(kill=4, crash=6, two_leaders=2, delete_pod=6, force_delete_pod=4, scale=3)
 """Crashes and changes of leaders between two writes."""
-STORAGE = scenario(array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4)
+STORAGE = scenario(
+    array_unanswered=5, slow_array=5, array_fails=5, array_lies=3, mount_fails=4, delete_pod=6, drain=4
+)
 """Storage that is late, does not answer, answers wrongly."""
 TENURES = scenario(
     nodes=1,
@@ -117,7 +119,14 @@ POWER = scenario(power_off=8, replace_machine=3, delete_pod=3, force_delete_pod=
 NODES = scenario(delete_node=8, cut=6, slow_unmount=6, slow_stop=3, drain=5, uncordon=4, force_delete_pod=4)
 """Node objects go and come back under live mounts."""
 OPERATORS = scenario(
-    wrong_taint=12, cut=8, slow_unmount=6, drain=4, uncordon=3, delete_pod=5, force_delete_pod=2, others_weigh=0.1
+    wrong_taint=12,
+    cut=8,
+    slow_unmount=6,
+    drain=4,
+    uncordon=3,
+    delete_pod=5,
+    force_delete_pod=2,
+    others_weigh=0.1,
 )
 """Operators are mistaken."""
 MISTAKEN = scenario(
@@ -140,9 +149,13 @@ BY_HAND = scenario(
     drain=3,
 )
 """Volumes that a user made by hand."""
-ENDING = scenario(sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2)
+ENDING = scenario(
+    sets={"job": 3, "web": 1}, workloads={"job": "once"}, delete_pod=0.1, delete_claim=0.1, kill=2
+)
 """Pods that end by themselves."""
-PLAIN = scenario(sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3)
+PLAIN = scenario(
+    sets={"db": 2, "web": 1}, workloads={"db": "plain"}, slow_stop=6, watch_lag=4, delete_pod=8, kill=3
+)
 """Pods without volumes: nothing but their name keeps two of them apart."""
 AWAY = scenario(nodes=1, kill=10, crash=10, scale=12, delete_set=4, others_weigh=0.03)
 """Controllers are away while pods go."""
@@ -180,7 +193,9 @@ LATE_WRITES = scenario(
     steps=(PlanStep(1, "slow-unmount", "n0", 7),), others_weigh=0.03,
 )  # fmt: skip
 """What an agent writes arrives late, while volumes go and come back, and unmounts take a while."""
-UNANSWERED = scenario(array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+UNANSWERED = scenario(
+    array_unanswered=12, array_fails=4, delete_claim=14, scale=6, crash=3, others_weigh=0.05
+)
 """The storage makes disks and does not say so, while claims come and go."""
 ENDINGS = scenario(slow_stop=8, crash=10, kill=6, delete_pod=12, drain=3, others_weigh=0.05)
 """Agents restart while pods take long to end."""
@@ -202,14 +217,25 @@ LATE_STATUSES = scenario(storm=14, delete_pod=10, delete_claim=6, kill=3, others
 LOST_REQUESTS = scenario(storm=12, cut_replies=4, crash=4, delete_claim=12, scale=4, others_weigh=0.1)
 """Writes of claims take effect, and their answers are lost."""
 UNLOCKED = scenario(
-    sets={"web": 3}, workloads={"web": "shared"}, storage="network", drain=6, uncordon=4, delete_pod=6, others_weigh=0.1
+    sets={"web": 3},
+    workloads={"web": "shared"},
+    storage="network",
+    drain=6,
+    uncordon=4,
+    delete_pod=6,
+    others_weigh=0.1,
 )
-"""Storage that neither refuses nor revokes (every node with power can write), and pods that share a volume."""
-RIVALS = scenario(sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1)
+"""Storage that neither refuses nor revokes (every node with power can write), and pods that share a
+volume."""
+RIVALS = scenario(
+    sets={"web": 3}, workloads={"web": "rivals"}, watch_lag=6, delete_pod=6, kill=3, others_weigh=0.1
+)
 """Pods of a Deployment that share a ReadWriteOncePod volume."""
 YOUNG = scenario(delete_node=10, watch_lag=8, delete_pod=2)
 """Nodes that were registered just now."""
-CSI_UNANSWERED = scenario(driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05)
+CSI_UNANSWERED = scenario(
+    driver="csi", array_unanswered=12, delete_claim=14, scale=6, crash=3, others_weigh=0.05
+)
 """A CSI driver does what it is asked for and does not say so, while claims come and go."""
 CSI_SLOW = scenario(driver="csi", slow_unmount=14, delete_pod=14, others_weigh=0.05)
 """A CSI driver still unstages what the node has given up on, while pods come back."""

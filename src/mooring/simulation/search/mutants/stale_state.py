@@ -34,7 +34,9 @@ def _counts_as_made(original: Any) -> Any:
 def _whatever_has_begun(original: Any) -> Any:
     def problem(record: VolumeAttachment, node_name: str) -> str:
         annotations = {name: text for name, text in record.metadata.annotations.items() if name != DETACHING}
-        return original(replace(record, metadata=replace(record.metadata, annotations=annotations)), node_name)
+        return original(
+            replace(record, metadata=replace(record.metadata, annotations=annotations)), node_name
+        )
 
     return problem
 
@@ -79,7 +81,10 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#107973",
         ("S7", "S6"),
         scenarios.UNWRITTEN,
-        (Patch(AttachedLists, "_change", _counts_as_made), Patch(node_handshake, "_problem", _whatever_has_begun)),
+        (
+            Patch(AttachedLists, "_change", _counts_as_made),
+            Patch(node_handshake, "_problem", _whatever_has_begun),
+        ),
     ),
     "B23": Mutant(
         "what is attached is not verified: a disk that the storage has taken away counts as attached for ever",

@@ -64,7 +64,9 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
         )
         await self._driver.call(Controller.controller_unpublish_volume, request)
 
-    async def volumes_are_attached(self, specs: Sequence[VolumeSpec], node_name: str) -> Mapping[VolumeSpec, bool]:
+    async def volumes_are_attached(
+        self, specs: Sequence[VolumeSpec], node_name: str
+    ) -> Mapping[VolumeSpec, bool]:
         return (await self.bulk_verify_volumes({node_name: specs}))[node_name]
 
     async def bulk_verify_volumes(
@@ -84,7 +86,9 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
                 continue
             # An unlisted volume may have been missed because pages shifted while they were read. So a volume
             # counts as detached only if it is listed on other nodes.
-            found[node] = {spec: node_id in published.get(persistent(spec).volume_handle, (node_id,)) for spec in specs}
+            found[node] = {
+                spec: node_id in published.get(persistent(spec).volume_handle, (node_id,)) for spec in specs
+            }
         return found
 
     async def _tells_nodes(self) -> bool:
@@ -98,7 +102,9 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
         while True:
             request = csi.ListVolumesRequest(max_entries=PAGE, starting_token=token)
             page = await self._driver.call(Controller.list_volumes, request)
-            found |= {entry.volume.volume_id: tuple(entry.status.published_node_ids) for entry in page.entries}
+            found |= {
+                entry.volume.volume_id: tuple(entry.status.published_node_ids) for entry in page.entries
+            }
             token = page.next_token
             if not token:
                 return found

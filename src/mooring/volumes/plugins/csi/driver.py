@@ -78,7 +78,9 @@ class CSIDriverPlugin(
 
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         """`refuses` and `revokes` are not known here: see `mooring.volumes.attachability`."""
-        return AttachCapabilities(refuses=True, revokes=False, multi_attach=True, request_validity_s=REQUEST_VALIDITY_S)
+        return AttachCapabilities(
+            refuses=True, revokes=False, multi_attach=True, request_validity_s=REQUEST_VALIDITY_S
+        )
 
     def finalizer(self) -> str:
         return f"external-attacher/{self._driver.name.replace('.', '-')}"

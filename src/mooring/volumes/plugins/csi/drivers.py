@@ -90,7 +90,9 @@ class Driver:
     async def _of_controller(self) -> frozenset[int]:
         if not await self.has_service(PluginAbility.CONTROLLER_SERVICE):
             return frozenset()
-        reply = await self.call(Controller.controller_get_capabilities, csi.ControllerGetCapabilitiesRequest())
+        reply = await self.call(
+            Controller.controller_get_capabilities, csi.ControllerGetCapabilitiesRequest()
+        )
         return frozenset(each.rpc.type for each in reply.capabilities)
 
     async def _of_node(self) -> frozenset[int]:
@@ -142,7 +144,9 @@ class Drivers:
         """Returns the driver. Raises NotAsked if there is none: it may come."""
         if name not in self._drivers:
             known = ", ".join(sorted(self._drivers)) or "none"
-            raise NotAsked(f"CSI driver {name} is not registered here (drivers: {known}): start it on this node")
+            raise NotAsked(
+                f"CSI driver {name} is not registered here (drivers: {known}): start it on this node"
+            )
         return self._drivers[name]
 
 

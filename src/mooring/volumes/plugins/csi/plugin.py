@@ -58,7 +58,9 @@ from mooring.volumes.spec import VolumeSpec
 KnownDrivers = Callable[[str], CSIDriver | None]
 
 
-class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugin, NodeExpandableVolumePlugin):
+class CSIPlugin(
+    AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugin, NodeExpandableVolumePlugin
+):
     """The plugin. `known_drivers` gives the CSIDriver objects of the API server: a node agent sets it."""
 
     _host: VolumeHost
@@ -192,7 +194,9 @@ class CSIPlugin(AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugi
         several = await driver.node_can(NodeAbility.SINGLE_NODE_MULTI_WRITER)
         paths = published_paths(self._host, spec.name)
         if not (staged or paths):
-            raise PluginError(f"volume {spec.name} is mounted nowhere on this node: it grows when a pod uses it")
+            raise PluginError(
+                f"volume {spec.name} is mounted nowhere on this node: it grows when a pod uses it"
+            )
         request = csi.NodeExpandVolumeRequest(
             volume_id=source.volume_handle,
             volume_path=device_mount_path if staged else paths[0],

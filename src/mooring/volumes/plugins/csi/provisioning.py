@@ -36,7 +36,14 @@ KNOWN = frozenset({"fstype", "pv/name", "pvc/name", "pvc/namespace"})
 SECRET_NAME = "volume.kubernetes.io/provisioner-deletion-secret-name"
 SECRET_NAMESPACE = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
 """On a PersistentVolume: the Secret with which it is deleted, under upstream's names."""
-OPERATIONS = ("provisioner", "controller-publish", "controller-expand", "node-stage", "node-publish", "node-expand")
+OPERATIONS = (
+    "provisioner",
+    "controller-publish",
+    "controller-expand",
+    "node-stage",
+    "node-publish",
+    "node-expand",
+)
 """Operations for which a class may name a Secret."""
 
 
@@ -44,7 +51,9 @@ class CSIProvisioner(Provisioner):
     """Makes the volume `options.pv_name`. `extra_metadata`: the driver is given the names of
     claim and volume."""
 
-    def __init__(self, driver: Driver, host: VolumeHost, options: VolumeOptions, *, extra_metadata: bool) -> None:
+    def __init__(
+        self, driver: Driver, host: VolumeHost, options: VolumeOptions, *, extra_metadata: bool
+    ) -> None:
         self._driver = driver
         self._host = host
         self._options = options
@@ -57,7 +66,9 @@ class CSIProvisioner(Provisioner):
         request = await self._request(secrets)
         volume = (await self._driver.call(Controller.create_volume, request)).volume
         if not volume.volume_id:
-            raise OutcomeUnknown(f"CSI driver {self._driver.name} made volume {request.name} and gave no volume_id")
+            raise OutcomeUnknown(
+                f"CSI driver {self._driver.name} made volume {request.name} and gave no volume_id"
+            )
         if 0 < volume.capacity_bytes < request.capacity_range.required_bytes:
             raise OutcomeUnknown(
                 f"CSI driver {self._driver.name} made volume {volume.volume_id} of {volume.capacity_bytes} bytes, "
@@ -88,11 +99,17 @@ class CSIProvisioner(Provisioner):
         secrets = {f"{operation}-secret-{part}" for operation in OPERATIONS for part in ("name", "namespace")}
         for key in given:
             if key.startswith(PREFIX) and key.removeprefix(PREFIX) not in KNOWN | secrets:
-                raise InvalidSpec(f"the class's parameter {key} is not known: the prefix {PREFIX} is reserved")
+                raise InvalidSpec(
+                    f"the class's parameter {key} is not known: the prefix {PREFIX} is reserved"
+                )
         own = {key: value for key, value in given.items() if not key.startswith(PREFIX)}
         if self._extra_metadata:
             claim = self._options.claim
-            names = {"pv/name": self._options.pv_name, "pvc/name": claim.name, "pvc/namespace": claim.namespace}
+            names = {
+                "pv/name": self._options.pv_name,
+                "pvc/name": claim.name,
+                "pvc/namespace": claim.namespace,
+            }
             own |= {f"{PREFIX}{key}": value for key, value in names.items()}
         return own
 
@@ -100,11 +117,19 @@ class CSIProvisioner(Provisioner):
         """The Secret of each operation for which the class names one."""
         claim, found = self._options.claim, dict[str, SecretReference]()
         for operation in OPERATIONS:
-            values = {"pv.name": self._options.pv_name, "pvc.namespace": claim.namespace, "pvc.name": claim.name}
+            values = {
+                "pv.name": self._options.pv_name,
+                "pvc.namespace": claim.namespace,
+                "pvc.name": claim.name,
+            }
             if operation != "provisioner":
-                values |= {f"pvc.annotations['{key}']": each for key, each in claim.metadata.annotations.items()}
+                values |= {
+                    f"pvc.annotations['{key}']": each for key, each in claim.metadata.annotations.items()
+                }
             only_in_name = ("pvc.name", "pvc.annotations")
-            reference = secret_reference(self._options.parameters, operation, values, only_in_name=only_in_name)
+            reference = secret_reference(
+                self._options.parameters, operation, values, only_in_name=only_in_name
+            )
             if reference is not None:
                 found[operation] = reference
         return found

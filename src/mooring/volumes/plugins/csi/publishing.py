@@ -53,7 +53,9 @@ class Publication:
     """One volume for one pod: what is asked of the driver. `known` is the CSIDriver object,
     if there is one."""
 
-    def __init__(self, drivers: Drivers, host: VolumeHost, spec: VolumeSpec, pod: Pod, known: CSIDriver | None) -> None:
+    def __init__(
+        self, drivers: Drivers, host: VolumeHost, spec: VolumeSpec, pod: Pod, known: CSIDriver | None
+    ) -> None:
         self._drivers = drivers
         self._host = host
         self._spec = spec
@@ -94,7 +96,9 @@ class Publication:
     async def _of_pod(self, target: str) -> csi.NodePublishVolumeRequest:
         source = self._inline
         assert source is not None
-        named = SecretReference(name=source.secret.name, namespace=self._pod.namespace) if source.secret else None
+        named = (
+            SecretReference(name=source.secret.name, namespace=self._pod.namespace) if source.secret else None
+        )
         used = capability(block=False, mode=Mode.SINGLE_NODE_WRITER, fs_type=source.fs_type)
         return csi.NodePublishVolumeRequest(
             volume_id=self.handle,
@@ -110,7 +114,9 @@ class Publication:
         staging = staging_path(self._host, self._spec)
         staged = vol_data.load(os.path.dirname(staging))
         if staged is None:
-            raise VolumeError(f"volume {self._spec.name} is not staged on this node yet: {staging} has no record")
+            raise VolumeError(
+                f"volume {self._spec.name} is not staged on this node yet: {staging} has no record"
+            )
         stages = await driver.node_can(NodeAbility.STAGE_UNSTAGE_VOLUME)
         several = await driver.node_can(NodeAbility.SINGLE_NODE_MULTI_WRITER)
         group = str(fs_group) if fs_group is not None and await self._driver_gives_group() else ""
@@ -149,7 +155,9 @@ class Publication:
         if policy != "ReadWriteOnceWithFSType" or self._spec.persistent_volume is None:
             return policy == "File"
         modes = self._spec.persistent_volume.spec.access_modes
-        return bool(persistent(self._spec).fs_type) and any(mode.startswith("ReadWriteOnce") for mode in modes)
+        return bool(persistent(self._spec).fs_type) and any(
+            mode.startswith("ReadWriteOnce") for mode in modes
+        )
 
 
 class CSIMounter(Mounter):
@@ -201,7 +209,9 @@ class CSIUnmounter(Unmounter):
             request = csi.NodeUnpublishVolumeRequest(volume_id=data.volume_handle, target_path=directory)
             await self._drivers.find(data.driver_name).call(Node.node_unpublish_volume, request)
         elif await self._host.mounts.is_mount_point(directory):
-            raise VolumeError(f"{parent} has no {vol_data.NAME}: what is mounted there is not known. Unmount it")
+            raise VolumeError(
+                f"{parent} has no {vol_data.NAME}: what is mounted there is not known. Unmount it"
+            )
         await self._host.mounts.remove_mount_point(directory)
         vol_data.remove(parent)
 
@@ -210,7 +220,12 @@ class CSIPodDevice(BlockVolumeMapper, BlockVolumeUnmapper):
     """A raw device for a pod: a link to where the driver has published it."""
 
     def __init__(
-        self, drivers: Drivers, host: VolumeHost, spec_name: str, pod_uid: str, publication: Publication | None
+        self,
+        drivers: Drivers,
+        host: VolumeHost,
+        spec_name: str,
+        pod_uid: str,
+        publication: Publication | None,
     ) -> None:
         self._drivers = drivers
         self._publication = publication

@@ -32,7 +32,9 @@ class CSISnapshots:
         )
         taken = (await self._driver.call(Controller.create_snapshot, request)).snapshot
         if not taken.snapshot_id:
-            raise OutcomeUnknown(f"CSI driver {self._driver.name} took snapshot {name} and gave no snapshot_id")
+            raise OutcomeUnknown(
+                f"CSI driver {self._driver.name} took snapshot {name} and gave no snapshot_id"
+            )
         return _snapshot(taken)
 
     async def get(self, handle: str, options: SnapshotOptions) -> Snapshot:

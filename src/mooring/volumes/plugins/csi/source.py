@@ -51,7 +51,9 @@ def inline(spec: VolumeSpec) -> Inline | None:
     if source is None:
         return None
     attributes = dict(source.volume_attributes)
-    return Inline(source.driver, source.fs_type or "", source.read_only, attributes, source.node_publish_secret_ref)
+    return Inline(
+        source.driver, source.fs_type or "", source.read_only, attributes, source.node_publish_secret_ref
+    )
 
 
 def inline_handle(pod: Pod, spec: VolumeSpec) -> str:
@@ -84,7 +86,9 @@ def capability(
     access = csi.VolumeCapability.AccessMode(mode=mode)
     if block:
         return csi.VolumeCapability(block=csi.VolumeCapability.BlockVolume(), access_mode=access)
-    mount = csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=mount_flags, volume_mount_group=mount_group)
+    mount = csi.VolumeCapability.MountVolume(
+        fs_type=fs_type, mount_flags=mount_flags, volume_mount_group=mount_group
+    )
     return csi.VolumeCapability(mount=mount, access_mode=access)
 
 
@@ -106,7 +110,9 @@ def capabilities_of_claim(
 ) -> list[csi.VolumeCapability]:
     """How a volume that is made for a claim will be used: one capability for each of its access modes."""
     block = claim.spec.volume_mode == "Block"
-    modes = dict.fromkeys(access_mode((mode,), several_writers=several_writers) for mode in claim.spec.access_modes)
+    modes = dict.fromkeys(
+        access_mode((mode,), several_writers=several_writers) for mode in claim.spec.access_modes
+    )
     return [capability(block=block, mode=mode, fs_type=fs_type, mount_flags=mount_flags) for mode in modes]
 
 

@@ -120,4 +120,6 @@ def volume_staged_at(path: Path) -> str | None:
 
 
 def _by_the_attacher() -> VolumeError:
-    return VolumeError("CSI volumes are attached by their driver's attacher: this node cannot attach them for itself")
+    return VolumeError(
+        "CSI volumes are attached by their driver's attacher: this node cannot attach them for itself"
+    )

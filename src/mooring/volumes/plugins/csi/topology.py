@@ -46,7 +46,9 @@ def requirement(
 ) -> csi.TopologyRequirement | None:
     """Returns what is requested; None if no node has segments. Raises InvalidSpec if no allowed place has a
     node, NodeUnsuited if the selected node is in no allowed place."""
-    there = {node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None}
+    there = {
+        node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None
+    }
     places = _spread(_allowed(there.values(), allowed), claim_uid)
     if selected is not None:
         here = _place_of(selected, there, places, driver)
@@ -57,7 +59,9 @@ def requirement(
     return csi.TopologyRequirement(requisite=topologies, preferred=topologies) if places else None
 
 
-def _place_of(selected: Node, there: Mapping[str, Segments], places: Sequence[Segments], driver: str) -> Segments:
+def _place_of(
+    selected: Node, there: Mapping[str, Segments], places: Sequence[Segments], driver: str
+) -> Segments:
     """Where the selected node is, among the places that are allowed."""
     if selected.name not in there:
         raise NodeUnsuited(
@@ -98,6 +102,7 @@ def node_affinity(accessible: Iterable[csi.Topology]) -> VolumeNodeAffinity | No
 
 def _term(segments: Segments) -> NodeSelectorTerm:
     expressions = (
-        LabelSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in sorted(segments.items())
+        LabelSelectorRequirement(key=key, operator="In", values=(value,))
+        for key, value in sorted(segments.items())
     )
     return NodeSelectorTerm(match_expressions=tuple(expressions))
