@@ -87,7 +87,7 @@ class DataDirectory:
         return _read(path, Endpoint) if path.exists() else None
 
     def write_endpoint(self, endpoint: Endpoint) -> None:
-        """For whoever looks for the cloud."""
+        """Writes where the cloud is, for clients on this machine."""
         _write(self.root / "endpoint.json", msgspec.json.encode(endpoint))
 
 

@@ -14,7 +14,7 @@ from mooring.volumes.plugins.disk_files import write_durably
 
 
 class Nodes:
-    """Each node writes itself down before it gives its name to anybody: in the array's directory, because
+    """Each node writes itself down before it answers with its name: in the array's directory, because
     controller and nodes share nothing else."""
 
     def __init__(self, root: Path, array: DiskArray) -> None:

@@ -61,7 +61,7 @@ def metadata_of(options: Options) -> Metadata:
 
 
 async def region_of(options: Options) -> str:
-    """The region in which EC2 is called. Raises MetadataError if nobody says it."""
+    """The region in which EC2 is called. Raises MetadataError if it is not known."""
     if options.region:
         return options.region
     if not options.metadata_endpoint:

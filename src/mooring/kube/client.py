@@ -121,7 +121,7 @@ class Client:
     """Reads and writes objects through a transport. A watch is asked for `watch_s` seconds at a time.
 
     `leads`: where the client's owner alone does its work for as long as it holds a Lease, whether it does so
-    at this moment; None where nobody says that it is alone.
+    at this moment; None where there is no such Lease.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Client:
         strategy: PatchType = "merge",
     ) -> T:
         """Patches the very object that was read: Conflict if it is another one by now, or (unless
-        `any_version`) if anybody has written it since."""
+        `any_version`) if it was written since."""
         return await self.patch(
             type(read),
             read.name,

@@ -5,8 +5,8 @@ Guarantees:
   relative paths are relative to their own file.
 - Understood are contexts with their namespace, CA and client certificates as files or inline data,
   `tls-server-name`, `proxy-url`, bearer tokens, token files and exec plugins.
-- Whatever is wrong with a file is a ConfigError that names the file and the place in it. A way of being
-  somebody that is not understood (a password, impersonation) is refused, never left out.
+- Whatever is wrong with a file is a ConfigError that names the file and the place in it. A
+  credential that is not understood (a password, impersonation) is refused, never left out.
 """
 
 from __future__ import annotations

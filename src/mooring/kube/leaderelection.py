@@ -173,8 +173,8 @@ class LeaderElector:
             await self._stand_by(self._timing.retry_period * (1 + JITTER * self._random.random()))
 
     async def _stand_by(self, seconds: float) -> None:
-        """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: one
-        that is seen when it happens makes nobody wait longer for it than the lease says."""
+        """Waits, but not past the moment at which the lease is free. Renewals are followed meanwhile: a
+        candidate that sees a renewal at once waits no longer than the lease says."""
         loop = asyncio.get_running_loop()
         moment = until = loop.time() + seconds
         with contextlib.suppress(KubeError, TimeoutError):

@@ -142,8 +142,8 @@ class WorkQueue(Generic[K]):
             self._push(key)
 
     def newest_first(self) -> None:
-        """What waits is handed out by when it was added last, the newest first. For who takes over: what has
-        changed a moment ago is what nobody has acted upon."""
+        """What waits is handed out by when it was added last, the newest first. For a new leader: the
+        latest change is the one that its predecessor has not acted upon."""
         self._ready = deque(sorted(self._ready, key=self._dirty.__getitem__, reverse=True))
 
     def close(self) -> None:

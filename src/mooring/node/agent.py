@@ -174,9 +174,9 @@ class Agent:
         return await summary(self._options.name, self._volumes.mounted(), self._now)
 
     async def _vouch_for_pods(self) -> None:
-        """Writes each pod that runs here before the Node, which is absent, is made. Whoever has decided for
-        its absence that they are lost (the pod garbage collector) has not read them since: its writes are
-        refused from now on, and it looks again."""
+        """Writes each pod that runs here before the Node, which is absent, is made. If the
+        pod garbage collector has decided by the absence of the Node that they are lost, it has not read them
+        since: its writes are refused from now on, and it looks again."""
         running = {uid for uid, sandbox in self._runtime.sandboxes().items() if sandbox.running}
         if not running:
             return

@@ -282,8 +282,8 @@ class Writer:
                 return await self._removed(kind, head.key, old, last), True
 
     async def _removed(self, kind: Kind, key: Key, old: Obj, last: Obj) -> Item:
-        """Remove an object; a last state that nobody has seen, with the end of its grace period, is told
-        before."""
+        """Removes an object. If its last state is new (the end of its grace period), watchers get that
+        first."""
         writes = [self.store.write(kind.storage, key, last)] if last != old else []
         return (await gather(*writes, self.store.remove(kind.storage, key, last)))[-1]
 

@@ -210,7 +210,7 @@ _SCHEMA_OR: Mapping[str, Shaper] = {
 
 
 def _as_it_is(value: Any, path: str, unknown: list[str]) -> Any:
-    """Somebody else's JSON, in which a null has a meaning."""
+    """JSON of a foreign schema, in which a null has a meaning."""
     return value
 
 

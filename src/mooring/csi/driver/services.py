@@ -181,8 +181,8 @@ class NodeService:
 class Driver:
     """A driver as it is served by one process: with the controller service, the node service, or both.
 
-    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver: whoever
-    asks the node's process must also learn that there is a controller.
+    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver: a
+    caller of the node's process must also learn that there is a controller.
     """
 
     name: str

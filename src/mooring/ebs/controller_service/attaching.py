@@ -255,7 +255,7 @@ class Attacher:
         self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float
     ) -> bool:
         """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching
-        already, whoever asked for that); once more if it still shows it attached."""
+        already, at any request); once more if it still shows it attached."""
         if attachment is not None and attachment.state in ("detaching", "busy"):
             return False
         if not is_asked:

@@ -1,8 +1,8 @@
 """Whether the controller can work: EC2 answers, and takes our credentials. The answer to Probe.
 
 Guarantees: EC2's yes is good for a while, so that probes are cheap; a no is not, so that they are true.
-However many ask, EC2 is asked by one call at a time; whoever asks has an answer in time, also when EC2 gives
-none.
+However many probes there are, one call at a time asks EC2. Each probe has its answer in time, also when EC2
+gives none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Guarantees: a question is answered by a call that began after it was put, never by an older one. The first
 question after a quiet time waits only to gather its neighbours; while questions keep coming, there is one
 call per `every_s`. A caller that stops waiting stops at once, and the others are not affected. Equal
-questions share a place. A bad name costs nobody but who asked for it: the names in EC2's complaint are taken
+questions share a place. A bad name costs its own caller only: the names in EC2's complaint are taken
 out, and the rest is asked again at once; if the complaint names nothing that helps, the questions are halved
 until it does. What it must not know: what the questions are about.
 """

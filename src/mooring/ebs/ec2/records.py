@@ -2,8 +2,8 @@
 
 Guarantee: what is not as EC2 always says it (a missing id, a size that is text, one volume that is two
 different ones) is a MalformedAnswer that names the action and the field. What is more than we know of is
-ignored; a state that we do not know is kept as it is, and whoever acts takes it for neither of those that he
-knows.
+ignored; a state that we do not know is kept as it is, and a caller takes it for none of the states that
+it knows.
 """
 
 from __future__ import annotations
