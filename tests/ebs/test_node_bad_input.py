@@ -13,7 +13,7 @@ from ebs_machine import TIMEOUT_S, VOLUME, EbsMachine, mounted, raw
 from fuzzed_driver import fuzz
 from google.protobuf.message import Message
 
-from mooring.csi.errors import Code
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Node
 
@@ -81,6 +81,14 @@ def test_fuzzed_requests(machine: EbsMachine):
         fine=FINE,
         timeout_s=TIMEOUT_S,
     )
+
+
+async def test_mount_flags_that_mount_refuses_are_answered_with_what_it_said(machine: EbsMachine):
+    machine.attach()
+    with pytest.raises(CsiError, match="bad option") as refused:
+        await machine.stage(mounted("ext4", ["partition"]))
+    assert refused.value.code is Code.INTERNAL
+    assert await code_of(machine.stage()) is Code.OK  # it has left nothing behind
 
 
 async def test_a_planted_link_in_the_targets_place_is_not_followed(machine: EbsMachine, tmp_path: Path):
