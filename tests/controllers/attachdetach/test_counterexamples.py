@@ -88,6 +88,38 @@ def with_a_judgement_made_before(patch: Patch) -> None:
     patch.setattr(handshake, "may_release", lambda node, attachment, terms: verdict)
 
 
+def with_not_ready_taken_for_silent(patch: Patch) -> None:
+    def weak(node: Any, attachment: Any, terms: Any) -> ReleaseDecision:
+        code = "OutOfService" if node and node.tainted and node.ready != "True" else "InUse"
+        action = Release.FORCE if code == "OutOfService" else Release.KEEP
+        return ReleaseDecision(action, Reason(code, "not ready"))
+
+    patch.setattr(handshake, "may_release", weak)
+
+
+def with_any_node_of_that_name(patch: Patch) -> None:
+    for module in (release, decide):
+        patch.setattr(module, "is_same_node", lambda node, attachment: True)
+
+
+def without_a_comparison_of_epochs(patch: Patch) -> None:
+    async def anyhow(self: Locks, record: VolumeAttachment) -> bool:
+        return True
+
+    patch.setattr(Locks, "is_current", anyhow)
+
+
+def without_an_advance_of_the_epoch(patch: Patch) -> None:
+    def same_epoch(self: Lock, node: Node, pod: str) -> Lock:
+        return msgspec.structs.replace(self, epoch=1, node=node.name, pod=pod)
+
+    patch.setattr(Lock, "granted", same_epoch)
+    whole = Lock.released
+    patch.setattr(
+        Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False)
+    )
+
+
 # --- C1, C3: a report arrives late
 
 
@@ -414,12 +446,7 @@ def test_c10_a_taint_on_a_node_whose_agent_says_that_it_is_not_ready_releases_no
 
 
 def test_c10_does_harm_if_not_ready_is_taken_for_silent(play: Play, monkeypatch: Patch):
-    def weak(node: Any, attachment: Any, terms: Any) -> ReleaseDecision:
-        code = "OutOfService" if node and node.tainted and node.ready != "True" else "InUse"
-        action = Release.FORCE if code == "OutOfService" else Release.KEEP
-        return ReleaseDecision(action, Reason(code, "not ready"))
-
-    monkeypatch.setattr(handshake, "may_release", weak)
+    with_not_ready_taken_for_silent(monkeypatch)
     assert play(c10_not_ready) == ("OutOfService", True)
 
 
@@ -510,8 +537,7 @@ def test_c13_a_node_of_another_uid_counts_as_using_it_until_it_has_looked(play: 
 
 
 def test_c13_does_harm_if_any_node_of_that_name_may_speak(play: Play, monkeypatch: Patch):
-    for module in (release, decide):
-        monkeypatch.setattr(module, "is_same_node", lambda node, attachment: True)
+    with_any_node_of_that_name(monkeypatch)
     assert play(c13_registered_anew) == ("NotInUse", True)
 
 
@@ -562,10 +588,7 @@ def test_c14_a_late_creation_under_an_older_epoch_is_told_to_nobody(play: Play):
 
 
 def test_c14_does_harm_if_nobody_compares_epochs(play: Play, monkeypatch: Patch):
-    async def anyhow(self: Locks, record: VolumeAttachment) -> bool:
-        return True
-
-    monkeypatch.setattr(Locks, "is_current", anyhow)
+    without_a_comparison_of_epochs(monkeypatch)
     assert play(c14_late_creation) == (True, True)
 
 
@@ -735,12 +758,5 @@ def test_c16_a_late_creation_does_not_pass_the_gate(play: Play):
 
 
 def test_c16_does_harm_if_a_forced_release_does_not_advance_the_epoch(play: Play, monkeypatch: Patch):
-    def same_epoch(self: Lock, node: Node, pod: str) -> Lock:
-        return msgspec.structs.replace(self, epoch=1, node=node.name, pod=pod)
-
-    monkeypatch.setattr(Lock, "granted", same_epoch)
-    whole = Lock.released
-    monkeypatch.setattr(
-        Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False)
-    )
+    without_an_advance_of_the_epoch(monkeypatch)
     assert play(c16_scene) is True
