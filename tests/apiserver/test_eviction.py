@@ -8,7 +8,6 @@ import pytest
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-STATEFULSETS = "/apis/apps/v1/namespaces/default/statefulsets"
 LABELS = {"app": "web"}
 
 
@@ -19,10 +18,13 @@ async def running(api, *names, owner=None):
         await api.patch(f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": ready}})
 
 
-async def budget(api, name="web", **spec):
-    return await api.create(
+async def budget(api, name="web", *, current=0, desired=0, **spec):
+    """A budget that a disruption controller has counted."""
+    await api.create(
         BUDGETS, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": LABELS}, **spec}}
     )
+    counts = {"currentHealthy": current, "desiredHealthy": desired, "disruptionsAllowed": current - desired}
+    return await api.patch(f"{BUDGETS}/{name}/status", {"status": counts | {"observedGeneration": 1}})
 
 
 def evict(api, name="p", **options):
@@ -43,7 +45,7 @@ def test_a_pod_without_a_budget_is_evicted_gracefully(serve):
 def test_a_budget_that_needs_the_pod_refuses(serve):
     async def story(api):
         await running(api, "p")
-        await budget(api, minAvailable=1)
+        await budget(api, current=1, desired=1, minAvailable=1)
         refusal = await api.refused(429, evict(api))
         assert refusal.reason == "TooManyRequests"
         assert refusal.message == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -61,25 +63,39 @@ def test_a_budget_that_needs_the_pod_refuses(serve):
 def test_evictions_at_once_do_not_together_break_a_budget(serve):
     async def story(api):
         await running(api, "a", "b", "c")
-        await budget(api, minAvailable=2)
+        await budget(api, current=3, desired=2, minAvailable=2)
         results = await asyncio.gather(*(evict(api, name) for name in "abc"), return_exceptions=True)
         assert sum(isinstance(result, dict) for result in results) == 1
 
     serve(story)
 
 
-@pytest.mark.parametrize(
-    ("spec", "allowed"),
-    [({"maxUnavailable": 1}, 1), ({"minAvailable": "50%"}, 2), ({"maxUnavailable": "50%"}, 2)],
-)
-def test_a_budget_counts_against_what_the_controller_wants(serve, spec, allowed):
+def test_a_budget_that_no_controller_has_counted_yet_says_to_come_again(serve):
     async def story(api):
-        made = await api.create(STATEFULSETS, api.new_statefulset(replicas=4))
-        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
-        await running(api, "a", "b", "c", "d", owner=owner | {"uid": made["metadata"]["uid"]})
-        await budget(api, **spec)
-        results = [await asyncio.gather(evict(api, name), return_exceptions=True) for name in "abcd"]
-        assert [isinstance(result, dict) for [result] in results].count(True) == allowed
+        await running(api, "p")
+        spec = {"selector": {"matchLabels": LABELS}, "minAvailable": 0}
+        await api.create(BUDGETS, {"metadata": {"name": "web"}, "spec": spec})
+        refusal = await api.refused(429, evict(api))
+        assert refusal.status["details"]["retryAfterSeconds"] == 10
+        assert "deletionTimestamp" not in (await api.get(f"{PODS}/p"))["metadata"]
+
+    serve(story)
+
+
+def test_a_budget_whose_count_failed_says_why(serve):
+    async def story(api):
+        await running(api, "p")
+        await budget(api, maxUnavailable=1)
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "reason": "SyncFailed",
+            "message": 'found no controllers for pod "p"',
+            "lastTransitionTime": "2030-01-01T00:00:00Z",
+        }
+        await api.patch(f"{BUDGETS}/web/status", {"status": {"conditions": [condition]}})
+        [cause] = (await api.refused(429, evict(api))).status["details"]["causes"]
+        assert cause["message"].endswith('because it failed sync: found no controllers for pod "p"')
 
     serve(story)
 
@@ -90,7 +106,7 @@ def test_a_pod_that_is_not_ready_does_not_help_its_budget(serve):
     async def story(api):
         await running(api, "a", "b")
         await api.patch(f"{PODS}/b/status", {"status": {"conditions": []}})
-        await budget(api, minAvailable=1)
+        await budget(api, current=1, desired=1, minAvailable=1)
         await evict(api, "b")
         await api.refused(429, evict(api, "a"))
 
@@ -111,9 +127,7 @@ def test_a_pod_that_does_not_run_needs_no_budget(serve, phase):
 def test_the_count_of_a_disruption_controller_is_spent(serve):
     async def story(api):
         await running(api, "a", "b")
-        await budget(api, minAvailable=0)
-        counted = {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1}
-        await api.patch(f"{BUDGETS}/web/status", {"status": counted})
+        await budget(api, current=2, desired=1, minAvailable=0)
         await evict(api, "a")
         status = (await api.get(f"{BUDGETS}/web"))["status"]
         assert status["disruptionsAllowed"] == 0

@@ -16,6 +16,7 @@ from mooring.controllers.attachdetach.controller import AttachDetachController, 
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.modification.controller import ModificationController
@@ -107,6 +108,7 @@ FACTORIES: dict[str, Factory] = {
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),
+    "disruption": _plain(DisruptionController),
     "ephemeral": _plain(EphemeralController),
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),

@@ -1,9 +1,10 @@
 """A cloud's data directory: one process at a time, its access key, and where it listens.
 
-<root>/lock               held by the process that serves <root>/cloud.db           all records (`journal`)
-<root>/credentials.json   the access key (0600), made at the first start <root>/endpoint.json      where the
-process that serves, or served last, listens; so that a restart listens there too <root>/volumes, snapshots,
-instances: `devices`
+<root>/lock               held by the process that serves
+<root>/cloud.db           all records (`journal`)
+<root>/credentials.json   the access key (0600), made at the first start
+<root>/endpoint.json      where the process that serves, or served last, listens; a restart listens there
+<root>/volumes, snapshots, instances: `devices`
 """
 
 from __future__ import annotations

@@ -1,35 +1,20 @@
-"""May a pod be evicted? The rules of disruption budgets. Pure.
+"""May a pod be evicted? What is left of disruption budgets. Pure.
 
-Upstream's disruption controller counts pods and writes how many disruptions a budget allows; the eviction
-subresource spends them. Where no such controller has looked at a budget yet (`status.observedGeneration` is
-missing), as in the embedded cluster, the same count is made here from the pods themselves.
+The disruption controller counts pods and writes how many disruptions a budget allows; the eviction
+subresource spends them. A budget that no controller has counted since it was changed allows nothing: the
+client is told to come again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
-from typing import Any
 
 from mooring.apiserver.errors import Obj, Resource, TooManyRequests, Unclassified, forbidden
 from mooring.apiserver.values.dotted import object_at, objects_at, strings_at, text_at, value_at
 from mooring.kube.selectors import label_selector_from_object
 
-Scale = Callable[[Obj], int | None]
-"""How many pods a pod's controller wants, or None if it has no controller or none that scales."""
-
 _TERMINAL = ("Succeeded", "Failed", "Pending")
 _MAX_DISRUPTED = 2000
 _RESOURCE = Resource("policy", "poddisruptionbudgets")
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How a budget stands: pods that are healthy, that must be, and disruptions still allowed."""
-
-    current: int
-    desired: int
-    allowed: int
 
 
 def needs_budget(pod: Obj) -> bool:
@@ -54,46 +39,46 @@ def budget_for(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
     return covering[0] if covering else None
 
 
-def spent(budget: Obj, pod: Obj, health: Health, now: str) -> Obj | None:
+def spent(budget: Obj, pod: Obj, now: str) -> Obj | None:
     """The budget after this eviction, or None if it need not be written.
 
     Raises TooManyRequests if the budget does not allow the eviction.
     """
-    counted = value_at(budget, "status.observedGeneration") is not None
-    if counted and value_at(budget, "status.observedGeneration") < value_at(budget, "metadata.generation"):
+    if not is_ready(pod) and _spares_unready(budget):
+        return None
+    counted = int(value_at(budget, "status.observedGeneration") or 0)
+    if counted < int(value_at(budget, "metadata.generation") or 0):
         raise _refused(
             f"The disruption budget {_name(budget)} is still being processed by the server.", retry=10
         )
-    if not is_ready(pod) and _spares_unready(budget, health):
-        return None
-    if health.allowed < 0 or len(object_at(budget, "status.disruptedPods")) > _MAX_DISRUPTED:
-        why = "it allows a negative number of disruptions, or has too many under way"
+    allowed = int(value_at(budget, "status.disruptionsAllowed") or 0)
+    if allowed < 0:
+        raise forbidden(_RESOURCE, _name(budget), "pdb disruptions allowed is negative")
+    if len(object_at(budget, "status.disruptedPods")) > _MAX_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise forbidden(_RESOURCE, _name(budget), why)
-    if health.allowed == 0:
-        needed, current = health.desired, health.current
-        told = f"needs {needed} healthy pods and has {current} currently"
-        if current > needed:
-            told = "does not allow evicting pods currently"
-        raise _refused(f"The disruption budget {_name(budget)} {told}")
-    return _with_disruption(budget, pod, now) if counted else None
+    if allowed == 0:
+        raise _refused(f"The disruption budget {_name(budget)} {_why_none(budget)}")
+    return _with_disruption(budget, pod, now)
 
 
-def health(budget: Obj, pods: Sequence[Obj], scale: Scale) -> Health:
-    """How a budget stands: by its status if a disruption controller keeps it, else counted from the pods it
-    covers."""
+def _why_none(budget: Obj) -> str:
+    conditions = objects_at(budget, "status.conditions")
+    held: Obj = next((each for each in conditions if each.get("type") == _ALLOWED), Obj())
+    reason = text_at(held, "reason")
+    why = text_at(held, "message") if held.get("status") == "False" else ""
+    if why and reason == "SyncFailed":
+        return f"does not allow evicting pods currently because it failed sync: {why}"
+    current, needed = _healthy(budget)
+    if current <= needed:
+        return f"needs {needed} healthy pods and has {current} currently"
+    return "does not allow evicting pods currently" + (f" ({reason}): {why}" if why else "")
+
+
+def _healthy(budget: Obj) -> tuple[int, int]:
+    """How many pods are healthy, and how many must be."""
     status = object_at(budget, "status")
-    if status.get("observedGeneration") is not None:
-        counts = (
-            int(status.get(name) or 0) for name in ("currentHealthy", "desiredHealthy", "disruptionsAllowed")
-        )
-        return Health(*counts)
-    selector = label_selector_from_object(value_at(budget, "spec.selector"))
-    namespace = text_at(budget, "metadata.namespace")
-    near = [pod for pod in pods if text_at(pod, "metadata.namespace") == namespace]
-    covered = [pod for pod in near if selector.matches(strings_at(pod, "metadata.labels"))]
-    current = sum(is_ready(pod) and not value_at(pod, "metadata.deletionTimestamp") for pod in covered)
-    desired = _desired(budget, covered, scale)
-    return Health(current, desired, max(0, current - desired))
+    return int(status.get("currentHealthy") or 0), int(status.get("desiredHealthy") or 0)
 
 
 def is_ready(pod: Obj) -> bool:
@@ -102,42 +87,11 @@ def is_ready(pod: Obj) -> bool:
     )
 
 
-def _desired(budget: Obj, covered: Sequence[Obj], scale: Scale) -> int:
-    most, least = value_at(budget, "spec.maxUnavailable"), value_at(budget, "spec.minAvailable")
-    if most is None and not isinstance(least, str):
-        return int(least or 0)
-    expected = _expected(covered, scale)
-    return expected - _portion(most, expected) if most is not None else _portion(least, expected)
-
-
-def _expected(covered: Sequence[Obj], scale: Scale) -> int:
-    """The pods that there should be: each controller's scale once, and each pod without one for itself."""
-    by_controller: dict[str, int] = {}
-    lone = 0
-    for pod in covered:
-        owner = next(
-            (each for each in objects_at(pod, "metadata.ownerReferences") if each.get("controller")), None
-        )
-        wanted = scale(pod)
-        if owner is None or wanted is None:
-            lone += 1
-        else:
-            by_controller[text_at(owner, "uid")] = wanted
-    return lone + sum(by_controller.values())
-
-
-def _portion(amount: Any, whole: int) -> int:
-    """A number, or a percentage of `whole` rounded up."""
-    if isinstance(amount, str) and amount.endswith("%"):
-        share = Decimal(amount.removesuffix("%")) * whole / 100
-        return int(share.to_integral_value(ROUND_CEILING))
-    return int(amount or 0)
-
-
-def _spares_unready(budget: Obj, health: Health) -> bool:
+def _spares_unready(budget: Obj) -> bool:
     if text_at(budget, "spec.unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
-    return health.current >= health.desired > 0
+    current, needed = _healthy(budget)
+    return current >= needed > 0
 
 
 def _with_disruption(budget: Obj, pod: Obj, now: str) -> Obj:

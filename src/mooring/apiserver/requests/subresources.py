@@ -24,7 +24,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.objects import metadata
 from mooring.apiserver.objects.deletion import parse_options
-from mooring.apiserver.objects.kinds import BUILT_IN, Kind
+from mooring.apiserver.objects.kinds import Kind
 from mooring.apiserver.objects.strategies.cluster import with_finalizers
 from mooring.apiserver.requests import eviction
 from mooring.apiserver.requests.reads import respond
@@ -93,23 +93,10 @@ class Subresources:
         budget = eviction.budget_for(pod, [decode(item.body) for item in store.heads(_BUDGETS)])
         if budget is None:
             return
-        health = eviction.health(budget, [decode(item.body) for item in store.heads("pods")], self._wanted)
-        after = eviction.spent(budget, pod, health, stamp(self.writer.now()))
+        after = eviction.spent(budget, pod, stamp(self.writer.now()))
         if after is not None and not dry_run:
             key = (text_at(budget, "metadata.namespace"), text_at(budget, "metadata.name"))
             await store.write(_BUDGETS, key, after)
-
-    def _wanted(self, pod: Obj) -> int | None:
-        """The replicas that the controller of `pod` wants."""
-        for owner in objects_at(pod, "metadata.ownerReferences"):
-            kind = next((each for each in BUILT_IN.all if each.name == owner.get("kind")), None)
-            if not owner.get("controller") or kind is None:
-                continue
-            found = self.writer.store.head(
-                kind.storage, (text_at(pod, "metadata.namespace"), text_at(owner, "name"))
-            )
-            return None if found is None else value_at(decode(found.body), "spec.replicas")
-        return None
 
     async def get_scale(self, request: Request, route: Route) -> Response:
         """How many replicas are wanted and how many there are."""

@@ -8,11 +8,11 @@ Rules: upstream's deployment controller.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.kube.objects import Deployment, ReplicaSet
+from mooring.kube.percentages import portion
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -34,15 +34,11 @@ def bounds(deployment: Deployment) -> Bounds:
     if deployment.spec.strategy.type == "Recreate":
         return Bounds(replicas, 0)
     rolling = deployment.spec.strategy.rolling_update
-    surge = _share(rolling.max_surge, replicas, math.ceil)
-    missing = min(_share(rolling.max_unavailable, replicas, math.floor), replicas)
+    surge = portion(rolling.max_surge, replicas, up=True)
+    missing = min(portion(rolling.max_unavailable, replicas, up=False), replicas)
     if not surge and not missing:
         missing = min(1, replicas)
     return Bounds(replicas + surge if replicas else 0, replicas - missing)
-
-
-def _share(value: int | str, of: int, rounded: Callable[[float], int]) -> int:
-    return value if isinstance(value, int) else rounded(int(value.rstrip("%")) * of / 100)
 
 
 def same_template(deployment: Deployment, replica_set: ReplicaSet) -> bool:

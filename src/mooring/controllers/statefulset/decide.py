@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Pod, RollingUpdate, StatefulSet
+from mooring.kube.percentages import portion
 from mooring.kube.readiness import available_at, ready_since
 from mooring.kube.reason import Reason
 
@@ -155,9 +156,7 @@ def _roll(
 
 def _most_unavailable(rolling: RollingUpdate, replicas: int) -> int:
     given = rolling.max_unavailable
-    if given is None:
-        return 1
-    return max(given if isinstance(given, int) else int(given.rstrip("%")) * replicas // 100, 1)
+    return 1 if given is None else max(portion(given, replicas, up=False), 1)
 
 
 def _is_broken(pod: Pod) -> bool:

@@ -84,7 +84,11 @@ from mooring.kube.objects.pods import (
     PodStatus,
     Toleration,
 )
-from mooring.kube.objects.policy import PodDisruptionBudget
+from mooring.kube.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from mooring.kube.objects.scheduling import PriorityClass
 from mooring.kube.objects.storage import (
     CSIDriver,
@@ -200,6 +204,8 @@ __all__ = [
     "PersistentVolumeStatus",
     "Pod",
     "PodDisruptionBudget",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
     "PodSecurityContext",
     "PodSpec",
     "PodStatus",

@@ -1,24 +1,30 @@
 """The shape of a simulated cluster, and which faults may strike it. Read from a file, or the small one by
 default.
 
-nodes: 3 sets: {db: 2, web: 2}        # StatefulSets and their replicas; each pod has a volume of its own
-minutes: 30                  # simulated; faults strike in the first two thirds, then everything is healed
-calm_minutes: 10             # or so long before the end faults: 8                    # on average actions: 8
-# of users, on average only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive
-(see docs/safety.md) on: [nodes]                  # what faults strike: nodes, controllers, or single parts
-(n0, attaching); default: all steps:                       # what happens beside that, always at the same time
-  - {at: 300, what: power-off, on: n0, value: 240}
-grace_period_s: 40           # a node that is silent for so long is Unknown evict_after_s: 30            # and
-its pods are evicted after so long force_detach_after_s: 360    # volumes that can be cut off are taken from
-it after so long; 0: never node_deletion_confirms_death: false weights: {drain: 3, skew: 0} # kinds of faults
-and actions: how often, where the others are 1 driver: plugin               # plugin, csi, ebs: how the
-cluster reaches the storage; ebs: it is a simulated cloud's zones: 2                     # of the cloud, if it
-is one; nodes take turns leases: false                # whether attachdetach and attacher work under Leases,
-as several instances do collects_nodes: false        # whether the garbage collector follows Nodes, and so the
-CSINode of one that is gone cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest
-is drawn, or EC2's own storage: array               # array, cloud (revokes), open (revokes, refuses not),
-network (neither), deferred (late) workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a
-disk for each pod (`cluster.workloads`)
+    nodes: 3
+    sets: {db: 2, web: 2}        # StatefulSets and their replicas; each pod has a volume of its own
+    minutes: 30                  # simulated; faults strike in the first two thirds, then everything is healed
+    calm_minutes: 10             # or so long before the end
+    faults: 8                    # on average
+    actions: 8                   # of users, on average
+    only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (docs/safety.md)
+    on: [nodes]                  # what faults strike: nodes, controllers, or single parts (n0, attaching)
+    steps:                       # what happens beside that, always at the same time
+      - {at: 300, what: power-off, on: n0, value: 240}
+    grace_period_s: 40           # a node that is silent for so long is Unknown
+    evict_after_s: 30            # and its pods are evicted after so long
+    force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
+    node_deletion_confirms_death: false
+    weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
+    driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage
+    zones: 2                     # of the cloud, if the driver is ebs; nodes take turns
+    leases: false                # attachdetach and attacher work under Leases, as several instances do
+    collects_nodes: false        # the garbage collector follows Nodes: the CSINode of one that is gone
+    cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
+    storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
+                                 # deferred (detaches later)
+    workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod
+                                 # (`cluster.workloads`)
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Counts the pods of PodDisruptionBudgets, so that evictions (`kubectl drain`) know how many may go."""
