@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from random import Random
 from typing import Any
 
 import pytest
+from virtual_server import started
 
 from mooring.apiserver import ADMIN, Request, Server, User
 
@@ -163,11 +163,9 @@ def serve(
     """Runs a story, a coroutine function of an `Api`, against a fresh server in virtual time."""
 
     def play(story: Callable[[Api], Awaitable[Any]]) -> Any:
-        async def whole() -> Any:
-            server = Server.in_memory(now=now, random=Random(1))
-            await server.start()
-            return await story(Api(server))
+        async def on_server() -> Any:
+            return await story(Api(await started(now)))
 
-        return run(whole())
+        return run(on_server())
 
     return play

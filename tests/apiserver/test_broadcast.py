@@ -54,7 +54,7 @@ class Reader:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-class World:
+class BroadcastAudience:
     def __init__(self) -> None:
         self.history = History()
         self.broadcaster = Broadcaster(self.history)
@@ -78,10 +78,10 @@ class World:
 
 
 @pytest.fixture
-def play(run: Run) -> Callable[[Callable[[World], Awaitable[None]]], None]:
-    def played(story: Callable[[World], Awaitable[None]]) -> None:
+def play(run: Run) -> Callable[[Callable[[BroadcastAudience], Awaitable[None]]], None]:
+    def played(story: Callable[[BroadcastAudience], Awaitable[None]]) -> None:
         async def whole() -> None:
-            await story(World())
+            await story(BroadcastAudience())
 
         run(whole())
 

@@ -143,7 +143,7 @@ def version_of(obj: Any) -> int:
     return int(obj["metadata"].get("resourceVersion", 0))
 
 
-class Machine:
+class RestartedServer:
     """Where the server lives, dies and lives again."""
 
     def __init__(self, folder: Path) -> None:
@@ -184,9 +184,11 @@ class Machine:
         return aiohttp.ClientSession(cluster["server"], headers=headers, connector=connector, timeout=timeout)
 
 
-async def one_life(machine: Machine, random: Random, writers: list[Writer], watchers: list[Watcher]) -> None:
+async def one_life(
+    restarted: RestartedServer, random: Random, writers: list[Writer], watchers: list[Watcher]
+) -> None:
     """The server starts, works for a while, and is killed."""
-    async with machine.server() as process, await machine.session(process) as session:
+    async with restarted.server() as process, await restarted.session(process) as session:
         listed = await answer(session.get(CONFIGMAPS))
         for writer in writers:
             writer.compare({item["metadata"]["name"]: item["data"]["value"] for item in listed["items"]})
@@ -201,9 +203,11 @@ async def one_life(machine: Machine, random: Random, writers: list[Writer], watc
                 raise ended
 
 
-async def last_life(machine: Machine, writers: list[Writer], watchers: list[Watcher]) -> dict[str, str]:
+async def last_life(
+    restarted: RestartedServer, writers: list[Writer], watchers: list[Watcher]
+) -> dict[str, str]:
     """The server starts, and every watcher sees the rest; what is there in the end."""
-    async with machine.server() as process, await machine.session(process) as session:
+    async with restarted.server() as process, await restarted.session(process) as session:
         await answer(session.post(CONFIGMAPS, json=config_map(END, writers[0].name, "")))
         async with asyncio.timeout(60):
             await asyncio.gather(*(watcher.follow(session) for watcher in watchers))
@@ -232,7 +236,7 @@ async def test_kill_9_loses_nothing_and_watches_go_on(
     seed = int(os.environ.get("MOORING_SEED", "0")) or int.from_bytes(os.urandom(4))
     with capsys.disabled():
         print(f"\n  seed {seed}")
-    random, machine = Random(seed), Machine(tmp_path)
+    random, restarted = Random(seed), RestartedServer(tmp_path)
     writers = [Writer(f"w{number}", Random(random.random())) for number in range(WRITERS)]
     watchers = [
         Watcher(EVERYWHERE),
@@ -241,8 +245,8 @@ async def test_kill_9_loses_nothing_and_watches_go_on(
     ]
     for _ in range(ROUNDS):
         if random.random() < 0.3:
-            async with machine.server():
+            async with restarted.server():
                 await asyncio.sleep(random.uniform(0.2, 0.7))  # killed while it starts
-        await one_life(machine, random, writers, watchers)
-    check(writers, watchers, await last_life(machine, writers, watchers))
+        await one_life(restarted, random, writers, watchers)
+    check(writers, watchers, await last_life(restarted, writers, watchers))
     assert sum(len(writer.acknowledged) for writer in writers) > ROUNDS

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from mooring.apiserver import Server
+from virtual_server import started
+
 from mooring.cli.controllers import Settings, run_controllers
 from mooring.kube.objects import Lease
 from mooring.simulation.parts.faulty_transport import faulty_client
@@ -17,8 +18,7 @@ def test_with_leader_election_one_of_two_runs_each_controller_and_the_other_take
     run: Callable[[Any], Any], now: Callable[[], Any]
 ):
     async def story():
-        server = Server.in_memory(now=now, random=Random(1))
-        await server.start()
+        server = await started(now)
 
         def start(seed: int) -> asyncio.Task[None]:
             settings = Settings(now=now, random=Random(seed))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from random import Random
 from typing import Any
 
 import pytest
+from virtual_server import started
 
-from mooring.apiserver import Request, Server
+from mooring.apiserver import Request
 from mooring.cluster.confirm_dead import confirm
 from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
@@ -21,8 +21,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 async def cluster_with(ready: str, now: Callable[[], datetime]) -> Client:
-    server = Server.in_memory(now=now, random=Random(1))
-    await server.start()
+    server = await started(now)
     client = Client(InProcess(lambda **request: server.handle(Request(**request)), server.tokens.admin()))
     await client.create(Node, {"metadata": {"name": "n"}})
     status = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}

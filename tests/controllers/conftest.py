@@ -1,56 +1,28 @@
-"""A server, and controllers whose caches a test fills itself, so that exactly one cache can be stale."""
+"""Every controller is tested on a `ControllerStage`."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from random import Random
 from typing import Any
 
 import pytest
-
-from mooring.apiserver import Server
-from mooring.kube.client import Client
-from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
-from mooring.simulation.parts.faulty_transport import faulty_client
-from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.plugin_manager import PluginManager
-
-
-class Desk:
-    """`api` is the administrator's client; `make` makes a controller that does not run by itself."""
-
-    def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
-        self.now, self.server = now, server
-        self.api, self.wire = faulty_client(server)
-        self.array = Array()
-
-    def make(self, kind: Callable[..., Any], **options: Any) -> Any:
-        return self.make_with(self.api, kind, **options)
-
-    def make_with(self, client: Client, kind: Callable[..., Any], **options: Any) -> Any:
-        return kind(client, now=self.now, random=Random(1), **options)
-
-    def plugins(self) -> PluginManager:
-        return PluginManager([ArrayPlugin(self.array)], ControllerVolumeHost(self.now))
+from controller_stage import ControllerStage, Play
+from virtual_server import not_stuck, started
 
 
 @pytest.fixture
-def desk(
-    run: Callable[[Any], Any], now: Callable[[], datetime]
-) -> Callable[[Callable[[Desk], Coroutine[Any, Any, Any]]], Any]:
-    """Plays a scene with a fresh server, in virtual time."""
+def play(run: Callable[[Any], Any], now: Callable[[], datetime]) -> Play:
+    """Plays a story on a stage with a fresh server, in virtual time; `options` are the stage's."""
 
-    def play_scene(scene: Callable[[Desk], Coroutine[Any, Any, Any]]) -> Any:
-        async def told() -> Any:
-            guard = asyncio.create_task(asyncio.sleep(1e6))
-            server = Server.in_memory(now=now, random=Random(1))
-            await server.start()
-            found = await scene(Desk(server, now))
-            assert not guard.done()
-            return found
+    def play_story(
+        story: Callable[[Any], Coroutine[Any, Any, Any]],
+        stage: type[ControllerStage] = ControllerStage,
+        **options: Any,
+    ) -> Any:
+        async def on_server() -> Any:
+            return await story(stage(await started(now), now, **options))
 
-        return run(told())
+        return run(not_stuck(on_server()))
 
-    return play_scene
+    return play_story

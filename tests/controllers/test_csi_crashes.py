@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
-from played_driver import NAME, Storage, plugin
+from controller_stage import DriverStage, Play
+from played_driver import NAME, Storage
 
+from mooring.apiserver import Server
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.modification.controller import ModificationController
@@ -28,11 +31,8 @@ from mooring.kube.objects import (
     VolumeAttributesClass,
 )
 from mooring.simulation.parts.faulty_transport import FaultyTransport, role
-from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
-from mooring.volumes.plugin_manager import PluginManager
 
-Desk = Callable[[Any], Any]
 ROLES = {
     AttacherController: "attacher",
     ProvisioningController: "provisioner",
@@ -66,24 +66,19 @@ class Mortal(Storage):
         return await super().play(name, request, act)
 
 
-@dataclass
-class Stage:
-    """The API, the storage, and a role that is started again and again."""
+class MortalRole(DriverStage):
+    """A role with its own rights that is started again and again."""
 
-    desk: Any
-    kind: type[Any]
-    storage: Mortal = field(default_factory=Mortal)
+    storage: Mortal
 
-    @property
-    def api(self) -> Client:
-        return self.desk.api
+    def __init__(self, server: Server, now: Callable[[], datetime], kind: type[Any]) -> None:
+        super().__init__(server, now, Mortal())
+        self.kind = kind
 
     def start(self) -> tuple[asyncio.Task[None], FaultyTransport]:
-        wire = FaultyTransport(role(self.desk.server, ROLES[self.kind]))
+        wire = FaultyTransport(role(self.server, ROLES[self.kind]))
         client = Client(wire)
-        host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, client)
-        plugins = PluginManager([plugin(self.storage)], host)
-        return asyncio.create_task(self.desk.make_with(client, self.kind, plugins=plugins).run()), wire
+        return asyncio.create_task(self.make(self.kind, client, plugins=self.driver(client)).run()), wire
 
     async def volume(self, claim_uid: str = "") -> None:
         spec: dict[str, Any] = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
@@ -108,18 +103,18 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Story:
+class RoleWork:
     """What is requested (`begin`), when that is done, and what must be true then."""
 
     kind: type[Any]
-    begin: Callable[[Stage], Awaitable[None]]
-    done: Callable[[Stage], Awaitable[bool]]
-    true: Callable[[Stage], Awaitable[None]]
+    begin: Callable[[MortalRole], Awaitable[None]]
+    done: Callable[[MortalRole], Awaitable[bool]]
+    true: Callable[[MortalRole], Awaitable[None]]
     requests: int
     calls: int
 
 
-async def attach(stage: Stage) -> None:
+async def attach(stage: MortalRole) -> None:
     drivers = [{"name": NAME, "nodeID": "i-1", "topologyKeys": None}]
     await stage.api.create(CSINode, {"metadata": {"name": "n"}, "spec": {"drivers": drivers}})
     await stage.volume()
@@ -127,16 +122,16 @@ async def attach(stage: Stage) -> None:
     await stage.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
 
 
-async def is_attached(stage: Stage) -> bool:
+async def is_attached(stage: MortalRole) -> bool:
     record = await stage.api.find(VolumeAttachment, RECORD)
     return record is not None and record.status.attached
 
 
-async def attached_once(stage: Stage) -> None:
+async def attached_once(stage: MortalRole) -> None:
     assert stage.storage.published["v"] == {"i-1"}
 
 
-async def attach_and_delete(stage: Stage) -> None:
+async def attach_and_delete(stage: MortalRole) -> None:
     await attach(stage)
     task, _ = stage.start()
     for _ in range(100):
@@ -147,15 +142,15 @@ async def attach_and_delete(stage: Stage) -> None:
     await stage.api.delete(VolumeAttachment, RECORD)
 
 
-async def is_gone(stage: Stage) -> bool:
+async def is_gone(stage: MortalRole) -> bool:
     return await stage.api.find(VolumeAttachment, RECORD) is None
 
 
-async def detached(stage: Stage) -> None:
+async def detached(stage: MortalRole) -> None:
     assert stage.storage.published["v"] == set()
 
 
-async def claim(stage: Stage) -> None:
+async def claim(stage: MortalRole) -> None:
     body = {"metadata": {"name": "k"}, "provisioner": NAME, "volumeBindingMode": "Immediate"}
     await stage.api.create(StorageClass, body)
     spec = {
@@ -169,18 +164,18 @@ async def claim(stage: Stage) -> None:
     )
 
 
-async def is_made(stage: Stage) -> bool:
+async def is_made(stage: MortalRole) -> bool:
     claims = (await stage.api.list(PersistentVolumeClaim)).items
     made = (await stage.api.list(PersistentVolume)).items
     return len(made) == 1 and not any("provisioning" in each for each in claims[0].metadata.finalizers)
 
 
-async def made_once(stage: Stage) -> None:
+async def made_once(stage: MortalRole) -> None:
     (pv,) = (await stage.api.list(PersistentVolume)).items
     assert list(stage.storage.volumes) == [pv.name]
 
 
-async def made_and_given_back(stage: Stage) -> None:
+async def made_and_given_back(stage: MortalRole) -> None:
     """A volume was made for a claim, and the claim is gone."""
     await claim(stage)
     task, _ = stage.start()
@@ -197,59 +192,58 @@ async def made_and_given_back(stage: Stage) -> None:
     await stage.api.patch(PersistentVolume, pv.name, released, subresource="status")
 
 
-async def is_reclaimed(stage: Stage) -> bool:
+async def is_reclaimed(stage: MortalRole) -> bool:
     found = (await stage.api.list(PersistentVolume)).items  # another controller removes the protection
     return all(pv.deleting and pv.metadata.finalizers == ("kubernetes.io/pv-protection",) for pv in found)
 
 
-async def nothing_left(stage: Stage) -> None:
+async def nothing_left(stage: MortalRole) -> None:
     assert stage.storage.volumes == {}
 
 
-async def grow(stage: Stage) -> None:
+async def grow(stage: MortalRole) -> None:
     await stage.bound("2Gi")
 
 
-async def node_is_asked(stage: Stage) -> bool:
+async def node_is_asked(stage: MortalRole) -> bool:
     found = await stage.api.get(PersistentVolumeClaim, "c", "default")
     return any(each.type == "FileSystemResizePending" for each in found.status.conditions)
 
 
-async def grown(stage: Stage) -> None:
+async def grown(stage: MortalRole) -> None:
     assert stage.storage.grown == {"v": 2 * 1024**3}
     assert (await stage.api.get(PersistentVolume, "pv")).spec.capacity["storage"] == "2Gi"
 
 
-async def change(stage: Stage) -> None:
+async def change(stage: MortalRole) -> None:
     gold = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
     await stage.api.create(VolumeAttributesClass, gold)
     await stage.bound(volumeAttributesClassName="gold")
 
 
-async def is_changed(stage: Stage) -> bool:
+async def is_changed(stage: MortalRole) -> bool:
     status = (await stage.api.get(PersistentVolumeClaim, "c", "default")).status
     return status.current_volume_attributes_class_name == "gold" and status.modify_volume_status is None
 
 
-async def changed(stage: Stage) -> None:
+async def changed(stage: MortalRole) -> None:
     assert stage.storage.attributes == {"v": {"iops": "9"}}
     assert (await stage.api.get(PersistentVolume, "pv")).spec.volume_attributes_class_name == "gold"
 
 
-STORIES = {
-    "attach": Story(AttacherController, attach, is_attached, attached_once, 3, 1),
-    "detach": Story(AttacherController, attach_and_delete, is_gone, detached, 2, 1),
-    "provision": Story(ProvisioningController, claim, is_made, made_once, 3, 1),
-    "reclaim": Story(ProvisioningController, made_and_given_back, is_reclaimed, nothing_left, 2, 1),
-    "grow": Story(ExpansionController, grow, node_is_asked, grown, 3, 1),
-    "change": Story(ModificationController, change, is_changed, changed, 3, 1),
+WORK = {
+    "attach": RoleWork(AttacherController, attach, is_attached, attached_once, 3, 1),
+    "detach": RoleWork(AttacherController, attach_and_delete, is_gone, detached, 2, 1),
+    "provision": RoleWork(ProvisioningController, claim, is_made, made_once, 3, 1),
+    "reclaim": RoleWork(ProvisioningController, made_and_given_back, is_reclaimed, nothing_left, 2, 1),
+    "grow": RoleWork(ExpansionController, grow, node_is_asked, grown, 3, 1),
+    "change": RoleWork(ModificationController, change, is_changed, changed, 3, 1),
 }
 
 
-async def survives(desk: Any, story: Story, number: int, *, after: bool, at_calls: bool) -> bool:
+async def survives(stage: MortalRole, work: RoleWork, number: int, *, after: bool, at_calls: bool) -> bool:
     """Plays it with a death at that request or call. Returns whether there were so many."""
-    stage = Stage(desk, story.kind)
-    await story.begin(stage)
+    await work.begin(stage)
     task, wire = stage.start()
     if at_calls:
         stage.storage.die_at, stage.storage.after = number, after
@@ -257,7 +251,7 @@ async def survives(desk: Any, story: Story, number: int, *, after: bool, at_call
         wire.crash_at(number, after=after)
     died = stage.storage.died if at_calls else wire.crashed
     for _ in range(600):
-        if died.is_set() or await story.done(stage):
+        if died.is_set() or await work.done(stage):
             break
         await asyncio.sleep(0.1)
     struck = died.is_set()
@@ -268,12 +262,12 @@ async def survives(desk: Any, story: Story, number: int, *, after: bool, at_call
     stage.storage.died = asyncio.Event()
     successor, _ = stage.start()
     for _ in range(3000):
-        if await story.done(stage):
+        if await work.done(stage):
             break
         await asyncio.sleep(0.1)
-    assert await story.done(stage), f"a successor does not finish what was begun: {stage.storage.methods()}"
+    assert await work.done(stage), f"a successor does not finish what was begun: {stage.storage.methods()}"
     await asyncio.sleep(5)
-    await story.true(stage)
+    await work.true(stage)
     successor.cancel()
     await asyncio.gather(successor, return_exceptions=True)
     return struck
@@ -281,13 +275,13 @@ async def survives(desk: Any, story: Story, number: int, *, after: bool, at_call
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after its effect"])
 @pytest.mark.parametrize("at_calls", [False, True], ids=["a request", "a call"])
-@pytest.mark.parametrize("name", STORIES)
-def test_whoever_comes_next_finishes_the_work(desk: Desk, name: str, at_calls: bool, after: bool):
-    story, number = STORIES[name], 0
+@pytest.mark.parametrize("name", WORK)
+def test_whoever_comes_next_finishes_the_work(play: Play, name: str, at_calls: bool, after: bool):
+    work, number = WORK[name], 0
 
-    async def scene(desk: Any) -> bool:
-        return await survives(desk, story, number, after=after, at_calls=at_calls)
+    async def story(stage: MortalRole) -> bool:
+        return await survives(stage, work, number, after=after, at_calls=at_calls)
 
-    while desk(scene):
+    while play(story, stage=MortalRole, kind=work.kind):
         number += 1
-    assert number >= (story.calls if at_calls else story.requests), f"it died only {number} times"
+    assert number >= (work.calls if at_calls else work.requests), f"it died only {number} times"

@@ -32,7 +32,7 @@ VOLUME = f"{PLUGIN_NAME}/d"
 WRITER = 'echo "$POD on $(hostname)" >> /data/log; cat /data/log; exec sleep 1000'
 
 
-class World:
+class AgentProcess:
     """An API server, an array with one disk, and the agent's process."""
 
     def __init__(self, root: Path, api: Running) -> None:
@@ -183,10 +183,10 @@ class World:
 
 
 @asynccontextmanager
-async def agent_world(root: Path) -> AsyncIterator[World]:
+async def agent_world(root: Path) -> AsyncIterator[AgentProcess]:
     """With one disk, `d`. Nothing is left of it afterwards."""
     api = await serve(data_dir=root / "api")
-    world = World(root, api)
+    world = AgentProcess(root, api)
     world.array.create("d", SIZE)
     try:
         yield world

@@ -89,7 +89,7 @@ class DyingApi(Ec2Api):
         return await asyncio.get_running_loop().create_future()
 
 
-class World:
+class CloudInProcess:
     """A cloud and its instances."""
 
     def __init__(self, cloud: Cloud, nodes: list[str]) -> None:
@@ -134,14 +134,16 @@ class World:
 
 
 @asynccontextmanager
-async def world(nodes: int = 2, seed: int = 0, zone: str = "", **settings: Any) -> AsyncIterator[World]:
+async def world(
+    nodes: int = 2, seed: int = 0, zone: str = "", **settings: Any
+) -> AsyncIterator[CloudInProcess]:
     """A cloud while it runs."""
     settings.setdefault("instance_type", "m5.large")
     cloud = Cloud(settings=from_json(settings), clock=wall, rng=random.Random(seed))
     ids = cloud.launch(nodes, zone=zone)
     running = asyncio.ensure_future(cloud.run())
     try:
-        yield World(cloud, ids)
+        yield CloudInProcess(cloud, ids)
     finally:
         running.cancel()
         await asyncio.wait([running])

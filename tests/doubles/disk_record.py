@@ -1,4 +1,4 @@
-"""A VolumeAttachment of a played disk, and an attacher that looks at it, at a desk
+"""A VolumeAttachment of a played disk, and an attacher that looks at it, at a stage
 (tests/controllers/conftest.py)."""
 
 from __future__ import annotations
@@ -7,35 +7,36 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage
 
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 
 
-async def wanted(desk: Any) -> VolumeAttachment:
+async def wanted(stage: ControllerStage) -> VolumeAttachment:
     """A PersistentVolume of disk d, and a VolumeAttachment that wants it on n."""
-    desk.array.disks.add("d")
+    stage.array.disks.add("d")
     source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
-    await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
-    return await wanted_again(desk)
+    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    return await wanted_again(stage)
 
 
-async def wanted_again(desk: Any) -> VolumeAttachment:
+async def wanted_again(stage: ControllerStage) -> VolumeAttachment:
     """The VolumeAttachment alone."""
     annotations = {"mooring.dev/plugin": DISK, "mooring.dev/volume-name": "d"}
     spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-    return await desk.api.create(
+    return await stage.api.create(
         VolumeAttachment, {"metadata": {"name": "va", "annotations": annotations}, "spec": spec}
     )
 
 
-async def reconciled(desk: Any, controller: Any) -> VolumeAttachment | None:
+async def reconciled(stage: ControllerStage, controller: Any) -> VolumeAttachment | None:
     """Reconciles with a cache that is up to date."""
-    live = await desk.api.find(VolumeAttachment, "va")
+    live = await stage.api.find(VolumeAttachment, "va")
     controller.cache(VolumeAttachment).accept(live)
     await controller.reconcile("va")
-    return await desk.api.find(VolumeAttachment, "va")
+    return await stage.api.find(VolumeAttachment, "va")
 
 
 def slow_requests(monkeypatch: pytest.MonkeyPatch, validity_s: float) -> None:
@@ -48,20 +49,20 @@ def slow_requests(monkeypatch: pytest.MonkeyPatch, validity_s: float) -> None:
     )
 
 
-def unanswered(desk: Any, name: str) -> list[Any]:
+def unanswered(stage: ControllerStage, name: str) -> list[Any]:
     """The array's next request of that name is carried out when it is called for, and not answered."""
-    whole, held = getattr(desk.array, name), []
+    whole, held = getattr(stage.array, name), []
 
     async def lost(disk: str, node: str) -> None:
         held.append(lambda: whole(disk, node))
-        setattr(desk.array, name, whole)
+        setattr(stage.array, name, whole)
         raise TimeoutError("no answer")
 
-    setattr(desk.array, name, lost)
+    setattr(stage.array, name, lost)
     return held
 
 
-async def struck(desk: Any) -> bool:
+async def struck(stage: ControllerStage) -> bool:
     """Whether the record says that the volume is attached, and it is not."""
-    live = await desk.api.find(VolumeAttachment, "va")
-    return live is not None and live.status.attached and not live.deleting and desk.array.attached == {}
+    live = await stage.api.find(VolumeAttachment, "va")
+    return live is not None and live.status.attached and not live.deleting and stage.array.attached == {}

@@ -17,7 +17,7 @@ from mooring.simulation.parts.faulty_transport import FaultyTransport
 from mooring.simulation.parts.plugins import MakePlugins
 
 
-class Machine(machine.Machine):
+class StoryMachine(machine.Machine):
     """One node. `agent_dies` leaves processes and mounts; `power_off` does not."""
 
     def __init__(

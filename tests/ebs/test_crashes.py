@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from cloud_api import DyingApi, World, client_of, create, delete, publish, unpublish, world
+from cloud_api import CloudInProcess, DyingApi, client_of, create, delete, publish, unpublish, world
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ def lagging(seconds: float) -> dict[str, float]:
     return {"volumes_lag_s": seconds, "instances_lag_s": seconds}
 
 
-def no_device_is_given_twice(w: World) -> None:
+def no_device_is_given_twice(w: CloudInProcess) -> None:
     places = [(node, device) for volume in w.volumes() for node, device, _ in w.attached(volume)]
     assert len(places) == len(set(places))
 

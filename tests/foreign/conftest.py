@@ -24,7 +24,7 @@ from mooring.kube.times import wall_clock
 CONTROLLERS = ("statefulset", "cleanup")
 
 
-class Cluster:
+class ClusterInThread:
     """`kubeconfig` is the administrator's; `call` runs a coroutine beside the server."""
 
     def __init__(self, folder: Path) -> None:
@@ -65,8 +65,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Generator[Cluster]:
-    running = Cluster(tmp_path)
+def cluster(tmp_path: Path) -> Generator[ClusterInThread]:
+    running = ClusterInThread(tmp_path)
     yield running
     running.close()
 

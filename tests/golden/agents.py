@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from in_process_cluster import InProcessCluster
 from tests.conftest import virtual_now
 from tests.golden.recorder import Recorder
 from tests.golden.scene import Scene
-from world import World
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, Pod
@@ -27,17 +27,17 @@ class AgentScene(Scene):
 
     def __init__(self) -> None:
         self._root = TemporaryDirectory()
-        self.world = World(Path(self._root.name), virtual_now)
+        self.cluster = InProcessCluster(Path(self._root.name), virtual_now)
         self.recorder = Recorder(heartbeats=False)
 
     async def begin(self) -> None:
-        await self.world.start(nodes=1)
-        await self.world.claim("c")
-        await self.world.until(lambda: self.world.array.disks)
-        self.recorder.aliases = dict.fromkeys(self.world.array.disks, "d1")
-        self.recorder.know("nodes", await self.world.api.get(Node, "n0"))
-        self.recorder.sender(self.world.machines["n0"].wire, "n0")
-        for process in self.world.processes:
+        await self.cluster.start(nodes=1)
+        await self.cluster.claim("c")
+        await self.cluster.until(lambda: self.cluster.array.disks)
+        self.recorder.aliases = dict.fromkeys(self.cluster.array.disks, "d1")
+        self.recorder.know("nodes", await self.cluster.api.get(Node, "n0"))
+        self.recorder.sender(self.cluster.machines["n0"].wire, "n0")
+        for process in self.cluster.processes:
             if len(process.controllers) == len(ATTACHING):
                 self.recorder.sender(process.wire, "controller", reads=False)
                 break
@@ -46,17 +46,17 @@ class AgentScene(Scene):
         self._root.cleanup()
 
     async def runs(self, pod: str) -> None:
-        await self.world.create_pod(pod, "c", nodeName="n0")
-        await self.world.until(lambda: self.world.running(pod))
+        await self.cluster.create_pod(pod, "c", nodeName="n0")
+        await self.cluster.until(lambda: self.cluster.running(pod))
 
     async def truths(self) -> AsyncIterator[str]:
-        node = await self.world.api.find(Node, "n0")
-        told = ["attached" if self.world.array.attached else "not attached"]
+        node = await self.cluster.api.find(Node, "n0")
+        told = ["attached" if self.cluster.array.attached else "not attached"]
         told += ["in use"] if node is not None and node.status.volumes_in_use else []
-        told += ["mounted"] if self.world.array.mounted else []
-        if self.world.array.mounted and node is not None and not node.status.volumes_in_use:
+        told += ["mounted"] if self.cluster.array.mounted else []
+        if self.cluster.array.mounted and node is not None and not node.status.volumes_in_use:
             told.append("HARM: its Node says that it is not in use, so a detach may follow")
-        if any(what == "detach" for what, _, _ in self.world.array.refused):
+        if any(what == "detach" for what, _, _ in self.cluster.array.refused):
             told.append("HARM: a detach was asked for under the mount (this storage refused it)")
         yield f"d1 on n0: {', '.join(told)}"
 
@@ -66,13 +66,13 @@ speaks_first = False
 
 
 async def restarted_agent(scene: AgentScene) -> None:
-    world, machine = scene.world, scene.world.machines["n0"]
+    cluster, machine = scene.cluster, scene.cluster.machines["n0"]
     await scene.step("A pod runs on n0, with d1")
     await scene.runs("p")
     await scene.step("n0's agent is killed; the pod and its mount stay; the pod is removed by force")
     await machine.agent_dies()
-    world.array.unmount_s["n0"] = 20.0
-    await world.api.delete(Pod, "p", "default", grace_period_seconds=0)
+    cluster.array.unmount_s["n0"] = 20.0
+    await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
     await scene.step("The agent starts again; an unmount takes it 20 s")
     with pytest.MonkeyPatch.context() as patch:
         if speaks_first:
@@ -88,14 +88,14 @@ async def _later(self: VolumeManager) -> None:
 
 
 async def late_status(scene: AgentScene) -> None:
-    world, machine = scene.world, scene.world.machines["n0"]
+    cluster, machine = scene.cluster, scene.cluster.machines["n0"]
     await scene.step("A pod runs on n0, with d1")
     await scene.runs("p")
     await scene.step(
         "The pod ends. The agent writes that nothing is in use; the write is on its way for long"
     )
     late = machine.wire.late(request("PATCH", "/nodes/n0/status", '"volumesInUse":[]'))
-    await world.api.delete(Pod, "p", "default")
+    await cluster.api.delete(Pod, "p", "default")
     await late.arrived.wait()
     await scene.step("Another pod comes to n0: the agent publishes d1 again and mounts it")
     await scene.runs("q")

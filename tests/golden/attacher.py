@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage
 from disk_record import reconciled, unanswered, wanted, wanted_again
 from tests.conftest import virtual_now
-from tests.controllers.conftest import Desk
 from tests.golden.recorder import Recorder
 from tests.golden.scene import Scene
 
@@ -34,7 +34,7 @@ class SlowArrayPlugin(ArrayPlugin):
         return replace(super().capabilities(spec), request_validity_s=VALIDITY_S)
 
 
-class AttacherScene(Desk, Scene):
+class AttacherScene(ControllerStage, Scene):
     """One attacher after the other, at a storage that says what is attached."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tests.conftest import virtual_now
-from tests.controllers.attachdetach.conftest import DISK, Leader, Machine, Stage
+from tests.controllers.attachdetach.conftest import DISK, Leader, TwoLeaders, UpstreamKubelet
 from tests.golden.recorder import Recorder
 
 from mooring.apiserver import Server
@@ -55,7 +55,7 @@ class Scene(ABC):
         self.recorder.note("*", text)
 
 
-class InstancesScene(Stage, Scene):
+class InstancesScene(TwoLeaders, Scene):
     """Two instances A and B of the attach/detach controller, and two nodes that obey upstream's kubelet's
     rules only: they look at their Node, never at the VolumeAttachment. So what protects the volume is the
     controller's side alone.
@@ -72,7 +72,7 @@ class InstancesScene(Stage, Scene):
         self.recorder = Recorder()
         self.revokes = False
         self.n0, self.n1 = self._machine("n0"), self._machine("n1")
-        self.n0_seen = Machine(self.api, "n0")  # as others write to its Node
+        self.n0_seen = UpstreamKubelet(self.api, "n0")  # as others write to its Node
         self.others = self.recorder.sender(self.api.transport, "attacher", reads=False)
         self.look, _ = faulty_client(self.server)  # is not recorded
         self.volumes: tuple[str, ...] = ("d1",)
@@ -85,10 +85,10 @@ class InstancesScene(Stage, Scene):
         self.recorder.sender(self.a.wire, "A")
         self.recorder.sender(self.b.wire, "B")
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, name: str) -> UpstreamKubelet:
         client, transport = faulty_client(self.server)
         self.recorder.sender(transport, name)
-        return Machine(client, name)
+        return UpstreamKubelet(client, name)
 
     def who(self, name: str) -> None:
         """Who acts through `api` from now on."""

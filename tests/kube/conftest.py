@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from random import Random
 from typing import Any
 
 import pytest
+from virtual_server import STUCK_S, not_stuck, started
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
@@ -32,13 +32,7 @@ def run(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """As everywhere; a story that is stuck for eleven days of virtual time has failed."""
 
     def run_story(story: Coroutine[Any, Any, Any]) -> Any:
-        async def told() -> Any:
-            guard = asyncio.create_task(asyncio.sleep(1e6))
-            found = await asyncio.wait_for(story, 1e6 - 1)
-            assert not guard.done()
-            return found
-
-        return run(told())
+        return run(not_stuck(asyncio.wait_for(story, STUCK_S - 1)))
 
     return run_story
 
@@ -50,11 +44,9 @@ def play(
     """Plays a story, a coroutine function of an `Api`, on a fresh server."""
 
     def play_story(story: Callable[[Api], Coroutine[Any, Any, Any]]) -> Any:
-        async def told() -> Any:
-            server = Server.in_memory(now=now, random=Random(1))
-            await server.start()
-            return await story(Api(server, now))
+        async def on_server() -> Any:
+            return await story(Api(await started(now), now))
 
-        return run(told())
+        return run(on_server())
 
     return play_story

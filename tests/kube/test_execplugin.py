@@ -21,7 +21,7 @@ V1, V1BETA1 = EXEC_VERSIONS
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Bench:
+class ExecPluginScript:
     """A kubeconfig with a plugin: a script that notes what it was told and prints what the test has put
     down."""
 
@@ -64,21 +64,21 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def plugin(tmp_path: Path) -> ExecPluginScript:
+    return ExecPluginScript(tmp_path)
 
 
 @pytest.mark.parametrize("version", EXEC_VERSIONS)
-async def test_the_token_that_the_plugin_prints_is_used(bench: Bench, version: str):
-    bench.answers(version, token="t")
-    assert (await bench.access(version).credentials.current()).token == "t"
+async def test_the_token_that_the_plugin_prints_is_used(plugin: ExecPluginScript, version: str):
+    plugin.answers(version, token="t")
+    assert (await plugin.access(version).credentials.current()).token == "t"
 
 
-async def test_it_gets_its_arguments_its_environment_and_what_is_to_be_known(bench: Bench):
-    bench.answers(token="t")
+async def test_it_gets_its_arguments_its_environment_and_what_is_to_be_known(plugin: ExecPluginScript):
+    plugin.answers(token="t")
     env = [{"name": "EXTRA", "value": "more"}]
-    await bench.access(args=["a", "b"], env=env, provideClusterInfo=True).credentials.current()
-    info, _, rest = bench.told[0].rpartition("}")
+    await plugin.access(args=["a", "b"], env=env, provideClusterInfo=True).credentials.current()
+    info, _, rest = plugin.told[0].rpartition("}")
     assert rest == " more a b"
     assert json.loads(info + "}") == {
         "apiVersion": V1,
@@ -90,49 +90,49 @@ async def test_it_gets_its_arguments_its_environment_and_what_is_to_be_known(ben
     }
 
 
-async def test_without_provide_cluster_info_it_is_told_nothing_of_the_cluster(bench: Bench):
-    bench.answers(token="t")
-    await bench.access().credentials.current()
-    assert json.loads(bench.told[0])["spec"] == {"interactive": False}
+async def test_without_provide_cluster_info_it_is_told_nothing_of_the_cluster(plugin: ExecPluginScript):
+    plugin.answers(token="t")
+    await plugin.access().credentials.current()
+    assert json.loads(plugin.told[0])["spec"] == {"interactive": False}
 
 
-async def test_it_runs_again_when_the_credential_has_expired_and_not_before(bench: Bench):
-    bench.answers(token="t1", expirationTimestamp="2030-01-01T00:10:00Z")
-    credentials = bench.access().credentials
+async def test_it_runs_again_when_the_credential_has_expired_and_not_before(plugin: ExecPluginScript):
+    plugin.answers(token="t1", expirationTimestamp="2030-01-01T00:10:00Z")
+    credentials = plugin.access().credentials
     for minutes in (0, 5, 9):
-        bench.time = BEGIN + timedelta(minutes=minutes)
+        plugin.time = BEGIN + timedelta(minutes=minutes)
         assert (await credentials.current()).token == "t1"
-    bench.answers(token="t2", expirationTimestamp="2030-01-01T00:20:00Z")
-    bench.time = BEGIN + timedelta(minutes=10)
+    plugin.answers(token="t2", expirationTimestamp="2030-01-01T00:20:00Z")
+    plugin.time = BEGIN + timedelta(minutes=10)
     assert (await credentials.current()).token == "t2"
-    assert len(bench.told) == 2
+    assert len(plugin.told) == 2
 
 
-async def test_a_credential_without_an_expiry_is_kept_until_it_is_refused(bench: Bench):
-    bench.answers(token="t1")
-    credentials = bench.access().credentials
+async def test_a_credential_without_an_expiry_is_kept_until_it_is_refused(plugin: ExecPluginScript):
+    plugin.answers(token="t1")
+    credentials = plugin.access().credentials
     shown = await credentials.current()
-    bench.time += timedelta(days=1000)
+    plugin.time += timedelta(days=1000)
     assert await credentials.current() == shown
-    bench.answers(token="t2")
+    plugin.answers(token="t2")
     credentials.refused(shown)
     assert (await credentials.current()).token == "t2"
     credentials.refused(shown)
     assert (await credentials.current()).token == "t2"
-    assert len(bench.told) == 2, "the refusal of an older credential runs nothing"
+    assert len(plugin.told) == 2, "the refusal of an older credential runs nothing"
 
 
-async def test_requests_that_wait_share_one_run(bench: Bench):
-    bench.answers(token="t")
-    credentials = bench.access().credentials
+async def test_requests_that_wait_share_one_run(plugin: ExecPluginScript):
+    plugin.answers(token="t")
+    credentials = plugin.access().credentials
     found = await asyncio.gather(*(credentials.current() for _ in range(10)))
     assert {each.token for each in found} == {"t"}
-    assert len(bench.told) == 1
+    assert len(plugin.told) == 1
 
 
-async def test_a_certificate_with_its_key_is_a_credential_too(bench: Bench):
-    bench.answers(clientCertificateData="CERT", clientKeyData="KEY")
-    assert await bench.access().credentials.current() == ("", b"CERT", b"KEY")
+async def test_a_certificate_with_its_key_is_a_credential_too(plugin: ExecPluginScript):
+    plugin.answers(clientCertificateData="CERT", clientKeyData="KEY")
+    assert await plugin.access().credentials.current() == ("", b"CERT", b"KEY")
 
 
 def printed(version: str = V1, kind: str = "ExecCredential", **status: str) -> str:
@@ -151,34 +151,34 @@ def printed(version: str = V1, kind: str = "ExecCredential", **status: str) -> s
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_named_without_its_secrets(
-    bench: Bench, answer: str, said: str
+    plugin: ExecPluginScript, answer: str, said: str
 ):
-    bench.prints(answer)
+    plugin.prints(answer)
     with pytest.raises(CredentialError) as caught:
-        await bench.access().credentials.current()
+        await plugin.access().credentials.current()
     assert said in str(caught.value)
     assert "plugin" in str(caught.value)
     assert "s3cret" not in str(caught.value)
 
 
-async def test_a_plugin_that_fails_is_run_again_by_the_next_request(bench: Bench):
-    bench.answers(token="t")
-    (bench.folder / "status").write_text("3")
-    credentials = bench.access().credentials
+async def test_a_plugin_that_fails_is_run_again_by_the_next_request(plugin: ExecPluginScript):
+    plugin.answers(token="t")
+    (plugin.folder / "status").write_text("3")
+    credentials = plugin.access().credentials
     with pytest.raises(CredentialError, match="failed with status 3"):
         await credentials.current()
-    (bench.folder / "status").unlink()
+    (plugin.folder / "status").unlink()
     assert (await credentials.current()).token == "t"
 
 
-async def test_a_plugin_that_is_not_there_is_named_with_its_install_hint(bench: Bench):
-    credentials = bench.access(command="./absent", installHint="apt-get install it").credentials
+async def test_a_plugin_that_is_not_there_is_named_with_its_install_hint(plugin: ExecPluginScript):
+    credentials = plugin.access(command="./absent", installHint="apt-get install it").credentials
     with pytest.raises(CredentialError, match=r"(?s)absent.*could not be started.*apt-get install it"):
         await credentials.current()
 
 
-async def test_a_plugin_that_needs_a_terminal_is_not_started_without_one(bench: Bench):
-    bench.answers(token="t")
+async def test_a_plugin_that_needs_a_terminal_is_not_started_without_one(plugin: ExecPluginScript):
+    plugin.answers(token="t")
     with pytest.raises(CredentialError, match="wants a terminal"):
-        await bench.access(interactiveMode="Always").credentials.current()
-    assert bench.told == []
+        await plugin.access(interactiveMode="Always").credentials.current()
+    assert plugin.told == []

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import waiting
+from virtual_server import not_stuck
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
@@ -54,7 +55,7 @@ DISK = "example.com/disk"
 VOLUME = f"{DISK}/d1"
 
 
-class Machine:
+class JournalledMachine:
     """What survives an agent: processes and mounts. `journal` has every side effect, in order."""
 
     def __init__(self) -> None:
@@ -99,9 +100,9 @@ class Machine:
 
 
 class PlayedRuntime:
-    """A `Runtime` over a Machine."""
+    """A `Runtime` over a JournalledMachine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: JournalledMachine) -> None:
         self.machine = machine
         self.specs: dict[str, SandboxSpec] = {}
         self.containers: dict[str, ContainerSpec] = {}
@@ -171,7 +172,7 @@ class PlayedRuntime:
 class PlayedMounts:
     """The part of `Mounts` that the agent itself asks."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: JournalledMachine) -> None:
         self._machine = machine
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
@@ -182,7 +183,7 @@ class PlayedMounts:
 
 
 class PlayedMounter(Mounter):
-    def __init__(self, machine: Machine, path: Path) -> None:
+    def __init__(self, machine: JournalledMachine, path: Path) -> None:
         self._machine, self._path = machine, path
 
     def get_path(self) -> str:
@@ -201,7 +202,7 @@ class PlayedMounter(Mounter):
 
 
 class PlayedUnmounter(Unmounter):
-    def __init__(self, machine: Machine, path: Path) -> None:
+    def __init__(self, machine: JournalledMachine, path: Path) -> None:
         self._machine, self._path = machine, path
 
     def get_path(self) -> str:
@@ -222,7 +223,7 @@ class Played(VolumePlugin):
 
     name: str
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: JournalledMachine) -> None:
         self.machine = machine
 
     def init(self, host: VolumeHost) -> None:
@@ -321,7 +322,7 @@ class PlayedDisk(Played, AttachableVolumePlugin, NodeExpandableVolumePlugin):
         return []
 
 
-class World:
+class AgentStage:
     """One API server, one machine; agents come and go."""
 
     def __init__(self, root: Path, now: Callable[[], Any]) -> None:
@@ -329,7 +330,7 @@ class World:
         self.now = now
         self.server = Server.in_memory(now=now)
         self.api = Client(InProcess(self.server.call, self.server.tokens.admin()))
-        self.machine = Machine()
+        self.machine = JournalledMachine()
         self.shutdown = asyncio.Event()
         self.requests: list[str] = []
         self.gate: Callable[[Request], Any] = lambda request: None
@@ -452,7 +453,7 @@ class _Recording:
     """The agent's way to the server: notes what is asked for; `world.gate` may hold or fail a request, and
     `world.slow` what a watch brings."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AgentStage) -> None:
         self._world = world
         self._inner = InProcess(world.server.call, world.server.tokens.node(NODE))
 
@@ -472,7 +473,7 @@ class _Recording:
         return
 
 
-Story = Callable[[World], Coroutine[Any, Any, None]]
+Story = Callable[[AgentStage], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
@@ -480,12 +481,7 @@ def play(tmp_path: Path, run: Callable[[Any], Any], now: Callable[[], Any]) -> C
     """Plays a story in virtual time, in a world of its own."""
 
     def play_story(story: Story) -> None:
-        async def told() -> None:
-            others = asyncio.create_task(asyncio.sleep(1e9))  # there is always somebody else on a machine
-            await story(World(tmp_path, now))
-            assert not others.done()
-
-        run(told())
+        run(not_stuck(story(AgentStage(tmp_path, now))))
 
     return play_story
 

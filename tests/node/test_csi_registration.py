@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
+from virtual_server import started
 from waiting import until
 
-from mooring.apiserver import Server
 from mooring.csi.driver.registration import registering
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.client import Client
@@ -24,7 +23,7 @@ from mooring.volumes.errors import VolumeError
 ZONE = "topology.example.com/zone"
 
 
-class Desk:
+class WatchedFolder:
     """A folder that is watched, and what it was told."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,59 +47,59 @@ class Desk:
         self.unregistered.append(name)
 
 
-async def watched(folder: Path, story: Callable[[Desk], Awaitable[None]]) -> None:
-    desk = Desk(folder)
-    running = asyncio.create_task(desk.folder.run())
+async def watched(folder: Path, story: Callable[[WatchedFolder], Awaitable[None]]) -> None:
+    watch = WatchedFolder(folder)
+    running = asyncio.create_task(watch.folder.run())
     try:
-        await story(desk)
+        await story(watch)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_driver_is_known_for_as_long_as_its_registrar_serves(tmp_path: Path):
-    async def story(desk: Desk) -> None:
+    async def story(watch: WatchedFolder) -> None:
         async with registering("a.example.com", "/run/a.sock", tmp_path):
-            await until(lambda: desk.registered == {"a.example.com": "/run/a.sock"})
-        await until(lambda: desk.registered == {})
+            await until(lambda: watch.registered == {"a.example.com": "/run/a.sock"})
+        await until(lambda: watch.registered == {})
 
     await watched(tmp_path, story)
 
 
 async def test_a_driver_whose_registrar_ends_before_it_is_told_is_not_known_for_ever(tmp_path: Path):
-    async def story(desk: Desk) -> None:
-        desk.held = asyncio.Event()
+    async def story(watch: WatchedFolder) -> None:
+        watch.held = asyncio.Event()
         async with registering("a.example.com", "/run/a.sock", tmp_path):
-            await until(lambda: desk.times == 1)
-        desk.held.set()
-        await until(lambda: desk.unregistered == ["a.example.com"])
-        assert desk.registered == {}
+            await until(lambda: watch.times == 1)
+        watch.held.set()
+        await until(lambda: watch.unregistered == ["a.example.com"])
+        assert watch.registered == {}
 
     await watched(tmp_path, story)
 
 
 async def test_a_driver_that_was_there_first_is_found(tmp_path: Path):
     async with registering("a.example.com", "/run/a.sock", tmp_path):
-        await watched(tmp_path, lambda desk: until(lambda: "a.example.com" in desk.registered))
+        await watched(tmp_path, lambda watch: until(lambda: "a.example.com" in watch.registered))
 
 
 async def test_a_registrar_that_is_started_again_is_asked_again(tmp_path: Path):
-    async def story(desk: Desk) -> None:
+    async def story(watch: WatchedFolder) -> None:
         for endpoint in ("/run/a.sock", "/run/b.sock"):
             async with registering("a.example.com", endpoint, tmp_path):
-                await until(lambda: desk.registered == {"a.example.com": endpoint})  # noqa: B023
+                await until(lambda: watch.registered == {"a.example.com": endpoint})  # noqa: B023
 
     await watched(tmp_path, story)
 
 
 async def test_a_driver_that_cannot_be_registered_is_tried_again(tmp_path: Path):
-    async def story(desk: Desk) -> None:
-        desk.refuse = "not now"
+    async def story(watch: WatchedFolder) -> None:
+        watch.refuse = "not now"
         async with registering("a.example.com", "/run/a.sock", tmp_path):
-            await until(lambda: desk.times > 0)
-            assert desk.registered == {}
-            desk.refuse = ""
-            await until(lambda: desk.registered != {})
+            await until(lambda: watch.times > 0)
+            assert watch.registered == {}
+            watch.refuse = ""
+            await until(lambda: watch.registered != {})
 
     await watched(tmp_path, story)
 
@@ -109,9 +108,9 @@ async def test_what_is_no_socket_is_not_looked_at(tmp_path: Path):
     (tmp_path / "file.sock").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file.sock")
 
-    async def story(desk: Desk) -> None:
+    async def story(watch: WatchedFolder) -> None:
         async with registering("a.example.com", "/run/a.sock", tmp_path):
-            await until(lambda: desk.times == 1)
+            await until(lambda: watch.times == 1)
 
     await watched(tmp_path, story)
 
@@ -123,16 +122,17 @@ def answer(node_id: str, limit: int = 0, **segments: str) -> csi.NodeGetInfoResp
 
 
 @pytest.fixture
-def api(run: Callable[[Any], Any]) -> Callable[[Callable[[Client], Awaitable[None]]], None]:
+def api(
+    run: Callable[[Any], Any], now: Callable[[], Any]
+) -> Callable[[Callable[[Client], Awaitable[None]]], None]:
     def play(story: Callable[[Client], Awaitable[None]]) -> None:
-        async def told() -> None:
-            server = Server.in_memory(random=Random(1))
-            await server.start()
+        async def on_server() -> None:
+            server = await started(now)
             client = Client(InProcess(server.call, server.tokens.admin()))
             await client.create(Node, {"metadata": {"name": "n"}})
             await story(client)
 
-        run(told())
+        run(on_server())
 
     return play
 

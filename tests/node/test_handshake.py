@@ -21,7 +21,7 @@ NAME = attachment_name(VOLUME, NODE)
 BOOT = "this boot"
 
 
-class World:
+class PermittedMount:
     """A Node and a VolumeAttachment that permit the mount."""
 
     async def start(self) -> None:
@@ -57,21 +57,21 @@ class World:
         await self.client.patch(VolumeAttachment, NAME, {"metadata": metadata})
 
 
-Change = Callable[[World], Any]
+Change = Callable[[PermittedMount], Any]
 
 
-async def report_by_another_boot(world: World) -> None:
+async def report_by_another_boot(world: PermittedMount) -> None:
     await world.node_status(nodeInfo={"bootID": "of a clone"})
 
 
-async def delete_held_by_a_finalizer(world: World) -> None:
+async def delete_held_by_a_finalizer(world: PermittedMount) -> None:
     await world.annotate(finalizers=["mooring.dev/attacher"])
     await world.client.delete(VolumeAttachment, NAME)
 
 
 def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         permission = await look(world.client, NODE, world.uid, BOOT, VOLUME)
         attachment = await world.client.get(VolumeAttachment, NAME)
@@ -87,7 +87,7 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
 
 def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         await world.lock(3)
         await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
@@ -114,7 +114,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
 )
 def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, told: str) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         await change(world)
         with pytest.raises(NotAttachedYet, match=told):
@@ -125,7 +125,7 @@ def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Cha
 
 def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         with pytest.raises(NotAttachedYet, match="registered anew"):
             await look(world.client, NODE, "the uid of before", BOOT, VOLUME)
@@ -133,14 +133,14 @@ def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
     run(story())
 
 
-def as_node(world: World) -> Client:
+def as_node(world: PermittedMount) -> Client:
     """The node's own client: of what does not belong to it the server says only that it may not."""
     return Client(InProcess(world.server.call, world.server.tokens.node(NODE)))
 
 
 def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         node = as_node(world)
         with pytest.raises(NotAttachedYet, match="PersistentVolume x belongs to no pod"):
@@ -158,7 +158,7 @@ def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(
     run: Callable[[Any], Any],
 ) -> None:
     async def story() -> None:
-        world = World()
+        world = PermittedMount()
         await world.start()
         node, uid = as_node(world), (await world.client.get(VolumeAttachment, NAME)).uid
         assert not await is_stale(node, NODE, VOLUME, uid)

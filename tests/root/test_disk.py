@@ -53,7 +53,7 @@ SIZE = 16 * 1024 * 1024
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="default", uid="pod-uid"))
 
 
-class World:
+class DisksOnNodes:
     """One array and the plugin as it runs on each node (and, without its node, on a controller)."""
 
     def __init__(self, root: Path) -> None:
@@ -94,8 +94,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Generator[World]:
-    world = World(tmp_path)
+def world(tmp_path: Path) -> Generator[DisksOnNodes]:
+    world = DisksOnNodes(tmp_path)
     world.array.create("d", SIZE)
     yield world
     world.clean_up()
@@ -109,7 +109,7 @@ def volume(disk: str = "d", **options: str) -> VolumeSpec:
     return VolumeSpec.of_persistent_volume(pv)
 
 
-async def test_the_whole_life_of_a_volume(world: World):
+async def test_the_whole_life_of_a_volume(world: DisksOnNodes):
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(name="data", namespace="default", uid="u"),
         spec=PersistentVolumeClaimSpec(
@@ -136,7 +136,7 @@ async def test_the_whole_life_of_a_volume(world: World):
     assert "pvc-u" not in world.array.list()
 
 
-async def test_every_step_can_be_repeated(world: World):
+async def test_every_step_can_be_repeated(world: DisksOnNodes):
     plugin, spec = world.plugin("a"), volume()
     for _ in range(2):
         await plugin.new_attacher().attach(spec, "a")
@@ -149,7 +149,7 @@ async def test_every_step_can_be_repeated(world: World):
     assert loop.devices_of(str(world.root / "array/disks/d/disk.img")) == []
 
 
-async def test_a_detach_is_refused_until_the_node_has_unmounted(world: World):
+async def test_a_detach_is_refused_until_the_node_has_unmounted(world: DisksOnNodes):
     plugin, spec = world.plugin("a"), volume()
     await plugin.new_attacher().attach(spec, "a")
     await world.mount(spec, "a")
@@ -162,7 +162,7 @@ async def test_a_detach_is_refused_until_the_node_has_unmounted(world: World):
     await plugin.new_detacher().detach("d", "a")
 
 
-async def test_a_node_is_asked_for_other_references_before_it_unmounts_the_device(world: World):
+async def test_a_node_is_asked_for_other_references_before_it_unmounts_the_device(world: DisksOnNodes):
     plugin, spec = world.plugin("a"), volume()
     await plugin.new_attacher().attach(spec, "a")
     path = await world.mount(spec, "a")
@@ -172,7 +172,7 @@ async def test_a_node_is_asked_for_other_references_before_it_unmounts_the_devic
     assert await plugin.get_device_mount_refs(device_mount_path) == []
 
 
-async def test_a_restarted_agent_finds_the_disk_behind_a_pods_mount(world: World):
+async def test_a_restarted_agent_finds_the_disk_behind_a_pods_mount(world: DisksOnNodes):
     plugin, spec = world.plugin("a"), volume()
     await plugin.new_attacher().attach(spec, "a")
     path = await world.mount(spec, "a")
@@ -182,7 +182,9 @@ async def test_a_restarted_agent_finds_the_disk_behind_a_pods_mount(world: World
         await plugin.construct_volume_spec(spec.name, str(world.root))
 
 
-async def test_a_volume_that_is_attached_elsewhere_is_refused_and_what_is_attached_is_told(world: World):
+async def test_a_volume_that_is_attached_elsewhere_is_refused_and_what_is_attached_is_told(
+    world: DisksOnNodes,
+):
     attacher, spec = world.plugin("").new_attacher(), volume()
     await attacher.attach(spec, "a")
     with pytest.raises(VolumeInUse, match="attached to node a"):
@@ -193,7 +195,7 @@ async def test_a_volume_that_is_attached_elsewhere_is_refused_and_what_is_attach
     }
 
 
-async def test_a_missing_disk_and_a_wrong_claim_of_exclusiveness_are_refused(world: World):
+async def test_a_missing_disk_and_a_wrong_claim_of_exclusiveness_are_refused(world: DisksOnNodes):
     attacher = world.plugin("").new_attacher()
     with pytest.raises(VolumeNotFound, match="no volume nowhere"):
         await attacher.attach(volume("nowhere"), "a")
@@ -202,19 +204,21 @@ async def test_a_missing_disk_and_a_wrong_claim_of_exclusiveness_are_refused(wor
     assert world.array.attachments() == {"d": ()}
 
 
-async def test_a_device_that_does_not_come_is_named_with_the_place_where_it_was_looked_for(world: World):
+async def test_a_device_that_does_not_come_is_named_with_the_place_where_it_was_looked_for(
+    world: DisksOnNodes,
+):
     with pytest.raises(DeviceNotAttached, match="by-id/mooring-d"):
         await world.plugin("a").new_attacher().wait_for_attach(volume(), {}, 0)
 
 
-async def test_a_device_that_comes_later_is_waited_for(world: World):
+async def test_a_device_that_comes_later_is_waited_for(world: DisksOnNodes):
     waiting = asyncio.create_task(world.plugin("a").new_attacher().wait_for_attach(volume(), {}, 60))
     await asyncio.sleep(0)
     path = (await world.plugin("").new_attacher().attach(volume(), "a"))["devicePath"]
     assert await waiting == path
 
 
-async def test_the_device_of_another_disk_is_never_mounted(world: World):
+async def test_the_device_of_another_disk_is_never_mounted(world: DisksOnNodes):
     world.array.create("other", SIZE)
     attacher = world.plugin("a").new_attacher()
     theirs = (await attacher.attach(volume("other"), "a"))["devicePath"]
@@ -223,7 +227,7 @@ async def test_the_device_of_another_disk_is_never_mounted(world: World):
     assert (await HostMounts().probe(os.path.realpath(theirs))).content.value == "blank"
 
 
-async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(world: World):
+async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(world: DisksOnNodes):
     plugin, spec = world.plugin("a"), volume()
     world.array.create("other", SIZE)
     await plugin.new_attacher().attach(volume("other"), "a")
@@ -238,14 +242,14 @@ async def test_a_raw_device_is_verified_and_not_taken_away_while_it_is_open(worl
     await plugin.new_detacher().detach("d", "a")
 
 
-async def test_a_disk_with_a_foreign_file_system_is_left_as_it_is(world: World):
+async def test_a_disk_with_a_foreign_file_system_is_left_as_it_is(world: DisksOnNodes):
     device = os.path.realpath((await world.plugin("").new_attacher().attach(volume(), "a"))["devicePath"])
     await run("mkfs.ext2", "-q", device)
     with pytest.raises(FilesystemMismatch, match="ext2"):
         await world.mount(volume(), "a")
 
 
-async def test_power_loss_of_a_node_moves_what_was_fsynced_to_another_and_nothing_else(world: World):
+async def test_power_loss_of_a_node_moves_what_was_fsynced_to_another_and_nothing_else(world: DisksOnNodes):
     attacher, spec = world.plugin("").new_attacher(), volume()
     await attacher.attach(spec, "a")
     path = Path(await world.mount(spec, "a"))
@@ -270,7 +274,7 @@ async def test_power_loss_of_a_node_moves_what_was_fsynced_to_another_and_nothin
     assert not (moved / "lost").exists()
 
 
-async def test_a_request_that_is_given_up_in_its_delay_has_no_effect(world: World):
+async def test_a_request_that_is_given_up_in_its_delay_has_no_effect(world: DisksOnNodes):
     world.array.set_delays("d", Delays(attach=3600, detach=3600))
     attacher = world.plugin("").new_attacher()
     request = asyncio.create_task(attacher.attach(volume(), "a"))
@@ -280,7 +284,7 @@ async def test_a_request_that_is_given_up_in_its_delay_has_no_effect(world: Worl
     assert world.array.attachments() == {"d": ()}
 
 
-async def test_a_request_whose_answer_is_lost_has_had_its_effect(world: World):
+async def test_a_request_whose_answer_is_lost_has_had_its_effect(world: DisksOnNodes):
     world.array.set_delays("d", Delays(attach_reply=3600))
     attacher = world.plugin("").new_attacher()
     request = asyncio.create_task(attacher.attach(volume(), "a"))
@@ -309,7 +313,7 @@ except VolumeInUse:
 """
 
 
-def test_of_many_processes_that_attach_at_once_one_succeeds(world: World):
+def test_of_many_processes_that_attach_at_once_one_succeeds(world: DisksOnNodes):
     command = [sys.executable, "-c", ATTACH, str(world.root / "array")]
     processes = [
         subprocess.Popen([*command, f"n{number}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -345,7 +349,7 @@ while True:
 
 
 @pytest.mark.parametrize("seed", range(30 if os.environ.get("MOORING_SOAK") else 3))
-def test_killed_at_random_moments_the_array_stays_whole(world: World, seed: int):
+def test_killed_at_random_moments_the_array_stays_whole(world: DisksOnNodes, seed: int):
     """Two processes work on the same disks until they are killed; then everything that must hold, holds."""
     world.array.create("e", SIZE)
     rng = random.Random(seed)
@@ -362,7 +366,7 @@ def test_killed_at_random_moments_the_array_stays_whole(world: World, seed: int)
     _assert_devices_are_the_recorded_ones(world)
 
 
-def _worker(world: World, seed: int) -> subprocess.Popen[str]:
+def _worker(world: DisksOnNodes, seed: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WORK, str(world.root / "array"), str(seed)]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert worker.stdout
@@ -374,7 +378,7 @@ def _after_a_moment(rng: random.Random) -> None:
     subprocess.run(["sleep", f"{rng.uniform(0.01, 0.15):.3f}"], check=True)
 
 
-def _assert_devices_are_the_recorded_ones(world: World) -> None:
+def _assert_devices_are_the_recorded_ones(world: DisksOnNodes) -> None:
     for name, disk in world.array.list().items():
         expected = [world.array.device(name, node) for node in disk.nodes if world.array.powered(node)]
         assert None not in expected

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from agent_process import NODE, VOLUME, World, agent_world
+from agent_process import NODE, VOLUME, AgentProcess, agent_world
 
 from mooring.kube.objects import ConfigMap, Node, Pod, VolumeAttachment
 from mooring.mounts.commands import run
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.root
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with agent_world(tmp_path) as world:
         yield world
 
 
-async def test_a_pod_writes_to_its_disk_and_its_successor_reads_it(world: World) -> None:
+async def test_a_pod_writes_to_its_disk_and_its_successor_reads_it(world: AgentProcess) -> None:
     await world.start()
     first = await world.create_pod()
     await world.attach()
@@ -40,7 +40,7 @@ async def test_a_pod_writes_to_its_disk_and_its_successor_reads_it(world: World)
     await world.until(lambda: world.log(second) == ["web-0 on web-0", "web-1 on web-1"])
 
 
-async def test_a_killed_agent_disturbs_nothing_and_the_next_one_takes_over(world: World) -> None:
+async def test_a_killed_agent_disturbs_nothing_and_the_next_one_takes_over(world: AgentProcess) -> None:
     await world.start()
     pod = await world.create_pod()
     await world.attach()
@@ -59,7 +59,7 @@ async def test_a_killed_agent_disturbs_nothing_and_the_next_one_takes_over(world
     await world.until(lambda: not (world.node_root / "pods" / pod.uid).exists())
 
 
-async def test_a_pod_that_went_while_no_agent_was_there_is_cleaned_up(world: World) -> None:
+async def test_a_pod_that_went_while_no_agent_was_there_is_cleaned_up(world: AgentProcess) -> None:
     await world.start()
     await world.create_pod()
     await world.attach()
@@ -73,7 +73,7 @@ async def test_a_pod_that_went_while_no_agent_was_there_is_cleaned_up(world: Wor
     assert world.mounts() == []
 
 
-async def test_an_attachment_that_is_taken_away_ends_the_pod(world: World) -> None:
+async def test_an_attachment_that_is_taken_away_ends_the_pod(world: AgentProcess) -> None:
     await world.start()
     await world.create_pod()
     await world.attach()
@@ -85,7 +85,7 @@ async def test_an_attachment_that_is_taken_away_ends_the_pod(world: World) -> No
     assert await world.event("VolumeLost")
 
 
-async def test_a_foreign_file_system_is_refused_and_not_touched(world: World) -> None:
+async def test_a_foreign_file_system_is_refused_and_not_touched(world: AgentProcess) -> None:
     device = world.array.attach("d", NODE)
     await run("mkfs.ext4", "-q", "-L", "precious", device)
     await world.start()
@@ -100,7 +100,7 @@ async def test_a_foreign_file_system_is_refused_and_not_touched(world: World) ->
     await world.until(world.unused)
 
 
-async def test_the_node_shuts_down_when_it_is_told_so(world: World) -> None:
+async def test_the_node_shuts_down_when_it_is_told_so(world: AgentProcess) -> None:
     await world.start()
     await world.create_pod()
     await world.attach()
@@ -113,7 +113,7 @@ async def test_the_node_shuts_down_when_it_is_told_so(world: World) -> None:
     assert world.supervisors() == []
 
 
-async def test_an_agent_that_is_stopped_leaves_its_pods_running(world: World) -> None:
+async def test_an_agent_that_is_stopped_leaves_its_pods_running(world: AgentProcess) -> None:
     await world.start()
     await world.create_pod()
     await world.attach()
@@ -123,7 +123,7 @@ async def test_an_agent_that_is_stopped_leaves_its_pods_running(world: World) ->
     assert len(world.mounts()) == 2
 
 
-async def test_a_config_map_and_an_empty_dir_are_there_and_follow_changes(world: World) -> None:
+async def test_a_config_map_and_an_empty_dir_are_there_and_follow_changes(world: AgentProcess) -> None:
     await world.start()
     await world.api.create(ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "slow"}}, "default")
     pod = await world.create_pod(
@@ -138,7 +138,7 @@ async def test_a_config_map_and_an_empty_dir_are_there_and_follow_changes(world:
     await world.until(lambda: not (world.node_root / "pods" / pod.uid).exists())
 
 
-async def test_a_second_agent_on_the_same_directory_is_refused(world: World) -> None:
+async def test_a_second_agent_on_the_same_directory_is_refused(world: AgentProcess) -> None:
     await world.start()
     first = world.agent
     await world.start()

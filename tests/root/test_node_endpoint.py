@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from agent_process import World, agent_world
+from agent_process import AgentProcess, agent_world
 
 from mooring.kube.transport import Request
 
@@ -27,13 +27,13 @@ needs_kubectl = pytest.mark.skipif(
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with agent_world(tmp_path) as world:
         await world.start()
         yield world
 
 
-async def kubectl(world: World, *words: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+async def kubectl(world: AgentProcess, *words: str, stdin: bytes | None = None) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         *(str(KUBECTL), "--kubeconfig", str(world.admin_kubeconfig), *words),
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
@@ -45,19 +45,19 @@ async def kubectl(world: World, *words: str, stdin: bytes | None = None) -> tupl
     return process.returncode or 0, out.decode(), errors.decode()
 
 
-async def log_of(world: World, **query: Any) -> str:
+async def log_of(world: AgentProcess, **query: Any) -> str:
     words = tuple((key, str(value)) for key, value in query.items())
     path = "/api/v1/namespaces/default/pods/web-0/log"
     answer = await world.api.transport.send(Request("GET", path, words))
     return answer.body.decode()
 
 
-async def start(world: World, script: str, **spec: Any) -> None:
+async def start(world: AgentProcess, script: str, **spec: Any) -> None:
     await world.create_pod(script, **{"volumes": [], **spec})
     await world.until(world.running)
 
 
-async def test_a_log_is_shown_as_it_was_asked_for(world: World) -> None:
+async def test_a_log_is_shown_as_it_was_asked_for(world: AgentProcess) -> None:
     await start(world, "for n in 1 2 3; do echo $n; done; echo error >&2; exec sleep 1000")
     await world.until(lambda: written(world, "error"))
     assert sorted((await log_of(world)).split()) == ["1", "2", "3", "error"]
@@ -70,7 +70,7 @@ async def test_a_log_is_shown_as_it_was_asked_for(world: World) -> None:
     assert "previous terminated container" in await log_of(world, previous="true")
 
 
-async def test_mooring_logs_follows_and_cuts(world: World) -> None:
+async def test_mooring_logs_follows_and_cuts(world: AgentProcess) -> None:
     await world.create_pod("echo one; echo two; exit 0", volumes=[], restartPolicy="Never")
     await world.until(lambda: written(world, "two"))
     process = await asyncio.create_subprocess_exec(
@@ -81,11 +81,11 @@ async def test_mooring_logs_follows_and_cuts(world: World) -> None:
     assert (await process.communicate())[0] == b"two\n"
 
 
-async def written(world: World, word: str) -> bool:
+async def written(world: AgentProcess, word: str) -> bool:
     return word in await log_of(world)
 
 
-async def test_a_log_is_followed_to_the_end_of_its_container(world: World) -> None:
+async def test_a_log_is_followed_to_the_end_of_its_container(world: AgentProcess) -> None:
     await start(
         world, "echo one; until [ -e /go ]; do sleep 0.05; done; echo two; exit 3", restartPolicy="Never"
     )
@@ -101,7 +101,7 @@ async def test_a_log_is_followed_to_the_end_of_its_container(world: World) -> No
     assert heard == b"one\ntwo\n"
 
 
-async def test_the_attempt_before_has_its_own_log(world: World) -> None:
+async def test_the_attempt_before_has_its_own_log(world: AgentProcess) -> None:
     script = "if [ -e /data/x ]; then echo second; exec sleep 1000; fi; echo first > /data/x; cat /data/x"
     await start(world, script, volumes=[{"name": "data", "emptyDir": {}}])
     await world.until(lambda: written(world, "second"))
@@ -109,7 +109,7 @@ async def test_the_attempt_before_has_its_own_log(world: World) -> None:
     assert await log_of(world, previous="true") == "first\n"
 
 
-async def test_a_terminal_has_the_size_that_the_client_says(world: World) -> None:
+async def test_a_terminal_has_the_size_that_the_client_says(world: AgentProcess) -> None:
     await start(world, "exec sleep 1000")
     node = json.loads(await world.api.request("GET", "/api/v1/nodes/node-1"))
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
@@ -130,7 +130,7 @@ async def test_a_terminal_has_the_size_that_the_client_says(world: World) -> Non
     assert json.loads(heard[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
-async def test_who_does_not_show_the_token_is_not_answered(world: World) -> None:
+async def test_who_does_not_show_the_token_is_not_answered(world: AgentProcess) -> None:
     node = json.loads(await world.api.request("GET", "/api/v1/nodes/node-1"))
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -140,7 +140,7 @@ async def test_who_does_not_show_the_token_is_not_answered(world: World) -> None
 
 
 @needs_kubectl
-async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(world: World) -> None:
+async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(world: AgentProcess) -> None:
     await start(world, "exec sleep 1000")
     script = "read line; echo got $line; echo oops >&2; exit 7"
     result = await kubectl(world, "exec", "-i", "web-0", "--", "sh", "-c", script, stdin=b"hello\n")
@@ -155,7 +155,7 @@ async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(wo
     assert "'no-such-program'" in told
 
 
-async def test_the_summary_tells_how_full_each_volume_is(world: World) -> None:
+async def test_the_summary_tells_how_full_each_volume_is(world: AgentProcess) -> None:
     script = "head -c 100000 /dev/zero > /data/file; echo done; exec sleep 1000"
     await start(world, script, volumes=[{"name": "data", "emptyDir": {}}])
     await world.until(lambda: written(world, "done"))
@@ -168,7 +168,7 @@ async def test_the_summary_tells_how_full_each_volume_is(world: World) -> None:
 
 
 @needs_kubectl
-async def test_kubectl_shows_logs_and_pages_of_the_node(world: World) -> None:
+async def test_kubectl_shows_logs_and_pages_of_the_node(world: AgentProcess) -> None:
     await start(world, "echo hello; exec sleep 1000")
     await world.until(lambda: written(world, "hello"))
     assert await kubectl(world, "logs", "web-0") == (0, "hello\n", "")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from agent_process import World, agent_world
+from agent_process import AgentProcess, agent_world
 from oci_layout import Layout, layer
 
 from mooring.kube.objects import Pod
@@ -74,7 +74,7 @@ def shell() -> dict[str, bytes | str]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """With an image whose config says what to run."""
     words = {"Entrypoint": ["/bin/sh", "-c"], "Cmd": ["echo $A $HOME in $PWD"]}
     layout = Layout(tmp_path / "images" / "app")
@@ -84,14 +84,14 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-async def test_a_pod_runs_what_its_image_says(world: World) -> None:
+async def test_a_pod_runs_what_its_image_says(world: AgentProcess) -> None:
     container = {"name": "main", "image": "example.com/app:1"}
     created = await world.create_pod(volumes=[], containers=[container], restartPolicy="Never")
     await world.until(lambda: phase(world, "Succeeded"))
     assert world.log(created) == ["from the image /home/app in /home/app"]
 
 
-async def test_without_image_and_command_the_next_step_is_told(world: World) -> None:
+async def test_without_image_and_command_the_next_step_is_told(world: AgentProcess) -> None:
     await world.create_pod(volumes=[], containers=[{"name": "main", "image": "none"}])
     message = await world.until(lambda: world.event("Failed"))
     assert "there is no image 'none' under --images" in message
@@ -101,5 +101,5 @@ async def test_without_image_and_command_the_next_step_is_told(world: World) -> 
     assert waiting.reason == "ErrImageNeverPull"
 
 
-async def phase(world: World, phase: str) -> bool:
+async def phase(world: AgentProcess, phase: str) -> bool:
     return (await world.api.get(Pod, "web-0", "default")).status.phase == phase

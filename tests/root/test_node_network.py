@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
-from agent_process import World, agent_world
+from agent_process import AgentProcess, agent_world
 
 from mooring.kube.objects import Pod
 from mooring.node.network import BRIDGE, claim, release
@@ -25,7 +25,7 @@ SERVER = "cd / && exec python3 -m http.server --bind 0.0.0.0 8080"
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with agent_world(tmp_path) as world:
         await world.start()
         yield world
@@ -46,11 +46,11 @@ def roots(tmp_path: Path) -> Iterator[list[Path]]:
         release(root)
 
 
-async def pod(world: World, name: str) -> Pod:
+async def pod(world: AgentProcess, name: str) -> Pod:
     return await world.api.get(Pod, name, "default")
 
 
-async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(world: World) -> None:
+async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(world: AgentProcess) -> None:
     probe = {"httpGet": {"port": "web", "path": "/etc/hostname"}, "periodSeconds": 1}
     server = {
         "name": "main",
@@ -84,20 +84,20 @@ async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(worl
     assert lines[-1] == f"ip={own}"
 
 
-async def ready(world: World, name: str) -> bool:
+async def ready(world: AgentProcess, name: str) -> bool:
     return any(
         each.type == "Ready" and each.status == "True" for each in (await pod(world, name)).status.conditions
     )
 
 
-async def test_a_pod_with_the_hosts_network_has_its_links_and_its_address(world: World) -> None:
+async def test_a_pod_with_the_hosts_network_has_its_links_and_its_address(world: AgentProcess) -> None:
     created = await world.create_pod("cat /proc/net/dev; exec sleep 1000", volumes=[], hostNetwork=True)
     await world.until(lambda: any(BRIDGE in line for line in world.log(created)))
     await world.until(world.running)
     assert (await pod(world, "web-0")).status.pod_ip == "127.0.0.1"
 
 
-async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: World) -> None:
+async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: AgentProcess) -> None:
     await world.create_pod("exec sleep 1000", volumes=[])
     await world.until(world.running)
     link = f"mor{int(IPv4Address((await pod(world, 'web-0')).status.pod_ip)):08x}"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from in_process_cluster import InProcessCluster
 from tests.conftest import run_in_virtual_time, virtual_now
-from world import World
 
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 
@@ -22,26 +22,26 @@ async def story(root: Path) -> None:
         assert [error.plugin for error in found.errors] == []
         return found
 
-    world = World(root, virtual_now, plugins)
-    await world.start()
-    await world.storage_class("shelf", SHELF)
-    await world.stateful_set(storage_class="shelf")
-    first = await world.until(world.running)
+    cluster = InProcessCluster(root, virtual_now, plugins)
+    await cluster.start()
+    await cluster.storage_class("shelf", SHELF)
+    await cluster.stateful_set(storage_class="shelf")
+    first = await cluster.until(cluster.running)
     (box,) = (root / "shelf").iterdir()
     assert (box / "holder").read_text() == first
     (link,) = root.glob(f"{first}/pods/*/volumes/example.org~shelf/*")
     (link / "kept").write_text("kept")
 
-    await world.machines[first].power_off()
+    await cluster.machines[first].power_off()
 
     async def evicted() -> bool:
-        pod = await world.pod()
+        pod = await cluster.pod()
         return pod is not None and pod.deleting
 
-    await world.until(evicted)
+    await cluster.until(evicted)
     assert (box / "holder").read_text() == first, "nobody has said that the node is dead"
-    await world.out_of_service(first)
-    second = await world.until(lambda: world.running(other_than=first))
+    await cluster.out_of_service(first)
+    second = await cluster.until(lambda: cluster.running(other_than=first))
     assert (box / "holder").read_text() == second
     (link,) = root.glob(f"{second}/pods/*/volumes/example.org~shelf/*")
     assert (link / "kept").read_text() == "kept"

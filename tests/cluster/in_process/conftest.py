@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from world import World
+from in_process_cluster import InProcessCluster
+from virtual_server import not_stuck
 
-Story = Callable[[World], Coroutine[Any, Any, Any]]
+Story = Callable[[InProcessCluster], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +24,11 @@ def quiet() -> Any:
 
 @pytest.fixture
 def play(tmp_path: Path, run: Callable[[Any], Any], now: Callable[[], Any]) -> Callable[[Story], Any]:
-    """Plays a story in a world of its own; several may be played one after the other."""
+    """Plays a story in a cluster of its own; several may be played one after the other."""
     played: list[None] = []
 
     def play_story(story: Story) -> Any:
-        async def told() -> Any:
-            guard = asyncio.create_task(asyncio.sleep(1e6))
-            found = await story(World(tmp_path / str(len(played)), now))
-            assert not guard.done()
-            return found
-
         played.append(None)
-        return run(told())
+        return run(not_stuck(story(InProcessCluster(tmp_path / str(len(played)), now))))
 
     return play_story

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from world import World, loses_power
+from in_process_cluster import InProcessCluster, loses_power
 
 from mooring.cluster.break_attachment import break_attachment
 from mooring.cluster.confirm_dead import confirm
@@ -55,11 +55,11 @@ def lax(monkeypatch: Patch) -> None:
         return replace(whole(self, spec), refuses=False, revokes=False, multi_attach=True)
 
     monkeypatch.setattr(ArrayPlugin, "capabilities", neither)
-    monkeypatch.setattr("world.Array", LaxArray)
+    monkeypatch.setattr("cluster.Array", LaxArray)
 
 
-async def the_volume(world: World) -> PersistentVolume:
-    (found,) = (await world.api.list(PersistentVolume)).items
+async def the_volume(cluster: InProcessCluster) -> PersistentVolume:
+    (found,) = (await cluster.api.list(PersistentVolume)).items
     return found
 
 
@@ -67,91 +67,91 @@ async def the_volume(world: World) -> PersistentVolume:
 
 
 def test_a_volume_without_a_storage_lock_moves_under_the_lock_on_its_persistent_volume(play: Play, lax: None):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        lock = lock_of(await the_volume(world))
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        lock = lock_of(await the_volume(cluster))
         assert (lock.epoch, lock.node, lock.pod) == (1, "n0", "default/p")
-        await world.create_pod("q", "c", nodeName="n1")
+        await cluster.create_pod("q", "c", nodeName="n1")
         await asyncio.sleep(60)
-        assert world.array.mounted == {(next(iter(world.array.disks)), "n0")}
-        await world.api.delete(Pod, "p", "default")
-        await world.until(lambda: world.running("q"))
-        assert [node for _, node in world.array.mounted] == ["n1"]
-        lock = lock_of(await the_volume(world))
+        assert cluster.array.mounted == {(next(iter(cluster.array.disks)), "n0")}
+        await cluster.api.delete(Pod, "p", "default")
+        await cluster.until(lambda: cluster.running("q"))
+        assert [node for _, node in cluster.array.mounted] == ["n1"]
+        lock = lock_of(await the_volume(cluster))
         assert (lock.epoch, lock.node, lock.pod) == (2, "n1", "default/q")
-        assert not world.array.refused
+        assert not cluster.array.refused
 
     play(story)
 
 
 def test_a_locked_volume_of_a_lost_node_stays_until_somebody_breaks_it(play: Play, lax: None):
-    async def story(world: World):
-        node = await loses_power(world)
-        await world.api.delete(Pod, "app-0", "default", grace_period_seconds=0)
+    async def story(cluster: InProcessCluster):
+        node = await loses_power(cluster)
+        await cluster.api.delete(Pod, "app-0", "default", grace_period_seconds=0)
         await asyncio.sleep(1000)
-        assert not await world.running("app-0")
-        name = (await the_volume(world)).name
+        assert not await cluster.running("app-0")
+        name = (await the_volume(cluster)).name
         with pytest.raises(ClusterError, match="its content is lost"):
-            await break_attachment(world.api, name, confirmed=False, by="me", now=world.now)
-        said = await break_attachment(world.api, name, confirmed=True, by="me", now=world.now)
+            await break_attachment(cluster.api, name, confirmed=False, by="me", now=cluster.now)
+        said = await break_attachment(cluster.api, name, confirmed=True, by="me", now=cluster.now)
         assert f"node {node}" in said
-        other = await world.until(lambda: world.running("app-0", other_than=node))
-        lock = lock_of(await the_volume(world))
+        other = await cluster.until(lambda: cluster.running("app-0", other_than=node))
+        lock = lock_of(await the_volume(cluster))
         assert (lock.node, list(lock.closed)) == (other, [node])
-        assert await world.event("ForcedDetach", "broken on purpose: by me")
-        world.machines[node].power_on()
-        await world.until(lambda: world.all_ready(2))
-        await world.drain(other)
-        await world.until(lambda: world.running("app-0", on=node))
-        assert lock_of(await the_volume(world)).closed == {}, "another boot"
+        assert await cluster.event("ForcedDetach", "broken on purpose: by me")
+        cluster.machines[node].power_on()
+        await cluster.until(lambda: cluster.all_ready(2))
+        await cluster.drain(other)
+        await cluster.until(lambda: cluster.running("app-0", on=node))
+        assert lock_of(await the_volume(cluster)).closed == {}, "another boot"
 
     play(story)
 
 
 def test_an_agent_that_was_cut_off_drops_its_old_mount_before_it_gets_the_volume_again(play: Play, lax: None):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        world.machines["n0"].wire.down = True
-        await world.until(lambda: unknown(world, "n0"))
-        await world.api.delete(Pod, "p", "default", grace_period_seconds=0)
-        name = (await the_volume(world)).name
-        await break_attachment(world.api, name, confirmed=True, by="me", now=world.now)
-        await world.until(lambda: no_records(world))
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        cluster.machines["n0"].wire.down = True
+        await cluster.until(lambda: unknown(cluster, "n0"))
+        await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        name = (await the_volume(cluster)).name
+        await break_attachment(cluster.api, name, confirmed=True, by="me", now=cluster.now)
+        await cluster.until(lambda: no_records(cluster))
         forever = [
             {"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ("unreachable", "not-ready")
         ]
-        await world.create_pod(
+        await cluster.create_pod(
             "q", "c", nodeName="n0", tolerations=forever
         )  # waits there when the agent comes back
         await asyncio.sleep(30)
-        assert await no_records(world)
-        world.machines["n0"].wire.down = False
-        await world.until(lambda: world.running("q"))
-        lock = lock_of(await the_volume(world))
+        assert await no_records(cluster)
+        cluster.machines["n0"].wire.down = False
+        await cluster.until(lambda: cluster.running("q"))
+        lock = lock_of(await the_volume(cluster))
         assert (lock.node, lock.closed, lock.epoch) == ("n0", {}, 3)
 
     play(story)
 
 
-async def unknown(world: World, node: str) -> bool:
-    return (await world.api.get(Node, node)).ready == "Unknown"
+async def unknown(cluster: InProcessCluster, node: str) -> bool:
+    return (await cluster.api.get(Node, node)).ready == "Unknown"
 
 
-async def no_records(world: World) -> bool:
-    return not await world.records()
+async def no_records(cluster: InProcessCluster) -> bool:
+    return not await cluster.records()
 
 
 def test_a_pod_goes_where_its_volume_can_be_reached(play: Play, lax: None):
-    async def story(world: World):
-        await world.start()
-        await world.api.patch(Node, "n1", {"metadata": {"labels": {"storagecluster": "iscsi-1"}}})
-        world.array.disks.add("d")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.api.patch(Node, "n1", {"metadata": {"labels": {"storagecluster": "iscsi-1"}}})
+        cluster.array.disks.add("d")
         term = {"matchExpressions": [{"key": "storagecluster", "operator": "In", "values": ["iscsi-1"]}]}
         spec = {
             "capacity": {"storage": "1Gi"},
@@ -160,11 +160,11 @@ def test_a_pod_goes_where_its_volume_can_be_reached(play: Play, lax: None):
             "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
             "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
         }
-        await world.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
-        await world.claim("c", "static")
-        await world.create_pod("p", "c")
-        assert await world.until(lambda: world.running("p")) == "n1"
-        assert ATTACHED_TO in (await the_volume(world)).metadata.annotations
+        await cluster.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await cluster.claim("c", "static")
+        await cluster.create_pod("p", "c")
+        assert await cluster.until(lambda: cluster.running("p")) == "n1"
+        assert ATTACHED_TO in (await the_volume(cluster)).metadata.annotations
 
     play(story)
 
@@ -173,64 +173,64 @@ def test_a_pod_goes_where_its_volume_can_be_reached(play: Play, lax: None):
 
 
 def test_a_node_that_attaches_for_itself_and_one_that_does_not_live_in_one_cluster(play: Play):
-    async def story(world: World):
-        world.machines["n0"].controller_attaches = False
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        (disk,) = world.array.disks
-        assert world.array.attached == {disk: "n0"}
-        assert await no_records(world)
-        await world.create_pod("q", "c", nodeName="n1")  # its storage refuses a second node
+    async def story(cluster: InProcessCluster):
+        cluster.machines["n0"].controller_attaches = False
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        (disk,) = cluster.array.disks
+        assert cluster.array.attached == {disk: "n0"}
+        assert await no_records(cluster)
+        await cluster.create_pod("q", "c", nodeName="n1")  # its storage refuses a second node
         await asyncio.sleep(30)
-        await world.machines["n0"].agent_dies()
-        world.machines["n0"].restart_agent()
-        await world.until(lambda: world.running("p"))
-        await world.api.delete(Pod, "p", "default")
-        await world.until(lambda: world.running("q"))
-        assert world.array.attached == {disk: "n1"}
-        assert len(await world.records()) == 1
-        assert not world.array.harms
+        await cluster.machines["n0"].agent_dies()
+        cluster.machines["n0"].restart_agent()
+        await cluster.until(lambda: cluster.running("p"))
+        await cluster.api.delete(Pod, "p", "default")
+        await cluster.until(lambda: cluster.running("q"))
+        assert cluster.array.attached == {disk: "n1"}
+        assert len(await cluster.records()) == 1
+        assert not cluster.array.harms
 
     play(story)
 
 
 def test_a_change_of_kind_is_refused_while_volumes_are_attached(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        machine = world.machines["n0"]
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        machine = cluster.machines["n0"]
         await machine.agent_dies()
         machine.controller_attaches = False
         with pytest.raises(AttachingKindChanged, match="drain it before"):
             await machine.agent(machine.wire).run(asyncio.Event())
         machine.controller_attaches = True
         machine.restart_agent()
-        await world.api.delete(Pod, "p", "default")
-        await world.until(lambda: no_records(world))
+        await cluster.api.delete(Pod, "p", "default")
+        await cluster.until(lambda: no_records(cluster))
         await asyncio.sleep(5)
         await machine.agent_dies()
         machine.controller_attaches = False
         machine.restart_agent()
         await asyncio.sleep(5)
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        assert await no_records(world)
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        assert await no_records(cluster)
 
     play(story)
 
 
 def test_a_node_that_attaches_for_itself_takes_no_volume_that_needs_the_lock(play: Play, lax: None):
-    async def story(world: World):
-        world.machines["n0"].controller_attaches = False
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.event("FailedMount", "does not refuse a second node"))
-        assert world.array.attached == {}
+    async def story(cluster: InProcessCluster):
+        cluster.machines["n0"].controller_attaches = False
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.event("FailedMount", "does not refuse a second node"))
+        assert cluster.array.attached == {}
 
     play(story)
 
@@ -239,39 +239,39 @@ def test_a_node_that_attaches_for_itself_takes_no_volume_that_needs_the_lock(pla
 
 
 def test_a_statement_about_a_node_that_is_gone_releases_its_volumes(play: Play):
-    async def story(world: World):
-        node = await loses_power(world)
-        await world.api.delete(Node, node)
+    async def story(cluster: InProcessCluster):
+        node = await loses_power(cluster)
+        await cluster.api.delete(Node, node)
         await asyncio.sleep(300)
-        assert not await world.running("app-0", other_than=node)
-        (record,) = await world.records()
+        assert not await cluster.running("app-0", other_than=node)
+        (record,) = await cluster.records()
         with pytest.raises(ClusterError, match="no VolumeAttachment of node"):
-            await confirm(world.api, node, uid="another", now=world.now)
-        said = await confirm(world.api, node, by="me", now=world.now)
+            await confirm(cluster.api, node, uid="another", now=cluster.now)
+        said = await confirm(cluster.api, node, by="me", now=cluster.now)
         assert "1 volumes may move" in said
-        await world.until(lambda: world.running("app-0", other_than=node))
-        assert record.uid not in {each.uid for each in await world.records()}
-        assert await world.event("ForcedDetach", "me has stated")
+        await cluster.until(lambda: cluster.running("app-0", other_than=node))
+        assert record.uid not in {each.uid for each in await cluster.records()}
+        assert await cluster.event("ForcedDetach", "me has stated")
 
     play(story)
 
 
 def test_a_statement_about_a_node_that_is_there_is_written_on_its_attachments(play: Play):
-    async def story(world: World):
-        node = await loses_power(world)
+    async def story(cluster: InProcessCluster):
+        node = await loses_power(cluster)
         with pytest.raises(ClusterError, match="is registered with uid"):
-            await confirm(world.api, node, uid="another", now=world.now)
-        await confirm(world.api, node, by="me", now=world.now)
-        await world.until(lambda: world.running("app-0", other_than=node))
+            await confirm(cluster.api, node, uid="another", now=cluster.now)
+        await confirm(cluster.api, node, by="me", now=cluster.now)
+        await cluster.until(lambda: cluster.running("app-0", other_than=node))
 
     play(story)
 
 
 def test_nothing_is_stated_of_a_node_that_nothing_names(play: Play):
-    async def story(world: World):
-        await world.start()
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
         with pytest.raises(ClusterError, match="no VolumeAttachment names it"):
-            await confirm(world.api, "nobody", now=world.now)
+            await confirm(cluster.api, "nobody", now=cluster.now)
 
     play(story)
 
@@ -279,20 +279,20 @@ def test_nothing_is_stated_of_a_node_that_nothing_names(play: Play):
 # --- the node's own rules (docs/protocol.md C5, C6)
 
 
-async def c5_restarted(world: World, before: Callable[[], None] = lambda: None) -> list[Any]:
+async def c5_restarted(cluster: InProcessCluster, before: Callable[[], None] = lambda: None) -> list[Any]:
     """An agent restarts while its pod is removed by force: what is asked of the storage under the mount."""
-    await world.start(nodes=1)
-    await world.claim("c")
-    await world.create_pod("p", "c", nodeName="n0")
-    await world.until(lambda: world.running("p"))
-    machine = world.machines["n0"]
+    await cluster.start(nodes=1)
+    await cluster.claim("c")
+    await cluster.create_pod("p", "c", nodeName="n0")
+    await cluster.until(lambda: cluster.running("p"))
+    machine = cluster.machines["n0"]
     await machine.agent_dies()
-    world.array.unmount_s["n0"] = 20.0
-    await world.api.delete(Pod, "p", "default", grace_period_seconds=0)
+    cluster.array.unmount_s["n0"] = 20.0
+    await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
     before()
     machine.restart_agent()
     await asyncio.sleep(15)
-    return world.array.refused
+    return cluster.array.refused
 
 
 def test_c5_an_agent_says_nothing_before_it_knows_what_is_mounted(play: Play):
@@ -306,25 +306,25 @@ def test_c5_does_harm_if_an_agent_speaks_before_it_has_looked(play: Play, monkey
     def speaks_first() -> None:
         monkeypatch.setattr(VolumeManager, "reconstruct", later)
 
-    assert play(lambda world: c5_restarted(world, speaks_first)) != []
+    assert play(lambda cluster: c5_restarted(cluster, speaks_first)) != []
 
 
-async def c6_late_word(world: World) -> tuple[int, bool]:
+async def c6_late_word(cluster: InProcessCluster) -> tuple[int, bool]:
     """ "Not in use any more" is under way while the volume is mounted again: is it said of what is
     mounted?"""
-    await world.start(nodes=1)
-    await world.claim("c")
-    await world.create_pod("p", "c", nodeName="n0")
-    await world.until(lambda: world.running("p"))
-    machine = world.machines["n0"]
+    await cluster.start(nodes=1)
+    await cluster.claim("c")
+    await cluster.create_pod("p", "c", nodeName="n0")
+    await cluster.until(lambda: cluster.running("p"))
+    machine = cluster.machines["n0"]
     late = machine.wire.late(request("PATCH", "/nodes/n0/status", '"volumesInUse":[]'))
-    await world.api.delete(Pod, "p", "default")
+    await cluster.api.delete(Pod, "p", "default")
     await late.arrived.wait()
-    await world.create_pod("q", "c", nodeName="n0")
-    await world.until(lambda: world.running("q"))
+    await cluster.create_pod("q", "c", nodeName="n0")
+    await cluster.until(lambda: cluster.running("q"))
     answer = await late.deliver()
-    live = await world.api.get(Node, "n0")
-    return answer, not live.status.volumes_in_use and bool(world.array.mounted)
+    live = await cluster.api.get(Node, "n0")
+    return answer, not live.status.volumes_in_use and bool(cluster.array.mounted)
 
 
 def test_c6_a_nodes_late_word_is_refused(play: Play):
@@ -344,21 +344,21 @@ def test_c6_does_harm_if_the_word_carries_no_version(play: Play, monkeypatch: Pa
 
 
 def test_the_attachment_of_another_node_is_named_by_uid(play: Play):
-    async def story(world: World):
-        await world.start(nodes=1)
-        await world.claim("c")
-        await world.create_pod("p", "c", nodeName="n0")
-        await world.until(lambda: world.running("p"))
-        before = (await world.records())[0]
-        await world.api.delete(Node, "n0")
-        await world.until(lambda: world.all_ready(1))
-        anew = await world.api.get(Node, "n0")
-        await world.until(lambda: stamped(world, anew.uid))
-        assert (await world.records())[0].uid == before.uid
-        assert await world.running("p")
+    async def story(cluster: InProcessCluster):
+        await cluster.start(nodes=1)
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("p"))
+        before = (await cluster.records())[0]
+        await cluster.api.delete(Node, "n0")
+        await cluster.until(lambda: cluster.all_ready(1))
+        anew = await cluster.api.get(Node, "n0")
+        await cluster.until(lambda: stamped(cluster, anew.uid))
+        assert (await cluster.records())[0].uid == before.uid
+        assert await cluster.running("p")
 
-    async def stamped(world: World, uid: str) -> bool:
-        found: list[VolumeAttachment] = await world.records()
+    async def stamped(cluster: InProcessCluster, uid: str) -> bool:
+        found: list[VolumeAttachment] = await cluster.records()
         return [each.metadata.annotations["mooring.dev/node-uid"] for each in found] == [uid]
 
     play(story)

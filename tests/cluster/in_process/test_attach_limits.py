@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from world import World
+from in_process_cluster import InProcessCluster
 
 from mooring.kube.objects import Pod
 from mooring.simulation.parts.array_plugin import ArrayPlugin
@@ -19,27 +19,27 @@ Play = Callable[[Any], Any]
 
 
 def test_pods_wait_until_a_node_has_room_for_their_volumes(play: Play):
-    async def story(world: World):
-        world.array.limit = 1
-        await world.start()
+    async def story(cluster: InProcessCluster):
+        cluster.array.limit = 1
+        await cluster.start()
         for name in ("a", "b", "c"):
-            await world.claim(name)
-            await world.create_pod(name, name)
+            await cluster.claim(name)
+            await cluster.create_pod(name, name)
 
         async def placed() -> dict[str, str]:
-            pods = {pod.name: pod.spec.node_name for pod in (await world.api.list(Pod, "default")).items}
+            pods = {pod.name: pod.spec.node_name for pod in (await cluster.api.list(Pod, "default")).items}
             return pods if len({node for node in pods.values() if node}) == 2 else {}
 
-        pods = await world.until(placed)
+        pods = await cluster.until(placed)
         (waiting,) = [name for name, node in pods.items() if not node]
         await asyncio.sleep(10)
         known = await read(
-            world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now))
+            cluster.api, PluginManager([ArrayPlugin(cluster.array)], ControllerVolumeHost(cluster.now))
         )
         cause = explain(f"pod/{waiting}", "default", known)
         assert "2 node(s) exceed max volume count" in cause.reason.message
         assert "detach volumes" in cause.next_step
-        await world.api.delete(Pod, next(name for name in pods if name != waiting), "default")
-        await world.until(lambda: world.running(waiting))
+        await cluster.api.delete(Pod, next(name for name in pods if name != waiting), "default")
+        await cluster.until(lambda: cluster.running(waiting))
 
     play(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from world import World, claim_spec
+from in_process_cluster import InProcessCluster, claim_spec
 
 from mooring.kube.objects import PersistentVolumeClaim, Pod
 from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING
@@ -14,17 +14,17 @@ Play = Callable[[Any], Any]
 
 
 def test_it_comes_and_goes_with_its_pod(play: Play):
-    async def story(world: World):
-        await world.start(controllers=(ATTACHING, PLACING, WATCHING, ("cleanup",)))
+    async def story(cluster: InProcessCluster):
+        await cluster.start(controllers=(ATTACHING, PLACING, WATCHING, ("cleanup",)))
         scratch = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec("disk")}}}
-        await world.create_pod("p", "unused", volumes=[scratch])
-        node = await world.until(lambda: world.running("p"))
-        await world.settled(node)
-        await world.api.delete(Pod, "p", "default")
+        await cluster.create_pod("p", "unused", volumes=[scratch])
+        node = await cluster.until(lambda: cluster.running("p"))
+        await cluster.settled(node)
+        await cluster.api.delete(Pod, "p", "default")
 
         async def gone() -> bool:
-            return not (await world.api.list(PersistentVolumeClaim)).items and not world.array.disks
+            return not (await cluster.api.list(PersistentVolumeClaim)).items and not cluster.array.disks
 
-        await world.until(gone)
+        await cluster.until(gone)
 
     play(story)

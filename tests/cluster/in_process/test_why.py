@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from world import World, loses_power
+from in_process_cluster import InProcessCluster, loses_power
 
 from mooring.kube.objects import Event, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
@@ -24,18 +24,20 @@ from mooring.why.snapshot import Snapshot, read
 Play = Callable[[Any], Any]
 
 
-async def snapshot(world: World) -> Snapshot:
-    return await read(world.api, PluginManager([ArrayPlugin(world.array)], ControllerVolumeHost(world.now)))
+async def snapshot(cluster: InProcessCluster) -> Snapshot:
+    return await read(
+        cluster.api, PluginManager([ArrayPlugin(cluster.array)], ControllerVolumeHost(cluster.now))
+    )
 
 
-async def why(world: World, target: str) -> Cause:
-    return explain(target, "default", await snapshot(world))
+async def why(cluster: InProcessCluster, target: str) -> Cause:
+    return explain(target, "default", await snapshot(cluster))
 
 
-async def says(world: World, target: str, *codes: str) -> Cause | None:
+async def says(cluster: InProcessCluster, target: str, *codes: str) -> Cause | None:
     """The explanation once its chain, along the first causes, has these codes."""
     try:
-        told = found = await why(world, target)
+        told = found = await why(cluster, target)
     except NoSuchObject:
         return None
     for code in codes:
@@ -45,29 +47,29 @@ async def says(world: World, target: str, *codes: str) -> Cause | None:
     return told
 
 
-async def until_says(world: World, target: str, *codes: str) -> Cause:
-    return await world.until(lambda: says(world, target, *codes))
+async def until_says(cluster: InProcessCluster, target: str, *codes: str) -> Cause:
+    return await cluster.until(lambda: says(cluster, target, *codes))
 
 
 def test_of_what_is_healthy_it_says_so_in_one_line(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.stateful_set()
-        node = await world.until(world.running)
-        known = await snapshot(world)
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.stateful_set()
+        node = await cluster.until(cluster.running)
+        known = await snapshot(cluster)
         assert list(stuck(known)) == []
         (pv,) = known.volumes
         for target in ("pod/app-0", "pvc/data-app-0", f"pv/{pv}", f"node/{node}"):
             cause = explain(target, "default", known)
             assert cause.ok
-            assert len(list(text.lines(cause, world.now(), lambda said, _: said))) == 1
+            assert len(list(text.lines(cause, cluster.now(), lambda said, _: said))) == 1
 
     play(story)
 
 
 def test_an_unbound_claim_names_why_each_volume_does_not_fit(play: Play):
-    async def story(world: World):
-        await world.start()
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
         for name, size, storage_class in (("small", "1Mi", ""), ("other", "5Gi", "fast")):
             spec = {
                 "capacity": {"storage": size},
@@ -75,165 +77,167 @@ def test_an_unbound_claim_names_why_each_volume_does_not_fit(play: Play):
                 "storageClassName": storage_class,
                 "flexVolume": {"driver": DISK, "options": {"disk": name}},
             }
-            await world.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
-        await world.claim("c", storage_class="")
-        cause = await until_says(world, "pvc/c", "FailedBinding")
+            await cluster.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+        await cluster.claim("c", storage_class="")
+        cause = await until_says(cluster, "pvc/c", "FailedBinding")
         assert [each.about for each in cause.causes] == ["pv/small", "pv/other"]
         assert "bytes" in cause.causes[0].reason.message
         assert "storage class 'fast'" in cause.causes[1].reason.message
         assert "create a volume that fits" in cause.next_step
-        await world.create_pod("p", "c")
-        pod = await until_says(world, "pod/p", "FailedScheduling", "FailedBinding", "DoesNotFit")
+        await cluster.create_pod("p", "c")
+        pod = await until_says(cluster, "pod/p", "FailedScheduling", "FailedBinding", "DoesNotFit")
         assert pod.causes[0].about == "pvc/default/c"
 
     play(story)
 
 
 def test_a_second_agent_of_a_nodes_name_is_named(play: Play):
-    async def story(world: World):
-        await world.start()
-        node = await world.api.get(Node, "n0")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        node = await cluster.api.get(Node, "n0")
         about = {"kind": "Node", "name": "n0", "uid": node.uid}
         message = "a second agent, of boot b2 of machine m, was refused"
         event = {"involvedObject": about, "type": "Warning", "reason": NAME_HELD, "message": message}
-        await world.api.create(Event, {"metadata": {"name": "n0.1"}, **event}, "default")
-        cause = await until_says(world, "node/n0", NAME_HELD)
+        await cluster.api.create(Event, {"metadata": {"name": "n0.1"}, **event}, "default")
+        cause = await until_says(cluster, "node/n0", NAME_HELD)
         assert message in cause.reason.message
         assert "kubectl delete event -n default n0.1" in cause.next_step
-        await world.api.delete(Event, "n0.1", "default")
-        assert (await why(world, "node/n0")).ok
+        await cluster.api.delete(Event, "n0.1", "default")
+        assert (await why(cluster, "node/n0")).ok
 
     play(story)
 
 
 def test_a_claim_waits_for_its_first_consumer(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.storage_class("late", volumeBindingMode="WaitForFirstConsumer")
-        await world.claim("c", storage_class="late")
-        cause = await until_says(world, "pvc/c", "WaitForFirstConsumer")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.storage_class("late", volumeBindingMode="WaitForFirstConsumer")
+        await cluster.claim("c", storage_class="late")
+        cause = await until_says(cluster, "pvc/c", "WaitForFirstConsumer")
         assert cause.next_step == "create a pod that uses it"
 
     play(story)
 
 
 def test_a_class_that_does_not_exist_and_a_provisioner_that_does_not(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.storage_class("foreign", provisioner="ebs.csi.example.com")
-        await world.claim("a", storage_class="nowhere")
-        await world.claim("b", storage_class="foreign")
-        missing = await until_says(world, "pvc/a", "ProvisioningFailed")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.storage_class("foreign", provisioner="ebs.csi.example.com")
+        await cluster.claim("a", storage_class="nowhere")
+        await cluster.claim("b", storage_class="foreign")
+        missing = await until_says(cluster, "pvc/a", "ProvisioningFailed")
         assert missing.next_step == "create class nowhere; there are: disk, foreign"
-        foreign = await until_says(world, "pvc/b", "ExternalProvisioning", "ProvisionerMissing")
+        foreign = await until_says(cluster, "pvc/b", "ExternalProvisioning", "ProvisionerMissing")
         assert "install the driver ebs.csi.example.com" in foreign.next_step
 
     play(story)
 
 
 def test_an_exclusive_volume_that_another_node_has_is_named_with_its_pod(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("first", "c", nodeName="n0")
-        await world.until(lambda: world.running("first"))
-        await world.create_pod("second", "c", nodeName="n1")
-        cause = await until_says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("first", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("first"))
+        await cluster.create_pod("second", "c", nodeName="n1")
+        cause = await until_says(
+            cluster, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere"
+        )
         (volume,) = cause.causes
         assert "for default/first" in volume.reason.message
         assert "delete one of the pods (default/first" in volume.next_step
         assert volume.causes[0].about.startswith("volumeattachment/")
         told = [
             f'Multi-Attach error for volume "{disk}" Volume is already used by pod(s) first'
-            for disk in world.array.disks
+            for disk in cluster.array.disks
         ]
-        await world.until(lambda: world.event("FailedAttachVolume", told[0]))  # in upstream's words
+        await cluster.until(lambda: cluster.event("FailedAttachVolume", told[0]))  # in upstream's words
 
     play(story)
 
 
 def test_a_silent_node_is_the_end_of_the_chain_and_the_operator_is_told_what_to_say(play: Play):
-    async def story(world: World):
-        node = await loses_power(world)
-        cause = await until_says(world, "pod/app-0", "Terminating", "NodeNotAnswering")
+    async def story(cluster: InProcessCluster):
+        node = await loses_power(cluster)
+        cause = await until_says(cluster, "pod/app-0", "Terminating", "NodeNotAnswering")
         assert cause.causes[0].about == f"node/{node}"
         assert f"mooring node confirm-dead {node}" in cause.causes[0].next_step
         assert cause.causes[0].since
-        known = await snapshot(world)
+        known = await snapshot(cluster)
         assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod"}
         (line,) = [
-            text.one_line(c, world.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about
+            text.one_line(c, cluster.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about
         ]
         assert f"node/{node}: node {node} does not answer" in line
-        await world.out_of_service(node)
-        await world.until(lambda: world.running(other_than=node))
-        assert (await why(world, "pod/app-0")).ok
-        assert (await why(world, f"node/{node}")).reason.code == "OutOfService"
+        await cluster.out_of_service(node)
+        await cluster.until(lambda: cluster.running(other_than=node))
+        assert (await why(cluster, "pod/app-0")).ok
+        assert (await why(cluster, f"node/{node}")).reason.code == "OutOfService"
 
     play(story)
 
 
 def test_a_pod_that_waits_for_the_volume_of_a_silent_node_is_told_of_that_node(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        await world.create_pod("first", "c", nodeName="n0")
-        await world.until(lambda: world.running("first"))
-        await world.machines["n0"].power_off()
-        await world.create_pod("second", "c", nodeName="n1")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        await cluster.create_pod("first", "c", nodeName="n0")
+        await cluster.until(lambda: cluster.running("first"))
+        await cluster.machines["n0"].power_off()
+        await cluster.create_pod("second", "c", nodeName="n1")
         codes = ("WaitingForVolumes", "MultiAttach", "AttachedElsewhere", "NodeNotAnswering")
-        cause = await until_says(world, "pod/second", *codes)
+        cause = await until_says(cluster, "pod/second", *codes)
         assert [root.about for root in cause.roots] == ["node/n0"]
 
     play(story)
 
 
 def test_the_last_error_of_an_attach_that_is_tried_again_is_shown(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("data-app-0")
-        await world.until(lambda: world.array.disks)
-        world.array.failure = StorageRefused("the array is on fire")
-        await world.stateful_set()
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("data-app-0")
+        await cluster.until(lambda: cluster.array.disks)
+        cluster.array.failure = StorageRefused("the array is on fire")
+        await cluster.stateful_set()
 
         async def told() -> bool:
-            cause = await says(world, "pod/app-0", "WaitingForVolumes", "Attaching")
+            cause = await says(cluster, "pod/app-0", "WaitingForVolumes", "Attaching")
             return cause is not None and "the array is on fire" in cause.causes[0].reason.message
 
-        await world.until(told)
-        cause = (await why(world, "pod/app-0")).causes[0]
+        await cluster.until(told)
+        cause = (await why(cluster, "pod/app-0")).causes[0]
         assert cause.about.startswith("volumeattachment/")
         assert "tries again by itself" in cause.next_step
-        world.array.failure = None
-        await world.until(world.running)
+        cluster.array.failure = None
+        await cluster.until(cluster.running)
 
     play(story)
 
 
 def test_a_claim_that_is_deleted_is_held_by_the_pods_that_use_it(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.stateful_set()
-        await world.until(world.running)
-        await world.api.delete(PersistentVolumeClaim, "data-app-0", "default")
-        claim = await until_says(world, "pvc/data-app-0", "HeldByFinalizer")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.stateful_set()
+        await cluster.until(cluster.running)
+        await cluster.api.delete(PersistentVolumeClaim, "data-app-0", "default")
+        claim = await until_says(cluster, "pvc/data-app-0", "HeldByFinalizer")
         assert claim.next_step == "delete default/app-0"
-        (pv,) = (await world.api.list(PersistentVolume)).items
-        await world.api.delete(PersistentVolume, pv.name)
-        volume = await until_says(world, f"pv/{pv.name}", "HeldByFinalizer")
+        (pv,) = (await cluster.api.list(PersistentVolume)).items
+        await cluster.api.delete(PersistentVolume, pv.name)
+        volume = await until_says(cluster, f"pv/{pv.name}", "HeldByFinalizer")
         assert "delete pvc data-app-0" in volume.next_step
 
     play(story)
 
 
 def test_a_second_pod_of_a_claim_for_one_pod_only_waits_for_the_first(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c", accessModes=["ReadWriteOncePod"])
-        await world.create_pod("first", "c")
-        await world.until(lambda: world.running("first"))
-        await world.create_pod("second", "c")
-        cause = await until_says(world, "pod/second", "FailedScheduling")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c", accessModes=["ReadWriteOncePod"])
+        await cluster.create_pod("first", "c")
+        await cluster.until(lambda: cluster.running("first"))
+        await cluster.create_pod("second", "c")
+        cause = await until_says(cluster, "pod/second", "FailedScheduling")
         assert "in use by default/first" in cause.reason.message
         assert "a claim of its own" in cause.next_step
 
@@ -241,13 +245,13 @@ def test_a_second_pod_of_a_claim_for_one_pod_only_waits_for_the_first(play: Play
 
 
 def test_where_no_node_will_do_each_bad_node_is_a_cause(play: Play):
-    async def story(world: World):
-        await world.start()
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
         for node in ("n0", "n1"):
-            await world.api.patch(Node, node, {"spec": {"unschedulable": True}})
-        await world.claim("c")
-        await world.create_pod("p", "c")
-        cause = await until_says(world, "pod/p", "FailedScheduling", "Cordoned")
+            await cluster.api.patch(Node, node, {"spec": {"unschedulable": True}})
+        await cluster.claim("c")
+        await cluster.create_pod("p", "c")
+        cause = await until_says(cluster, "pod/p", "FailedScheduling", "Cordoned")
         assert {each.next_step for each in cause.causes} == {
             f"when its maintenance is over: kubectl uncordon {node}" for node in ("n0", "n1")
         }
@@ -256,24 +260,24 @@ def test_where_no_node_will_do_each_bad_node_is_a_cause(play: Play):
 
 
 def test_a_pod_whose_claim_is_missing_says_which(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.create_pod("p", "nothing")
-        cause = await until_says(world, "pod/p", "FailedScheduling", "ClaimNotFound")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.create_pod("p", "nothing")
+        cause = await until_says(cluster, "pod/p", "FailedScheduling", "ClaimNotFound")
         assert cause.next_step == "create claim default/nothing"
 
     play(story)
 
 
 def test_a_pod_of_a_kept_volume_and_the_volume_itself_can_be_read_by_a_program(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.storage_class("keep", reclaimPolicy="Retain")
-        await world.claim("c", storage_class="keep")
-        await until_says(world, "pvc/c", "Bound")
-        (pv,) = (await world.api.list(PersistentVolume)).items
-        await world.api.delete(PersistentVolumeClaim, "c", "default")
-        cause = await until_says(world, f"pv/{pv.name}", "Retained")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.storage_class("keep", reclaimPolicy="Retain")
+        await cluster.claim("c", storage_class="keep")
+        await until_says(cluster, "pvc/c", "Bound")
+        (pv,) = (await cluster.api.list(PersistentVolume)).items
+        await cluster.api.delete(PersistentVolumeClaim, "c", "default")
+        cause = await until_says(cluster, f"pv/{pv.name}", "Retained")
         told = json.loads(json.dumps(cause.as_json()))
         assert told["object"] == f"pv/{pv.name}"
         assert (told["ok"], told["reason"]) == (False, "Retained")
@@ -283,10 +287,10 @@ def test_a_pod_of_a_kept_volume_and_the_volume_itself_can_be_read_by_a_program(p
 
 
 def test_what_is_not_there_is_answered_with_what_is(play: Play):
-    async def story(world: World):
-        await world.start()
-        await world.claim("c")
-        known = await snapshot(world)
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.claim("c")
+        known = await snapshot(cluster)
         for target, message in (
             ("pvc/x", "there is no pvc x in namespace default; there are: c"),
             ("frog/x", "not of the form pod/NAME"),
@@ -303,25 +307,27 @@ def test_what_is_not_there_is_answered_with_what_is(play: Play):
 def test_a_volume_that_its_former_node_still_uses_is_waited_for_by_name(play: Play):
     """The detach waits for the unmount, and then for the storage."""
 
-    async def story(world: World):
-        await world.start()
-        world.array.detach_s = 60
-        await world.claim("c")
-        await world.create_pod("first", "c", nodeName="n0", terminationGracePeriodSeconds=60)
-        await world.until(lambda: world.running("first"))
-        await world.api.delete(Pod, "first", "default")
-        await world.create_pod("second", "c", nodeName="n1")
-        held = await until_says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        cluster.array.detach_s = 60
+        await cluster.claim("c")
+        await cluster.create_pod("first", "c", nodeName="n0", terminationGracePeriodSeconds=60)
+        await cluster.until(lambda: cluster.running("first"))
+        await cluster.api.delete(Pod, "first", "default")
+        await cluster.create_pod("second", "c", nodeName="n1")
+        held = await until_says(
+            cluster, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere"
+        )
         assert "for default/first" in held.causes[0].reason.message
 
         async def detaching() -> bool:
-            cause = await says(world, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
+            cause = await says(cluster, "pod/second", "WaitingForVolumes", "MultiAttach", "AttachedElsewhere")
             return (
                 cause is not None
                 and "is being detached from node n0" in cause.causes[0].causes[0].reason.message
             )
 
-        await world.until(detaching)
-        await world.until(lambda: world.running("second"))
+        await cluster.until(detaching)
+        await cluster.until(lambda: cluster.running("second"))
 
     play(story)

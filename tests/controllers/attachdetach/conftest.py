@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from virtual_server import not_stuck, started
 
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.handshake import Handshake
@@ -54,7 +55,7 @@ class Leader:
         for task in self._tasks:
             task.cancel()
 
-    def terms(self, stage: Stage, **policy: Any) -> Terms:
+    def terms(self, stage: TwoLeaders, **policy: Any) -> Terms:
         """The present terms of a release: a policy, and storage that revokes."""
         return Terms(Policy(**{"force_detach_after": 0.0, **policy}), stage.now(), True)
 
@@ -64,7 +65,7 @@ class Leader:
         return found
 
 
-class Machine:
+class UpstreamKubelet:
     """A node whose agent reads its Node only, never the VolumeAttachment, as upstream's kubelet does."""
 
     def __init__(self, api: Client, name: str) -> None:
@@ -114,13 +115,13 @@ class Machine:
         return True
 
 
-class Stage:
+class TwoLeaders:
     """`a` and `b` are leaders; `api` is the client of every other part."""
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
         self.server, self.now = server, now
         self.api, _ = faulty_client(server)
-        self.n0, self.n1 = Machine(self.api, "n0"), Machine(self.api, "n1")
+        self.n0, self.n1 = UpstreamKubelet(self.api, "n0"), UpstreamKubelet(self.api, "n1")
         self._seed = 0
 
     async def leader(self) -> Leader:
@@ -164,16 +165,11 @@ def play(
     """Plays a schedule on a fresh server with a node n0 and two leaders."""
 
     def play_schedule(schedule: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
-        async def told() -> Any:
-            guard = asyncio.create_task(asyncio.sleep(1e6))
-            server = Server.in_memory(now=now, random=Random(1))
-            await server.start()
-            stage = Stage(server, now)
+        async def on_server() -> Any:
+            stage = TwoLeaders(await started(now), now)
             await stage.n0.register()
-            found = await schedule(stage, await stage.leader(), await stage.leader())
-            assert not guard.done()
-            return found
+            return await schedule(stage, await stage.leader(), await stage.leader())
 
-        return run(told())
+        return run(not_stuck(on_server()))
 
     return play_schedule

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from csi_cluster import DRIVER, CsiCluster, record_name, unique_name
+from virtual_server import not_stuck
 
 from mooring.controllers.attachdetach import sweep
 from mooring.controllers.attachdetach.controller import AttachDetachOptions
@@ -41,15 +42,12 @@ def play(run: Callable[[Any], Any], now: Callable[[], Any]) -> Play:
     """Plays a story in a cluster of its own."""
 
     def play_story(story: Callable[[CsiCluster], Any], **start: Any) -> Any:
-        async def told() -> Any:
-            guard = asyncio.create_task(asyncio.sleep(1e6))
+        async def in_cluster() -> Any:
             cluster = CsiCluster(now)
             await cluster.start(**start)
-            found = await story(cluster)
-            assert not guard.done()
-            return found
+            return await story(cluster)
 
-        return run(told())
+        return run(not_stuck(in_cluster()))
 
     return play_story
 

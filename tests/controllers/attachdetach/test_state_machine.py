@@ -20,7 +20,7 @@ NODES = ("n0", "n1")
 ANY = st.sampled_from(NODES)
 
 
-class World(RuleBasedStateMachine):
+class OneExclusiveVolume(RuleBasedStateMachine):
     """`mounted`: nodes on which the volume is mounted, in truth."""
 
     @initialize()
@@ -179,5 +179,5 @@ class World(RuleBasedStateMachine):
         assert len(getattr(self, "mounted", set()) - self.dead) <= 1
 
 
-World.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestWorld = World.TestCase
+OneExclusiveVolume.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestWorld = OneExclusiveVolume.TestCase

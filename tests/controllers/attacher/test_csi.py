@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
-from played_driver import ALL, NAME, C, Storage, plugin
+from controller_stage import DriverStage, Play
+from played_driver import ALL, NAME, C
 
+from mooring.apiserver import Server
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.controllers.attacher.slots import Slots
 from mooring.csi.driver.services import ControllerCapability
@@ -18,26 +22,29 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import CSINode, PersistentVolume, VolumeAttachment
 from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused
-from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
-from mooring.volumes.plugin_manager import PluginManager
 
-Desk = Callable[[Any], Any]
 RECORD = volume_attachment_name(CSI_PLUGIN, f"{NAME}^v", "n")
 FINALIZER = "external-attacher/played-example-com"
 
 
-class Bench:
+class CsiAttacherStage(DriverStage):
     """A PersistentVolume of handle v, and a VolumeAttachment that wants it on n, which the
     driver calls i-1."""
 
-    def __init__(self, desk: Any, capabilities: Collection[ControllerCapability] = ALL) -> None:
-        self.desk, self.api = desk, desk.api
-        self.storage = Storage()
-        host = ControllerVolumeHost(desk.now, {CSI_PLUGIN: {NAME: "here"}}, desk.api)
-        plugins = PluginManager([plugin(self.storage, capabilities=capabilities)], host)
-        self.make = lambda: desk.make(AttacherController, plugins=plugins)
-        self.controller = self.make()
+    def __init__(
+        self,
+        server: Server,
+        now: Callable[[], datetime],
+        capabilities: Collection[ControllerCapability] = ALL,
+    ) -> None:
+        super().__init__(server, now)
+        self.drivers = self.driver(capabilities=capabilities)
+        self.start()
+
+    def start(self) -> None:
+        """An attacher that remembers nothing."""
+        self.controller = self.make(AttacherController, plugins=self.drivers)
 
     async def set_up(self, *, registered: bool = True, **source: Any) -> None:
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
@@ -66,289 +73,287 @@ class Bench:
         return await self.api.get(VolumeAttachment, RECORD)
 
 
-def play(desk: Desk, story: Callable[[Bench], Any], **options: Any) -> None:
-    async def scene(desk: Any) -> None:
-        await story(Bench(desk, **options))
-
-    desk(scene)
+@pytest.fixture
+def play(play: Play) -> Play:
+    return partial(play, stage=CsiAttacherStage)
 
 
-def test_what_a_detach_will_need_is_stored_before_the_driver_is_asked(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up(readOnly=True, volumeAttributes={"tier": "gold"})
-        record = await bench.reconciled()
+def test_what_a_detach_will_need_is_stored_before_the_driver_is_asked(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up(readOnly=True, volumeAttributes={"tier": "gold"})
+        record = await stage.reconciled()
         assert record is not None
         assert record.status.attached
         assert record.status.attachment_metadata == {"lun": "7"}
         assert FINALIZER in record.metadata.finalizers
         assert record.metadata.annotations["csi.alpha.kubernetes.io/node-id"] == "i-1"
         assert record.metadata.annotations["mooring.dev/volume-name"] == f"{NAME}^v"
-        ((_, asked),) = bench.storage.calls
+        ((_, asked),) = stage.storage.calls
         assert (asked.volume_id, asked.node_id, dict(asked.volume_context)) == ("v", "i-1", {"tier": "gold"})
         assert not asked.readonly, "the driver lacks PUBLISH_READONLY: the mount is read-only"
 
-    play(desk, story)
+    play(story)
 
 
-def test_one_attach_is_one_call(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
-        await bench.reconciled()
-        assert bench.storage.methods() == ["ControllerPublishVolume"]
+def test_one_attach_is_one_call(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        await stage.reconciled()
+        assert stage.storage.methods() == ["ControllerPublishVolume"]
 
-    play(desk, story)
+    play(story)
 
 
-def test_the_node_id_that_is_noted_is_the_one_that_is_sent(desk: Desk):
+def test_the_node_id_that_is_noted_is_the_one_that_is_sent(play: Play):
     """One read of the CSINode for an attach; and what a detach will use is what was attached."""
 
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
-        asked = [sent for sent in bench.desk.wire.sent if sent.startswith("GET") and "csinodes" in sent]
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        asked = [sent for sent in stage.wire.sent if sent.startswith("GET") and "csinodes" in sent]
         assert len(asked) == 1
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_detach_needs_neither_volume_nor_node_nor_csinode(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
-        await bench.api.delete(CSINode, "n")
-        await bench.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
-        await bench.api.delete(PersistentVolume, "pv")
-        await bench.api.delete(VolumeAttachment, RECORD)
-        assert await bench.reconciled() is None
-        assert bench.storage.published["v"] == set()
+def test_a_detach_needs_neither_volume_nor_node_nor_csinode(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        await stage.api.delete(CSINode, "n")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
+        assert stage.storage.published["v"] == set()
 
-    play(desk, story)
+    play(story)
 
 
-def test_what_upstreams_attacher_has_attached_is_detached(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up(registered=False)
-        bench.storage.published["v"] = {"i-1"}
+def test_what_upstreams_attacher_has_attached_is_detached(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up(registered=False)
+        stage.storage.published["v"] = {"i-1"}
         note = {"csi.alpha.kubernetes.io/node-id": "i-1"}
         patch = {"metadata": {"finalizers": [FINALIZER], "annotations": note}}
-        await bench.api.patch(VolumeAttachment, RECORD, patch)
-        await bench.api.patch(VolumeAttachment, RECORD, {"status": {"attached": True}}, subresource="status")
-        await bench.api.delete(VolumeAttachment, RECORD)
-        assert await bench.reconciled() is None
-        assert bench.storage.published["v"] == set()
+        await stage.api.patch(VolumeAttachment, RECORD, patch)
+        await stage.api.patch(VolumeAttachment, RECORD, {"status": {"attached": True}}, subresource="status")
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
+        assert stage.storage.published["v"] == set()
 
-    play(desk, story)
-
-
-def test_upstreams_finalizer_of_a_volume_goes_when_it_is_attached_nowhere(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": [FINALIZER]}})
-        await bench.api.delete(PersistentVolume, "pv")
-        await bench.controller.reconcile(VolumeKey("pv"))
-        assert await bench.api.find(PersistentVolume, "pv") is not None, "a VolumeAttachment names it"
-        await bench.api.delete(VolumeAttachment, RECORD)
-        await bench.controller.reconcile(VolumeKey("pv"))
-        assert await bench.api.find(PersistentVolume, "pv") is None
-
-    play(desk, story)
+    play(story)
 
 
-def test_a_node_whose_driver_has_not_registered_is_said_and_nothing_is_asked(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up(registered=False)
+def test_upstreams_finalizer_of_a_volume_goes_when_it_is_attached_nowhere(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": [FINALIZER]}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.find(PersistentVolume, "pv") is not None, "a VolumeAttachment names it"
+        await stage.api.delete(VolumeAttachment, RECORD)
+        await stage.controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.find(PersistentVolume, "pv") is None
+
+    play(story)
+
+
+def test_a_node_whose_driver_has_not_registered_is_said_and_nothing_is_asked(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up(registered=False)
         with pytest.raises(NotAsked, match="has not registered"):
-            await bench.reconciled()
-        record = await bench.record()
+            await stage.reconciled()
+        record = await stage.record()
         assert record.status.attach_error is not None
         assert "CSINode n does not list driver" in record.status.attach_error.message
-        assert bench.storage.calls == []
-        await bench.register("i-9")
-        await bench.reconciled()
-        assert bench.storage.published["v"] == {"i-9"}
+        assert stage.storage.calls == []
+        await stage.register("i-9")
+        await stage.reconciled()
+        assert stage.storage.published["v"] == {"i-9"}
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_deletion_that_comes_with_the_answer_to_a_noted_error_is_acted_upon(desk: Desk):
+def test_a_deletion_that_comes_with_the_answer_to_a_noted_error_is_acted_upon(play: Play):
     """The watch shows nothing of it: the cache is newer already."""
 
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        bench.storage.failing["ControllerPublishVolume"].errors = [Code.UNAVAILABLE]
-        bench.storage.failing["ControllerPublishVolume"].delay_s = 1.0
-        working = asyncio.create_task(bench.reconciled())
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        stage.storage.failing["ControllerPublishVolume"].errors = [Code.UNAVAILABLE]
+        stage.storage.failing["ControllerPublishVolume"].delay_s = 1.0
+        working = asyncio.create_task(stage.reconciled())
         await asyncio.sleep(0.5)
-        await bench.api.delete(VolumeAttachment, RECORD)
-        bench.controller.queue._dirty.clear()
+        await stage.api.delete(VolumeAttachment, RECORD)
+        stage.controller.queue._dirty.clear()
         with pytest.raises(OutcomeUnknown):
             await working
-        assert RECORD in bench.controller.queue._dirty
+        assert RECORD in stage.controller.queue._dirty
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_refusal_is_no_request_that_is_outstanding(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        bench.storage.published["v"] = {"i-2"}
+def test_a_refusal_is_no_request_that_is_outstanding(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        stage.storage.published["v"] = {"i-2"}
         with pytest.raises(StorageRefused, match="published to i-2"):
-            await bench.reconciled()
-        assert "mooring.dev/attach-requested-at" not in (await bench.record()).metadata.annotations
-        await bench.api.delete(VolumeAttachment, RECORD)
-        assert await bench.reconciled() is None, "nothing has to be waited for"
+            await stage.reconciled()
+        assert "mooring.dev/attach-requested-at" not in (await stage.record()).metadata.annotations
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None, "nothing has to be waited for"
 
-    play(desk, story)
+    play(story)
 
 
-def test_after_an_unanswered_attach_the_record_stays_until_nothing_can_happen_any_more(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        bench.storage.failing["ControllerPublishVolume"].errors = [Code.DEADLINE_EXCEEDED]
-        bench.storage.failing["ControllerPublishVolume"].after = True
+def test_after_an_unanswered_attach_the_record_stays_until_nothing_can_happen_any_more(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        stage.storage.failing["ControllerPublishVolume"].errors = [Code.DEADLINE_EXCEEDED]
+        stage.storage.failing["ControllerPublishVolume"].after = True
         with pytest.raises(OutcomeUnknown):
-            await bench.reconciled()
-        await bench.api.delete(VolumeAttachment, RECORD)
-        held = await bench.reconciled()
-        assert bench.storage.published["v"] == set(), "the driver was asked to detach it at once"
+            await stage.reconciled()
+        await stage.api.delete(VolumeAttachment, RECORD)
+        held = await stage.reconciled()
+        assert stage.storage.published["v"] == set(), "the driver was asked to detach it at once"
         assert held is not None, "and the attach may still be carried out"
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_driver_that_attaches_nothing_is_asked_nothing(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up(registered=False)
-        record = await bench.reconciled()
+def test_a_driver_that_attaches_nothing_is_asked_nothing(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up(registered=False)
+        record = await stage.reconciled()
         assert record is not None
         assert record.status.attached
-        assert bench.storage.calls == []
-        await bench.api.delete(VolumeAttachment, RECORD)
-        assert await bench.reconciled() is None
+        assert stage.storage.calls == []
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
 
-    play(desk, story, capabilities=[C.CREATE_DELETE_VOLUME])
+    play(story, capabilities=[C.CREATE_DELETE_VOLUME])
 
 
 @pytest.mark.parametrize(("elsewhere", "attached"), [({"i-1"}, True), (set(), False), ({"i-2"}, False)])
 def test_what_the_driver_lists_elsewhere_is_recorded_as_not_attached(
-    desk: Desk, elsewhere: set[str], attached: bool
+    play: Play, elsewhere: set[str], attached: bool
 ):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
-        bench.storage.published |= {"another": {"i-1"}, "v": elsewhere}
-        bench.controller.cache(VolumeAttachment).accept(await bench.record())
-        await bench.controller.reconcile(VERIFY)
-        assert (await bench.record()).status.attached is attached
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        stage.storage.published |= {"another": {"i-1"}, "v": elsewhere}
+        stage.controller.cache(VolumeAttachment).accept(await stage.record())
+        await stage.controller.reconcile(VERIFY)
+        assert (await stage.record()).status.attached is attached
 
-    play(desk, story)
-
-
-def test_a_volume_that_is_not_listed_counts_as_attached(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
-        del bench.storage.published["v"]
-        bench.controller.cache(VolumeAttachment).accept(await bench.record())
-        await bench.controller.reconcile(VERIFY)
-        assert (await bench.record()).status.attached
-
-    play(desk, story)
+    play(story)
 
 
-def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_other_look(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        await bench.reconciled()
+def test_a_volume_that_is_not_listed_counts_as_attached(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        del stage.storage.published["v"]
+        stage.controller.cache(VolumeAttachment).accept(await stage.record())
+        await stage.controller.reconcile(VERIFY)
+        assert (await stage.record()).status.attached
+
+    play(story)
+
+
+def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_other_look(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
         lost = volume_attachment_name(CSI_PLUGIN, f"{NAME}^w", "a")
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
         of_driver = {"driver": NAME, "volumeHandle": "w"}
-        await bench.api.create(
+        await stage.api.create(
             PersistentVolume, {"metadata": {"name": "pw"}, "spec": {**spec, "csi": of_driver}}
         )
         wish = {"attacher": NAME, "nodeName": "a", "source": {"persistentVolumeName": "pw"}}
-        await bench.api.create(VolumeAttachment, {"metadata": {"name": lost}, "spec": wish})
-        await bench.api.patch(VolumeAttachment, lost, {"status": {"attached": True}}, subresource="status")
-        bench.storage.published |= {"v": set(), "w": set()}
+        await stage.api.create(VolumeAttachment, {"metadata": {"name": lost}, "spec": wish})
+        await stage.api.patch(VolumeAttachment, lost, {"status": {"attached": True}}, subresource="status")
+        stage.storage.published |= {"v": set(), "w": set()}
         for name in (lost, RECORD):
-            bench.controller.cache(VolumeAttachment).accept(await bench.api.get(VolumeAttachment, name))
-        await bench.controller.reconcile(VERIFY)
-        assert not (await bench.record()).status.attached
-        assert (await bench.api.get(VolumeAttachment, lost)).status.attached
+            stage.controller.cache(VolumeAttachment).accept(await stage.api.get(VolumeAttachment, name))
+        await stage.controller.reconcile(VERIFY)
+        assert not (await stage.record()).status.attached
+        assert (await stage.api.get(VolumeAttachment, lost)).status.attached
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_stale_volume_of_the_same_name_is_not_what_is_attached(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
-        old = await bench.api.get(PersistentVolume, "pv")
-        bench.controller.cache(PersistentVolume).accept(old)
-        await bench.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
-        await bench.api.delete(PersistentVolume, "pv")
-        await bench.api.delete(VolumeAttachment, RECORD)
+def test_a_stale_volume_of_the_same_name_is_not_what_is_attached(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        old = await stage.api.get(PersistentVolume, "pv")
+        stage.controller.cache(PersistentVolume).accept(old)
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.delete(VolumeAttachment, RECORD)
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
         new = {**spec, "csi": {"driver": NAME, "volumeHandle": "w"}}
-        await bench.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": new})
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": new})
         name = volume_attachment_name(CSI_PLUGIN, f"{NAME}^w", "n")
         wanted = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-        record = await bench.api.create(VolumeAttachment, {"metadata": {"name": name}, "spec": wanted})
-        bench.controller.cache(VolumeAttachment).accept(record)
-        await bench.controller.reconcile(name)
-        assert bench.storage.published["w"] == {"i-1"}
-        assert bench.storage.published["v"] == set()
+        record = await stage.api.create(VolumeAttachment, {"metadata": {"name": name}, "spec": wanted})
+        stage.controller.cache(VolumeAttachment).accept(record)
+        await stage.controller.reconcile(name)
+        assert stage.storage.published["w"] == {"i-1"}
+        assert stage.storage.published["v"] == set()
 
-    play(desk, story)
+    play(story)
 
 
-def test_other_attachers_records_are_left_alone(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.set_up()
+def test_other_attachers_records_are_left_alone(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
         spec = {"attacher": "other.example.com", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-        record = await bench.api.create(VolumeAttachment, {"metadata": {"name": "theirs"}, "spec": spec})
-        bench.controller.cache(VolumeAttachment).accept(record)
-        await bench.controller.reconcile("theirs")
-        assert bench.storage.calls == []
+        record = await stage.api.create(VolumeAttachment, {"metadata": {"name": "theirs"}, "spec": spec})
+        stage.controller.cache(VolumeAttachment).accept(record)
+        await stage.controller.reconcile("theirs")
+        assert stage.storage.calls == []
 
-    play(desk, story)
+    play(story)
 
 
-def test_secrets_are_read_for_the_call_and_written_nowhere(desk: Desk):
-    async def story(bench: Bench) -> None:
+def test_secrets_are_read_for_the_call_and_written_nowhere(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
         from mooring.kube.objects import Secret
 
         data = {"metadata": {"name": "keys"}, "data": {"token": "c2VjcmV0"}}
-        await bench.api.create(Secret, data, "default")
-        await bench.set_up(controllerPublishSecretRef={"name": "keys", "namespace": "default"})
-        record = await bench.reconciled()
-        ((_, asked),) = bench.storage.calls
+        await stage.api.create(Secret, data, "default")
+        await stage.set_up(controllerPublishSecretRef={"name": "keys", "namespace": "default"})
+        record = await stage.reconciled()
+        ((_, asked),) = stage.storage.calls
         assert dict(asked.secrets) == {"token": "secret"}
         assert "secret" not in str(record).replace("detach-secret", "")
-        await bench.api.delete(VolumeAttachment, RECORD)
-        await bench.reconciled()
-        name, detach = bench.storage.calls[-1]
+        await stage.api.delete(VolumeAttachment, RECORD)
+        await stage.reconciled()
+        name, detach = stage.storage.calls[-1]
         assert (name, dict(detach.secrets)) == ("ControllerUnpublishVolume", {"token": "secret"})
         assert isinstance(detach, csi.ControllerUnpublishVolumeRequest)
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_volume_that_a_pod_defines_itself_is_written_in_the_record(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.register("i-1")
+def test_a_volume_that_a_pod_defines_itself_is_written_in_the_record(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.register("i-1")
         inline = {"accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": "v"}}
         spec = {"attacher": NAME, "nodeName": "n", "source": {"inlineVolumeSpec": inline}}
-        await bench.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
-        record = await bench.reconciled()
+        await stage.api.create(VolumeAttachment, {"metadata": {"name": RECORD}, "spec": spec})
+        record = await stage.reconciled()
         assert record is not None
         assert record.status.attached
-        assert bench.storage.published["v"] == {"i-1"}
-        await bench.api.delete(VolumeAttachment, RECORD)
-        assert await bench.reconciled() is None
-        assert bench.storage.published["v"] == set()
+        assert stage.storage.published["v"] == {"i-1"}
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
+        assert stage.storage.published["v"] == set()
 
-    play(desk, story)
+    play(story)
 
 
 def test_a_storage_that_does_not_answer_leaves_workers_to_the_others():

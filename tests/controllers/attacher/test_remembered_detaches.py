@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 from disk_record import reconciled, slow_requests, struck, unanswered, wanted, wanted_again
 
 from mooring.controllers.attachdetach.state import is_detached
@@ -17,7 +18,6 @@ from mooring.kube.errors import Conflict, NotFound, NotLeading, Unreachable
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.transport import Request, Response
 
-Desk = Callable[[Any], Any]
 Patch = pytest.MonkeyPatch
 VALIDITY_S = 100.0
 
@@ -51,184 +51,186 @@ class Writes:
         """Nothing is held."""
 
 
-async def elected(desk: Any, *, begun: bool = True, leads: Callable[[], bool] = lambda: True) -> Any:
+async def elected(
+    stage: ControllerStage, *, begun: bool = True, leads: Callable[[], bool] = lambda: True
+) -> Any:
     """An attacher that has taken the Lease, with the transport in `.wire`."""
-    wire = Writes(desk.api.transport)
-    made = desk.make_with(Client(wire, leads=leads), AttacherController, plugins=desk.plugins())
+    wire = Writes(stage.api.transport)
+    made = stage.make(AttacherController, Client(wire, leads=leads), plugins=stage.plugins())
     made.wire = wire
     if begun:
         await made._remembered.begin()
     return made
 
 
-async def attached(desk: Any, attacher: Any) -> None:
-    await wanted(desk)
-    await reconciled(desk, attacher)
-    assert desk.array.attached == {"d": "n"}
+async def attached(stage: ControllerStage, attacher: Any) -> None:
+    await wanted(stage)
+    await reconciled(stage, attacher)
+    assert stage.array.attached == {"d": "n"}
 
 
-def test_a_detach_under_a_lease_is_one_write(desk: Desk):
-    async def scene(desk: Any):
-        attacher = await elected(desk)
-        await attached(desk, attacher)
+def test_a_detach_under_a_lease_is_one_write(play: Play):
+    async def story(stage: ControllerStage):
+        attacher = await elected(stage)
+        await attached(stage, attacher)
         attacher.wire.written.clear()
-        await desk.api.delete(VolumeAttachment, "va")
-        assert await reconciled(desk, attacher) is None
+        await stage.api.delete(VolumeAttachment, "va")
+        assert await reconciled(stage, attacher) is None
         assert len(attacher.wire.written) == 1
         assert b"finalizers" in attacher.wire.written[0]
 
-    desk(scene)
+    play(story)
 
 
-def test_without_a_lease_it_is_noted_first(desk: Desk):
-    async def scene(desk: Any):
-        wire = Writes(desk.api.transport)
-        attacher = desk.make_with(Client(wire), AttacherController, plugins=desk.plugins())
-        await attached(desk, attacher)
+def test_without_a_lease_it_is_noted_first(play: Play):
+    async def story(stage: ControllerStage):
+        wire = Writes(stage.api.transport)
+        attacher = stage.make_with(Client(wire), AttacherController, plugins=stage.plugins())
+        await attached(stage, attacher)
         wire.written.clear()
-        await desk.api.delete(VolumeAttachment, "va")
-        assert await reconciled(desk, attacher) is None
+        await stage.api.delete(VolumeAttachment, "va")
+        assert await reconciled(stage, attacher) is None
         assert [b"detach-requested-at" in each for each in wire.written] == [True, False]
 
-    desk(scene)
+    play(story)
 
 
-def test_what_was_not_answered_is_remembered_and_noted_when_the_storage_says_detached(desk: Desk):
-    async def scene(desk: Any):
-        attacher = await elected(desk)
-        await attached(desk, attacher)
-        await desk.api.delete(VolumeAttachment, "va")
-        late = unanswered(desk, "detach")
+def test_what_was_not_answered_is_remembered_and_noted_when_the_storage_says_detached(play: Play):
+    async def story(stage: ControllerStage):
+        attacher = await elected(stage)
+        await attached(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        late = unanswered(stage, "detach")
         with pytest.raises(TimeoutError):
-            await reconciled(desk, attacher)
-        kept = await reconciled(desk, attacher)
+            await reconciled(stage, attacher)
+        kept = await reconciled(stage, attacher)
         assert kept is not None and is_detached(kept)
         assert "mooring.dev/detach-requested-at" in kept.metadata.annotations, "a successor must wait for it"
         await late[0]()
         await asyncio.sleep(VALIDITY_S + 1)
-        assert await reconciled(desk, attacher) is None
+        assert await reconciled(stage, attacher) is None
 
-    desk(scene)
+    play(story)
 
 
-async def late_detach(desk: Any) -> tuple[bool, bool]:
+async def late_detach(stage: ControllerStage) -> tuple[bool, bool]:
     """A lease holder dies with an unanswered detach; its successor's detach is answered;
     then the first one takes effect."""
-    former = await elected(desk)
-    await attached(desk, former)
-    await desk.api.delete(VolumeAttachment, "va")
-    late = unanswered(desk, "detach")
+    former = await elected(stage)
+    await attached(stage, former)
+    await stage.api.delete(VolumeAttachment, "va")
+    late = unanswered(stage, "detach")
     with pytest.raises(TimeoutError):
-        await reconciled(desk, former)
-    successor = await elected(desk)
-    kept = await reconciled(desk, successor) is not None
+        await reconciled(stage, former)
+    successor = await elected(stage)
+    kept = await reconciled(stage, successor) is not None
     if not kept:
-        await wanted_again(desk)
-        await reconciled(desk, successor)
+        await wanted_again(stage)
+        await reconciled(stage, successor)
     await late[0]()
-    return kept, await struck(desk)
+    return kept, await struck(stage)
 
 
-def test_a_successor_takes_each_deletion_under_way_as_asked_for(desk: Desk):
-    assert desk(late_detach) == (True, False)
+def test_a_successor_takes_each_deletion_under_way_as_asked_for(play: Play):
+    assert play(late_detach) == (True, False)
 
 
-def test_it_does_harm_if_a_successor_does_not(desk: Desk, monkeypatch: Patch):
+def test_it_does_harm_if_a_successor_does_not(play: Play, monkeypatch: Patch):
     async def nothing(self: RememberedDetaches) -> None:
         self._since = 1
 
     monkeypatch.setattr(RememberedDetaches, "begin", nothing)
-    assert desk(late_detach) == (False, True)
+    assert play(late_detach) == (False, True)
 
 
-def test_what_the_former_holder_has_noted_as_detached_is_waited_for_only_as_long_as_noted(desk: Desk):
-    async def scene(desk: Any):
-        former = await elected(desk)
-        await attached(desk, former)
-        await desk.api.delete(VolumeAttachment, "va")
-        unanswered(desk, "detach")
+def test_what_the_former_holder_has_noted_as_detached_is_waited_for_only_as_long_as_noted(play: Play):
+    async def story(stage: ControllerStage):
+        former = await elected(stage)
+        await attached(stage, former)
+        await stage.api.delete(VolumeAttachment, "va")
+        unanswered(stage, "detach")
         with pytest.raises(TimeoutError):
-            await reconciled(desk, former)
-        await reconciled(desk, former)
+            await reconciled(stage, former)
+        await reconciled(stage, former)
         await asyncio.sleep(VALIDITY_S - 10)
-        successor = await elected(desk)
-        assert await reconciled(desk, successor) is not None
+        successor = await elected(stage)
+        assert await reconciled(stage, successor) is not None
         await asyncio.sleep(11)
-        assert await reconciled(desk, successor) is None
+        assert await reconciled(stage, successor) is None
 
-    desk(scene)
+    play(story)
 
 
-def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(desk: Desk):
+def test_nothing_is_asked_about_a_record_that_only_a_late_cache_has(play: Play):
     """The former lease holder has released it, and the volume is attached there anew."""
 
-    async def scene(desk: Any):
-        former = await elected(desk)
-        await attached(desk, former)
-        await desk.api.delete(VolumeAttachment, "va")
-        stale = await desk.api.get(VolumeAttachment, "va")
-        assert await reconciled(desk, former) is None
-        await wanted_again(desk)
-        await reconciled(desk, former)
-        successor = await elected(desk)
+    async def story(stage: ControllerStage):
+        former = await elected(stage)
+        await attached(stage, former)
+        await stage.api.delete(VolumeAttachment, "va")
+        stale = await stage.api.get(VolumeAttachment, "va")
+        assert await reconciled(stage, former) is None
+        await wanted_again(stage)
+        await reconciled(stage, former)
+        successor = await elected(stage)
         successor.cache(VolumeAttachment).accept(stale)
         with pytest.raises(Conflict):
             await successor.reconcile("va")
-        assert desk.array.attached == {"d": "n"}
+        assert stage.array.attached == {"d": "n"}
 
-    desk(scene)
+    play(story)
 
 
-def test_nothing_is_asked_again_when_it_is_not_known_whether_the_record_has_gone(desk: Desk):
+def test_nothing_is_asked_again_when_it_is_not_known_whether_the_record_has_gone(play: Play):
     """The answer to removing the finalizer is lost, and the cache is stale."""
 
-    async def scene(desk: Any):
-        attacher = await elected(desk)
-        await attached(desk, attacher)
-        await desk.api.delete(VolumeAttachment, "va")
-        stale = await desk.api.get(VolumeAttachment, "va")
+    async def story(stage: ControllerStage):
+        attacher = await elected(stage)
+        await attached(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        stale = await stage.api.get(VolumeAttachment, "va")
         attacher.cache(VolumeAttachment).accept(stale)
         attacher.wire.loses = lambda request: request.method != "GET"
         with pytest.raises(Unreachable):
             await attacher.reconcile("va")
-        assert await desk.api.find(VolumeAttachment, "va") is None
+        assert await stage.api.find(VolumeAttachment, "va") is None
         attacher.wire.loses = lambda request: False
-        asked = unanswered(desk, "detach")
+        asked = unanswered(stage, "detach")
         with pytest.raises(NotFound):
             await attacher.reconcile("va")
         assert not asked
 
-    desk(scene)
+    play(story)
 
 
-def test_nothing_is_detached_before_it_is_known_what_is_under_way(desk: Desk):
-    async def scene(desk: Any):
-        await attached(desk, await elected(desk))
-        await desk.api.delete(VolumeAttachment, "va")
-        successor = await elected(desk, begun=False)
+def test_nothing_is_detached_before_it_is_known_what_is_under_way(play: Play):
+    async def story(stage: ControllerStage):
+        await attached(stage, await elected(stage))
+        await stage.api.delete(VolumeAttachment, "va")
+        successor = await elected(stage, begun=False)
         successor.wire.fails = lambda request: request.method == "GET" and not request.path.endswith("/va")
         with pytest.raises(Unreachable):
-            await reconciled(desk, successor)
-        assert desk.array.attached == {"d": "n"}
+            await reconciled(stage, successor)
+        assert stage.array.attached == {"d": "n"}
         successor.wire.fails = lambda request: False
-        kept = await reconciled(desk, successor)
+        kept = await reconciled(stage, successor)
         assert kept is not None and is_detached(kept)
 
-    desk(scene)
+    play(story)
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_who_leads_no_more_asks_nothing_of_the_storage(desk: Desk, deleted: bool):
-    async def scene(desk: Any):
+def test_who_leads_no_more_asks_nothing_of_the_storage(play: Play, deleted: bool):
+    async def story(stage: ControllerStage):
         leading = True
-        attacher = await elected(desk, leads=lambda: leading)
-        await (attached(desk, attacher) if deleted else wanted(desk))
-        before = dict(desk.array.attached)
+        attacher = await elected(stage, leads=lambda: leading)
+        await (attached(stage, attacher) if deleted else wanted(stage))
+        before = dict(stage.array.attached)
         if deleted:
-            await desk.api.delete(VolumeAttachment, "va")
+            await stage.api.delete(VolumeAttachment, "va")
         leading = False
         with pytest.raises(NotLeading):
-            await reconciled(desk, attacher)
-        assert desk.array.attached == before
+            await reconciled(stage, attacher)
+        assert stage.array.attached == before
 
-    desk(scene)
+    play(story)

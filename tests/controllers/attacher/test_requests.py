@@ -4,11 +4,10 @@ VolumeAttachment, over time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 from disk_record import reconciled, slow_requests, struck, unanswered, wanted, wanted_again
 
 from mooring.controllers.attachdetach.state import is_detached
@@ -18,7 +17,6 @@ from mooring.controllers.attacher.slots import Slots
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.volumes.errors import LockNotHeld, VolumeInUse
 
-Desk = Callable[[Any], Any]
 Patch = pytest.MonkeyPatch
 START = datetime(2030, 1, 1, tzinfo=UTC)
 VALIDITY_S = 100.0
@@ -47,159 +45,159 @@ def slow_storage(monkeypatch: Patch) -> None:
     slow_requests(monkeypatch, VALIDITY_S)
 
 
-async def late_attach(desk: Any) -> tuple[bool, bool]:
+async def late_attach(stage: ControllerStage) -> tuple[bool, bool]:
     """C15: an attach is not answered; the VolumeAttachment is deleted; then the attach takes effect."""
-    await wanted(desk)
-    attacher = desk.make(AttacherController, plugins=desk.plugins())
-    late = unanswered(desk, "attach")
+    await wanted(stage)
+    attacher = stage.make(AttacherController, plugins=stage.plugins())
+    late = unanswered(stage, "attach")
     with pytest.raises(TimeoutError):
-        await reconciled(desk, attacher)
-    await desk.api.delete(VolumeAttachment, "va")
-    successor = desk.make(AttacherController, plugins=desk.plugins())
-    await reconciled(desk, successor)  # the storage says "not attached"
+        await reconciled(stage, attacher)
+    await stage.api.delete(VolumeAttachment, "va")
+    successor = stage.make(AttacherController, plugins=stage.plugins())
+    await reconciled(stage, successor)  # the storage says "not attached"
     await late[0]()
-    kept = await desk.api.find(VolumeAttachment, "va") is not None
+    kept = await stage.api.find(VolumeAttachment, "va") is not None
     await asyncio.sleep(VALIDITY_S + 1)
     if kept:
-        await reconciled(desk, successor)
-    return kept, desk.array.attached != {}
+        await reconciled(stage, successor)
+    return kept, stage.array.attached != {}
 
 
-def test_c15_a_late_attach_finds_its_record_still_there(desk: Desk, slow_storage: None):
-    assert desk(late_attach) == (True, False)
+def test_c15_a_late_attach_finds_its_record_still_there(play: Play, slow_storage: None):
+    assert play(late_attach) == (True, False)
 
 
-def test_c15_does_harm_if_nothing_counts_as_outstanding(desk: Desk, slow_storage: None, monkeypatch: Patch):
+def test_c15_does_harm_if_nothing_counts_as_outstanding(play: Play, slow_storage: None, monkeypatch: Patch):
     monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
-    assert desk(late_attach) == (False, True)
+    assert play(late_attach) == (False, True)
 
 
-async def late_detach(desk: Any) -> tuple[bool, bool]:
+async def late_detach(stage: ControllerStage) -> tuple[bool, bool]:
     """C15: a detach is not answered, its repetition is; the volume is attached anew; then
     the first detach takes effect."""
-    await wanted(desk)
-    attacher = desk.make(AttacherController, plugins=desk.plugins())
-    await reconciled(desk, attacher)
-    await desk.api.delete(VolumeAttachment, "va")
-    late = unanswered(desk, "detach")
+    await wanted(stage)
+    attacher = stage.make(AttacherController, plugins=stage.plugins())
+    await reconciled(stage, attacher)
+    await stage.api.delete(VolumeAttachment, "va")
+    late = unanswered(stage, "detach")
     with pytest.raises(TimeoutError):
-        await reconciled(desk, attacher)
-    await reconciled(desk, attacher)
-    kept = await desk.api.find(VolumeAttachment, "va") is not None
+        await reconciled(stage, attacher)
+    await reconciled(stage, attacher)
+    kept = await stage.api.find(VolumeAttachment, "va") is not None
     if not kept:
-        await wanted_again(desk)
-        await reconciled(desk, attacher)
+        await wanted_again(stage)
+        await reconciled(stage, attacher)
     await late[0]()
-    return kept, await struck(desk)
+    return kept, await struck(stage)
 
 
-def test_c15_a_late_detach_finds_the_volume_nowhere_else(desk: Desk, slow_storage: None):
-    assert desk(late_detach) == (True, False)
+def test_c15_a_late_detach_finds_the_volume_nowhere_else(play: Play, slow_storage: None):
+    assert play(late_detach) == (True, False)
 
 
 def test_c15_a_late_detach_does_harm_if_nothing_counts_as_outstanding(
-    desk: Desk, slow_storage: None, monkeypatch: Patch
+    play: Play, slow_storage: None, monkeypatch: Patch
 ):
     monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
-    assert desk(late_detach) == (False, True)
+    assert play(late_detach) == (False, True)
 
 
-def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(desk: Desk, slow_storage: None):
+def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(play: Play, slow_storage: None):
     """However often it is reconciled, the VolumeAttachment goes when its one unanswered
     request has expired."""
 
-    async def scene(desk: Any):
-        await wanted(desk)
-        attacher = desk.make(AttacherController, plugins=desk.plugins())
-        await reconciled(desk, attacher)
-        await desk.api.delete(VolumeAttachment, "va")
-        unanswered(desk, "detach")
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        await reconciled(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        unanswered(stage, "detach")
         with pytest.raises(TimeoutError):
-            await reconciled(desk, attacher)
+            await reconciled(stage, attacher)
         for _ in range(5):
-            await reconciled(desk, attacher)
+            await reconciled(stage, attacher)
             await asyncio.sleep(VALIDITY_S / 4)
-        assert await desk.api.find(VolumeAttachment, "va") is None
+        assert await stage.api.find(VolumeAttachment, "va") is None
 
-    desk(scene)
+    play(story)
 
 
-async def detached_twice(desk: Any) -> VolumeAttachment | None:
+async def detached_twice(stage: ControllerStage) -> VolumeAttachment | None:
     """A detach is not answered, its repetition is."""
-    await desk.api.delete(VolumeAttachment, "va")
-    unanswered(desk, "detach")
-    attacher = desk.make(AttacherController, plugins=desk.plugins())
+    await stage.api.delete(VolumeAttachment, "va")
+    unanswered(stage, "detach")
+    attacher = stage.make(AttacherController, plugins=stage.plugins())
     with pytest.raises(TimeoutError):
-        await reconciled(desk, attacher)
-    return await reconciled(desk, attacher)
+        await reconciled(stage, attacher)
+    return await reconciled(stage, attacher)
 
 
 def test_when_only_a_detach_may_come_late_the_record_says_that_others_may_have_the_volume(
-    desk: Desk, slow_storage: None
+    play: Play, slow_storage: None
 ):
-    async def scene(desk: Any):
-        await wanted(desk)
-        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
-        kept = await detached_twice(desk)
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        kept = await detached_twice(stage)
         assert kept is not None and is_detached(kept)
 
-    desk(scene)
+    play(story)
 
 
-def test_while_an_attach_may_come_late_nobody_else_may_have_the_volume(desk: Desk, slow_storage: None):
-    async def scene(desk: Any):
-        await wanted(desk)
-        unanswered(desk, "attach")
+def test_while_an_attach_may_come_late_nobody_else_may_have_the_volume(play: Play, slow_storage: None):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        unanswered(stage, "attach")
         with pytest.raises(TimeoutError):
-            await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
-        kept = await detached_twice(desk)
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        kept = await detached_twice(stage)
         assert kept is not None and not is_detached(kept)
 
-    desk(scene)
+    play(story)
 
 
-def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(desk: Desk, slow_storage: None):
-    async def scene(desk: Any):
-        await wanted(desk)
-        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
-        kept = await detached_twice(desk)
+def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(play: Play, slow_storage: None):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        kept = await detached_twice(stage)
         assert kept is not None and is_detached(kept)
-        ahead = requests.begun((), desk.now() + timedelta(hours=1), VALIDITY_S)
+        ahead = requests.begun((), stage.now() + timedelta(hours=1), VALIDITY_S)
         patch = {"metadata": {"annotations": {"mooring.dev/attach-requested-at": f"{ahead},{ahead}"}}}
-        await desk.api.patch(VolumeAttachment, "va", patch)
-        attacher = desk.make(AttacherController, plugins=desk.plugins())
-        await reconciled(desk, attacher)
+        await stage.api.patch(VolumeAttachment, "va", patch)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        await reconciled(stage, attacher)
         await asyncio.sleep(VALIDITY_S + 1)
-        await reconciled(desk, attacher)
-        assert await desk.api.find(VolumeAttachment, "va") is None
+        await reconciled(stage, attacher)
+        assert await stage.api.find(VolumeAttachment, "va") is None
 
-    desk(scene)
+    play(story)
 
 
 def test_what_another_process_has_noted_meanwhile_is_not_taken_back_with_an_answered_request(
-    desk: Desk, slow_storage: None
+    play: Play, slow_storage: None
 ):
     """Two attachers for a moment: the refusal of one's request does not answer the other's."""
 
-    async def scene(desk: Any):
-        await wanted(desk)
-        await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
-        await desk.api.delete(VolumeAttachment, "va")
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        await stage.api.delete(VolumeAttachment, "va")
         noted = "mooring.dev/detach-requested-at"
 
         async def refusing(disk: str, node: str) -> None:
-            live = await desk.api.get(VolumeAttachment, "va")
+            live = await stage.api.get(VolumeAttachment, "va")
             both = live.metadata.annotations[noted] + ",2030-01-01T00:00:00.000000Z"
-            await desk.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {noted: both}}})
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {noted: both}}})
             raise VolumeInUse("d", "n", ("elsewhere",))
 
-        desk.array.detach = refusing
+        stage.array.detach = refusing
         with pytest.raises(VolumeInUse):
-            await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
-        left = await desk.api.get(VolumeAttachment, "va")
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        left = await stage.api.get(VolumeAttachment, "va")
         assert left.metadata.annotations[noted] == "2030-01-01T00:00:00.000000Z"
 
-    desk(scene)
+    play(story)
 
 
 def test_a_clock_that_was_ahead_does_not_keep_a_request_outstanding():
@@ -208,46 +206,46 @@ def test_a_clock_that_was_ahead_does_not_keep_a_request_outstanding():
     assert requests.outstanding_for(noted, START + timedelta(seconds=VALIDITY_S), VALIDITY_S) == 0
 
 
-def test_a_request_that_was_refused_is_not_outstanding(desk: Desk, slow_storage: None):
-    async def scene(desk: Any):
-        await wanted(desk)
-        desk.array.attached["d"] = "elsewhere"
-        attacher = desk.make(AttacherController, plugins=desk.plugins())
+def test_a_request_that_was_refused_is_not_outstanding(play: Play, slow_storage: None):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        stage.array.attached["d"] = "elsewhere"
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
         with pytest.raises(VolumeInUse):
-            await reconciled(desk, attacher)
-        live = await desk.api.get(VolumeAttachment, "va")
+            await reconciled(stage, attacher)
+        live = await stage.api.get(VolumeAttachment, "va")
         assert "mooring.dev/attach-requested-at" not in live.metadata.annotations
-        await desk.api.delete(VolumeAttachment, "va")
-        assert await reconciled(desk, attacher) is None
+        await stage.api.delete(VolumeAttachment, "va")
+        assert await reconciled(stage, attacher) is None
 
-    desk(scene)
+    play(story)
 
 
-async def attach_under(desk: Any, epoch: str) -> VolumeAttachment:
-    await wanted(desk)
+async def attach_under(stage: ControllerStage, epoch: str) -> VolumeAttachment:
+    await wanted(stage)
     lock = {"mooring.dev/attached-to": '{"epoch":2,"node":"other"}'}
-    await desk.api.patch(PersistentVolume, "pv", {"metadata": {"annotations": lock}})
+    await stage.api.patch(PersistentVolume, "pv", {"metadata": {"annotations": lock}})
     stamp = {"metadata": {"annotations": {"mooring.dev/attach-epoch": epoch}}}
-    await desk.api.patch(VolumeAttachment, "va", stamp)
-    return await reconciled(desk, desk.make(AttacherController, plugins=desk.plugins()))
+    await stage.api.patch(VolumeAttachment, "va", stamp)
+    return await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
 
 
-def test_a_record_of_an_older_epoch_than_the_locks_is_not_carried_out(desk: Desk):
-    async def scene(desk: Any):
+def test_a_record_of_an_older_epoch_than_the_locks_is_not_carried_out(play: Play):
+    async def story(stage: ControllerStage):
         with pytest.raises(LockNotHeld, match="another node was granted the volume since"):
-            await attach_under(desk, "1")
-        live = await desk.api.get(VolumeAttachment, "va")
+            await attach_under(stage, "1")
+        live = await stage.api.get(VolumeAttachment, "va")
         assert "another node" in live.status.attach_error.message
-        assert desk.array.history == []
+        assert stage.array.history == []
 
-    desk(scene)
+    play(story)
 
 
-def test_a_record_of_the_locks_epoch_is_carried_out(desk: Desk):
-    async def scene(desk: Any):
-        assert (await attach_under(desk, "2")).status.attached
+def test_a_record_of_the_locks_epoch_is_carried_out(play: Play):
+    async def story(stage: ControllerStage):
+        assert (await attach_under(stage, "2")).status.attached
 
-    desk(scene)
+    play(story)
 
 
 def test_the_slots_of_a_driver_are_handed_on_in_turn():
@@ -265,16 +263,16 @@ def test_the_slots_of_a_driver_are_handed_on_in_turn():
     assert woken == ["b", "c"]
 
 
-def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(desk: Desk):
-    async def scene(desk: Any):
-        desk.array.attach_s = 5.0
+def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(play: Play):
+    async def story(stage: ControllerStage):
+        stage.array.attach_s = 5.0
         options = AttacherOptions(concurrency={"example.com/disk": 2}, verify_period_s=0)
-        attacher = desk.make(AttacherController, plugins=desk.plugins(), options=options)
+        attacher = stage.make(AttacherController, plugins=stage.plugins(), options=options)
         for name in "abcde":
-            desk.array.disks.add(name)
+            stage.array.disks.add(name)
             source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": name}}}
             spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
-            await desk.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+            await stage.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
             annotations = {"mooring.dev/plugin": "example.com/disk", "mooring.dev/volume-name": name}
             metadata = {"name": name, "annotations": annotations}
             spec = {
@@ -282,11 +280,11 @@ def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(desk: Desk):
                 "nodeName": "n",
                 "source": {"persistentVolumeName": name},
             }
-            await desk.api.create(VolumeAttachment, {"metadata": metadata, "spec": spec})
+            await stage.api.create(VolumeAttachment, {"metadata": metadata, "spec": spec})
         running = asyncio.create_task(attacher.run())
         await asyncio.sleep(30)
         running.cancel()
-        assert desk.array.busiest == 2
-        assert len(desk.array.attached) == 5
+        assert stage.array.busiest == 2
+        assert len(stage.array.attached) == 5
 
-    desk(scene)
+    play(story)

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from datetime import datetime
-from random import Random
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 from waiting import until
 
-from mooring.apiserver import Server
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.kube.client import Client
 from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
-from mooring.simulation.parts.faulty_transport import faulty_client
 
 Story = Callable[[Client], Awaitable[None]]
-Play = Callable[[Story], None]
 
 
 @pytest.fixture
-def play(run: Callable[[Coroutine[Any, Any, Any]], Any], now: Callable[[], datetime]) -> Play:
-    async def with_controller(story: Story) -> None:
-        server = Server.in_memory(now=now, random=Random(1))
-        await server.start()
-        api, _ = faulty_client(server)
-        controller = asyncio.create_task(
-            CleanupController(faulty_client(server)[0], now=now, random=Random(2)).run()
-        )
+def play(play: Play) -> Play:
+    async def with_controller(stage: ControllerStage, story: Story) -> None:
+        controller = asyncio.create_task(stage.make(CleanupController).run())
         try:
-            await story(api)
+            await story(stage.api)
         finally:
             controller.cancel()
 
-    return lambda story: run(with_controller(story))
+    return lambda story: play(partial(with_controller, story=story))
 
 
 def gone(api: Client, kind: Any, name: str, namespace: str = "default") -> Callable[[], Awaitable[bool]]:

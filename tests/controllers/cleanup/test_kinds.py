@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from typing import Any
 
-from mooring.apiserver import Server
+from virtual_server import started
+
 from mooring.controllers.cleanup.kinds import discover
 from mooring.kube.client import Client
 from mooring.kube.transport import InProcess, Request, Response
@@ -29,11 +31,10 @@ class Older:
 
 
 def test_an_older_server_is_asked_group_by_group_and_the_same_kinds_are_found(
-    run: Callable[[Coroutine[Any, Any, None]], None],
+    run: Callable[[Coroutine[Any, Any, None]], None], now: Callable[[], datetime]
 ) -> None:
     async def story() -> None:
-        server = Server.in_memory()
-        await server.start()
+        server = await started(now)
         newer = InProcess(server.call, server.tokens.admin())
         older = Older(newer)
         found = await discover(Client(newer))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 
+from mooring.apiserver import Server
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.volumes.host import ControllerVolumeHost
@@ -16,7 +20,6 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.hostpath import HostPathPlugin
 from mooring.volumes.spec import VolumeSpec
 
-Desk = Callable[[Any], Any]
 MIB = 1024 * 1024
 
 
@@ -36,16 +39,16 @@ class Elastic(HostPathPlugin, ExpandableVolumePlugin):
         return Expansion(-(-new_size // (100 * MIB)) * 100 * MIB, self.on_node)
 
 
-class Bench:
+class ResizerStage(ControllerStage):
     """A bound claim c of volume pv, class k, and a controller whose cache is kept up to date."""
 
-    def __init__(self, desk: Any) -> None:
-        self.api = desk.api
+    def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
+        super().__init__(server, now)
         # The namespace of the bundled plugin is reserved; this one is made here.
         self.plugin = Elastic()
         self.plugin.get_plugin_name = lambda: "example.com/elastic"  # type: ignore[method-assign]
-        manager = PluginManager([self.plugin], ControllerVolumeHost(desk.now))
-        self.controller = desk.make(ExpansionController, plugins=manager)
+        manager = PluginManager([self.plugin], ControllerVolumeHost(now))
+        self.controller = self.make(ExpansionController, plugins=manager)
 
     async def set_up(self, grows: bool = True) -> None:
         body = {
@@ -74,10 +77,7 @@ class Bench:
         await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
 
     async def step(self) -> PersistentVolumeClaim:
-        self.controller.cache(PersistentVolumeClaim).accept(
-            await self.api.get(PersistentVolumeClaim, "c", "default")
-        )
-        self.controller.cache(PersistentVolume).accept(await self.api.get(PersistentVolume, "pv"))
+        await self.fill(self.controller, PersistentVolumeClaim, PersistentVolume)
         await self.controller.reconcile("default/c")
         return await self.api.get(PersistentVolumeClaim, "c", "default")
 
@@ -95,61 +95,62 @@ def conditions(claim: PersistentVolumeClaim) -> list[str]:
     return [each.type for each in claim.status.conditions]
 
 
-def test_first_the_storage_then_the_volume_then_the_node_is_asked(desk: Desk):
-    async def scene(desk: Any):
-        bench = Bench(desk)
-        await bench.set_up()
-        await bench.ask("150Mi")
-        assert conditions(await bench.step()) == ["Resizing"]
-        assert await bench.capacity() == "200Mi"
-        assert conditions(await bench.step()) == ["FileSystemResizePending"]
-        last = await bench.step()
+@pytest.fixture
+def play(play: Play) -> Play:
+    return partial(play, stage=ResizerStage)
+
+
+def test_first_the_storage_then_the_volume_then_the_node_is_asked(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        assert conditions(await stage.step()) == ["Resizing"]
+        assert await stage.capacity() == "200Mi"
+        assert conditions(await stage.step()) == ["FileSystemResizePending"]
+        last = await stage.step()
         assert last.status.capacity["storage"] == "100Mi", "the file system has not grown yet"
-        assert bench.plugin.asked == [150 * MIB]
-        assert await bench.events() == ["FileSystemResizeRequired", "Resizing"]
+        assert stage.plugin.asked == [150 * MIB]
+        assert await stage.events() == ["FileSystemResizeRequired", "Resizing"]
 
-    desk(scene)
+    play(story)
 
 
-def test_without_a_file_system_the_claim_has_its_size_at_once(desk: Desk):
-    async def scene(desk: Any):
-        bench = Bench(desk)
-        bench.plugin.on_node = False
-        await bench.set_up()
-        await bench.ask("150Mi")
-        await bench.step()
-        done = await bench.step()
+def test_without_a_file_system_the_claim_has_its_size_at_once(play: Play):
+    async def story(stage: ResizerStage):
+        stage.plugin.on_node = False
+        await stage.set_up()
+        await stage.ask("150Mi")
+        await stage.step()
+        done = await stage.step()
         assert done.status.capacity["storage"] == "200Mi"
         assert conditions(done) == []
-        assert await bench.events() == ["Resizing", "VolumeResizeSuccessful"]
+        assert await stage.events() == ["Resizing", "VolumeResizeSuccessful"]
 
-    desk(scene)
-
-
-def test_a_class_that_does_not_allow_it_is_named(desk: Desk):
-    async def scene(desk: Any):
-        bench = Bench(desk)
-        await bench.set_up(grows=False)
-        await bench.ask("150Mi")
-        await bench.step()
-        assert bench.plugin.asked == []
-        assert await bench.events() == ["VolumeResizeFailed"]
-
-    desk(scene)
+    play(story)
 
 
-def test_a_storage_that_cannot_grow_it_is_quoted_and_asked_again(desk: Desk):
-    async def scene(desk: Any):
-        bench = Bench(desk)
-        await bench.set_up()
-        await bench.ask("150Mi")
-        bench.plugin.failure = OSError("the shelf is full")
+def test_a_class_that_does_not_allow_it_is_named(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up(grows=False)
+        await stage.ask("150Mi")
+        await stage.step()
+        assert stage.plugin.asked == []
+        assert await stage.events() == ["VolumeResizeFailed"]
+
+    play(story)
+
+
+def test_a_storage_that_cannot_grow_it_is_quoted_and_asked_again(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        stage.plugin.failure = OSError("the shelf is full")
         for _ in range(2):
             with pytest.raises(OSError, match="full"):
-                await bench.step()
-        assert await bench.events() == ["Resizing", "VolumeResizeFailed"]
-        bench.plugin.failure = None
-        await bench.step()
-        assert await bench.capacity() == "200Mi"
+                await stage.step()
+        assert await stage.events() == ["Resizing", "VolumeResizeFailed"]
+        stage.plugin.failure = None
+        await stage.step()
+        assert await stage.capacity() == "200Mi"
 
-    desk(scene)
+    play(story)

@@ -3,59 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 
-Desk = Callable[[Any], Any]
 
-
-def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_declared_it_silent(desk: Desk):
-    async def scene(desk: Any):
+def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_declared_it_silent(play: Play):
+    async def story(stage: ControllerStage):
         unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
-        await desk.api.create(Node, {"metadata": {"name": "n"}, "status": {"conditions": [unknown]}})
+        await stage.api.create(Node, {"metadata": {"name": "n"}, "status": {"conditions": [unknown]}})
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-        await desk.api.patch(Pod, "p", ready, "default", subresource="status")
-        task = asyncio.create_task(desk.make(NodeLifecycleController, grace_period=10.0).run())
+        await stage.api.patch(Pod, "p", ready, "default", subresource="status")
+        task = asyncio.create_task(stage.make(NodeLifecycleController, grace_period=10.0).run())
         await asyncio.sleep(1)
         task.cancel()
-        pod = await desk.api.get(Pod, "p", "default")
+        pod = await stage.api.get(Pod, "p", "default")
         assert [(c.status, c.reason) for c in pod.status.conditions if c.type == "Ready"] == [
             ("False", "NodeNotReady")
         ]
 
-    desk(scene)
+    play(story)
 
 
 @pytest.mark.parametrize(
     ("tolerated", "gone"), [(None, {0: True, 299: True}), (300, {0: False, 299: False, 301: True})]
 )
 def test_a_taint_of_a_clock_that_is_ahead_is_not_waited_for(
-    desk: Desk, tolerated: int | None, gone: dict[int, bool]
+    play: Play, tolerated: int | None, gone: dict[int, bool]
 ):
-    async def scene(desk: Any):
-        taint = {"key": "k", "effect": "NoExecute", "timeAdded": format_time(desk.now() + timedelta(hours=1))}
+    async def story(stage: ControllerStage):
+        taint = {
+            "key": "k",
+            "effect": "NoExecute",
+            "timeAdded": format_time(stage.now() + timedelta(hours=1)),
+        }
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        await desk.api.create(Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready})
+        await stage.api.create(
+            Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        )
         tolerations = [
             {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": tolerated}
         ]
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         spec |= {"tolerations": tolerations} if tolerated else {}
-        await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-        task = asyncio.create_task(desk.make(NodeLifecycleController, grace_period=7200.0).run())
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        task = asyncio.create_task(stage.make(NodeLifecycleController, grace_period=7200.0).run())
         began = asyncio.get_running_loop().time()
         for after, expected in gone.items():
             await asyncio.sleep(began + after + 1 - asyncio.get_running_loop().time())
-            assert (await desk.api.get(Pod, "p", "default")).deleting is expected
+            assert (await stage.api.get(Pod, "p", "default")).deleting is expected
         task.cancel()
 
-    desk(scene)
+    play(story)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Pod
 from mooring.volumes.out_of_service import SEEN, TAINT
 
-Desk = Callable[[Any], Any]
 
-
-async def doomed(desk: Any) -> tuple[Any, Pod]:
+async def doomed(stage: ControllerStage) -> tuple[Any, Pod]:
     """A terminating pod on a silent node that is out of service, as the controller's caches have it."""
     taint = {
         "key": TAINT,
@@ -25,60 +23,60 @@ async def doomed(desk: Any) -> tuple[Any, Pod]:
         "timeAdded": "2030-01-01T00:00:00Z",
     }
     status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
-    node = await desk.api.create(
+    node = await stage.api.create(
         Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": status}
     )
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-    await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-    await desk.api.delete(Pod, "p", "default")
-    pod = await desk.api.get(Pod, "p", "default")
-    controller = desk.make(PodGCController)
+    await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    await stage.api.delete(Pod, "p", "default")
+    pod = await stage.api.get(Pod, "p", "default")
+    controller = stage.make(PodGCController)
     controller.cache(Node).accept(node)
     controller.cache(Pod).accept(pod)
     return controller, pod
 
 
-def test_a_terminating_pod_of_a_node_out_of_service_is_removed(desk: Desk):
-    async def scene(desk: Any):
-        controller, _ = await doomed(desk)
+def test_a_terminating_pod_of_a_node_out_of_service_is_removed(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await doomed(stage)
         await controller.reconcile("default/p")
-        assert await desk.api.find(Pod, "p", "default") is None
+        assert await stage.api.find(Pod, "p", "default") is None
 
-    desk(scene)
+    play(story)
 
 
-def test_a_node_that_has_reported_meanwhile_keeps_its_pod_although_the_cache_does_not_know(desk: Desk):
-    async def scene(desk: Any):
-        controller, _ = await doomed(desk)
+def test_a_node_that_has_reported_meanwhile_keeps_its_pod_although_the_cache_does_not_know(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await doomed(stage)
         seen = {"metadata": {"annotations": {SEEN: "2030-01-01T00:00:00Z"}}}
-        await desk.api.patch(Node, "n", seen, subresource="status")
+        await stage.api.patch(Node, "n", seen, subresource="status")
         await controller.reconcile("default/p")
-        assert await desk.api.find(Pod, "p", "default") is not None
+        assert await stage.api.find(Pod, "p", "default") is not None
 
-    desk(scene)
+    play(story)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
-def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(desk: Desk, phase: str):
-    async def scene(desk: Any):
-        controller, _ = await doomed(desk)
+def test_a_pod_that_was_written_since_it_was_judged_is_not_removed(play: Play, phase: str):
+    async def story(stage: ControllerStage):
+        controller, _ = await doomed(stage)
         before = {"status": {"phase": phase}}
-        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", before, "default", subresource="status"))
+        controller.cache(Pod).accept(await stage.api.patch(Pod, "p", before, "default", subresource="status"))
         word = {"status": {"message": "its node agent says that it runs"}}
-        await desk.api.patch(Pod, "p", word, "default", subresource="status")
+        await stage.api.patch(Pod, "p", word, "default", subresource="status")
         with pytest.raises(Conflict):
             await controller.reconcile("default/p")
-        assert (await desk.api.get(Pod, "p", "default")).status.phase == phase
+        assert (await stage.api.get(Pod, "p", "default")).status.phase == phase
 
-    desk(scene)
+    play(story)
 
 
-def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(desk: Desk):
+def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(play: Play):
     """Another client has removed it between the two writes, and the cache stays stale (S19)."""
 
-    async def scene(desk: Any):
-        controller, _ = await doomed(desk)
-        remove, gone = controller.client.delete, desk.api.delete
+    async def story(stage: ControllerStage):
+        controller, _ = await doomed(stage)
+        remove, gone = controller.client.delete, stage.api.delete
 
         async def too_late(*about: Any, **conditions: Any) -> None:
             await gone(Pod, "p", "default", grace_period_seconds=0)
@@ -88,62 +86,62 @@ def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(desk: Desk):
         with pytest.raises(NotFound):
             await controller.reconcile("default/p")
         controller.client.delete = remove
-        desk.wire.sent.clear()
+        stage.wire.sent.clear()
         with pytest.raises(NotFound):
             await controller.reconcile("default/p")
-        assert [each for each in desk.wire.sent if each.startswith("PATCH")] == []
+        assert [each for each in stage.wire.sent if each.startswith("PATCH")] == []
 
-    desk(scene)
+    play(story)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
-def test_another_pod_of_that_name_is_not_removed_in_its_place(desk: Desk, phase: str):
-    async def scene(desk: Any):
-        controller, pod = await doomed(desk)
+def test_another_pod_of_that_name_is_not_removed_in_its_place(play: Play, phase: str):
+    async def story(stage: ControllerStage):
+        controller, pod = await doomed(stage)
         status = {"status": {"phase": phase}}
-        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", status, "default", subresource="status"))
-        await desk.api.delete(Pod, "p", "default", uid=pod.uid, grace_period_seconds=0)
+        controller.cache(Pod).accept(await stage.api.patch(Pod, "p", status, "default", subresource="status"))
+        await stage.api.delete(Pod, "p", "default", uid=pod.uid, grace_period_seconds=0)
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         controller.queue.add("default/p")
         await controller._reconcile("default/p")
-        assert await desk.api.find(Pod, "p", "default") is not None
+        assert await stage.api.find(Pod, "p", "default") is not None
 
-    desk(scene)
+    play(story)
 
 
-def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(desk: Desk):
-    async def scene(desk: Any):
-        controller, _ = await doomed(desk)
+def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await doomed(stage)
         working = asyncio.create_task(controller.run())
-        await desk.api.patch(Node, "n", {"spec": {"taints": None}})
-        await desk.api.delete(Node, "n")
+        await stage.api.patch(Node, "n", {"spec": {"taints": None}})
+        await stage.api.delete(Node, "n")
         await asyncio.sleep(35)
-        assert await desk.api.find(Pod, "p", "default") is not None
+        assert await stage.api.find(Pod, "p", "default") is not None
         await asyncio.sleep(10)
-        assert await desk.api.find(Pod, "p", "default") is None
+        assert await stage.api.find(Pod, "p", "default") is None
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-def test_a_pod_that_is_written_while_its_node_is_absent_is_given_the_whole_time_again(desk: Desk):
+def test_a_pod_that_is_written_while_its_node_is_absent_is_given_the_whole_time_again(play: Play):
     """Its agent is alive, and about to create its Node anew: what the agent writes of its pods before that
     must not be taken for the last report of a dead node."""
 
-    async def scene(desk: Any):
+    async def story(stage: ControllerStage):
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        pod = await desk.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-        controller = desk.make(PodGCController)
+        pod = await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(PodGCController)
         controller.cache(Pod).accept(pod)
         await controller.reconcile("default/p")
         await asyncio.sleep(50)
         word = {"status": {"message": "its node agent says that it runs"}}
-        controller.cache(Pod).accept(await desk.api.patch(Pod, "p", word, "default", subresource="status"))
+        controller.cache(Pod).accept(await stage.api.patch(Pod, "p", word, "default", subresource="status"))
         await controller.reconcile("default/p")
-        assert (await desk.api.get(Pod, "p", "default")).status.phase == "Pending"
+        assert (await stage.api.get(Pod, "p", "default")).status.phase == "Pending"
         await asyncio.sleep(50)
         await controller.reconcile("default/p")
-        assert await desk.api.find(Pod, "p", "default") is None
+        assert await stage.api.find(Pod, "p", "default") is None
 
-    desk(scene)
+    play(story)

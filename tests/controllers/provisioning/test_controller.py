@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from controller_stage import ControllerStage, Play
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
@@ -30,12 +30,10 @@ from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins import hostpath
 
-Desk = Callable[[Any], Any]
 
-
-async def released(desk: Any, uid: str = "gone") -> Any:
+async def released(stage: ControllerStage, uid: str = "gone") -> Any:
     """A controller whose cache has a released volume of policy Delete, bound to the claim of that uid."""
-    desk.array.disks.add("d")
+    stage.array.disks.add("d")
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
@@ -44,72 +42,72 @@ async def released(desk: Any, uid: str = "gone") -> Any:
         "claimRef": {"namespace": "default", "name": "c", "uid": uid},
     }
     metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": DISK}}
-    await desk.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
+    await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
     status = {"status": {"phase": "Released"}}
-    pv = await desk.api.patch(PersistentVolume, "pv", status, subresource="status")
-    controller = desk.make(ProvisioningController, plugins=desk.plugins())
+    pv = await stage.api.patch(PersistentVolume, "pv", status, subresource="status")
+    controller = stage.make(ProvisioningController, plugins=stage.plugins())
     controller.cache(PersistentVolume).accept(pv)
     return controller
 
 
-def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(desk: Desk):
-    async def scene(desk: Any):
-        controller = await released(desk)
+def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == set()
-        pv = await desk.api.find(PersistentVolume, "pv")
+        assert stage.array.disks == set()
+        pv = await stage.api.find(PersistentVolume, "pv")
         assert pv is None or pv.deleting, "only its protection is left"
 
-    desk(scene)
+    play(story)
 
 
-def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(desk: Desk):
-    async def scene(desk: Any):
+def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(play: Play):
+    async def story(stage: ControllerStage):
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        made = await desk.api.create(
+        made = await stage.api.create(
             PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim}, "default"
         )
-        controller = await released(desk, made.uid)
+        controller = await released(stage, made.uid)
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == {"d"}
+        assert stage.array.disks == {"d"}
 
-    desk(scene)
+    play(story)
 
 
-def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does_not_know(desk: Desk):
-    async def scene(desk: Any):
-        controller = await released(desk)
+def test_a_volume_that_something_attaches_is_not_deleted_although_the_cache_does_not_know(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
         spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-        await desk.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
+        await stage.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == {"d"}
-        await desk.api.delete(VolumeAttachment, "va")
+        assert stage.array.disks == {"d"}
+        await stage.api.delete(VolumeAttachment, "va")
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == set()
+        assert stage.array.disks == set()
 
-    desk(scene)
+    play(story)
 
 
-def test_a_volume_that_is_known_to_be_attached_is_not_asked_about_until_it_is_detached(desk: Desk):
+def test_a_volume_that_is_known_to_be_attached_is_not_asked_about_until_it_is_detached(play: Play):
     """A live read lists the VolumeAttachments of the whole cluster: a thousand volumes must
     not do so each second."""
 
-    async def scene(desk: Any):
-        controller = await released(desk)
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
         spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-        await desk.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
+        await stage.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
         running = asyncio.create_task(controller.run())
         await asyncio.sleep(1)
-        desk.wire.sent.clear()
+        stage.wire.sent.clear()
         await asyncio.sleep(30)
-        assert [each for each in desk.wire.sent if each.endswith("/volumeattachments")] == []
-        assert desk.array.disks == {"d"}
-        await desk.api.delete(VolumeAttachment, "va")
+        assert [each for each in stage.wire.sent if each.endswith("/volumeattachments")] == []
+        assert stage.array.disks == {"d"}
+        await stage.api.delete(VolumeAttachment, "va")
         await asyncio.sleep(1)
-        assert desk.array.disks == set()
+        assert stage.array.disks == set()
         running.cancel()
 
-    desk(scene)
+    play(story)
 
 
 def a_pod(**volume: Any) -> dict[str, Any]:
@@ -121,43 +119,43 @@ def a_pod(**volume: Any) -> dict[str, Any]:
 USES_C = a_pod(persistentVolumeClaim={"claimName": "c"})
 
 
-def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(desk: Desk):
+def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(play: Play):
     """The claim's finalizer was removed by hand, and the storage needs no attach."""
 
-    async def scene(desk: Any):
-        controller = await released(desk)
-        await desk.api.create(Pod, USES_C, "default")
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.create(Pod, USES_C, "default")
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == {"d"}
-        assert await events(desk, controller) == [("Normal", "VolumeDelete")]
-        await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
+        assert stage.array.disks == {"d"}
+        assert await events(stage, controller) == [("Normal", "VolumeDelete")]
+        await stage.api.delete(Pod, "pod", "default", grace_period_seconds=0)
         await controller.reconcile(VolumeKey("pv"))
-        assert desk.array.disks == set()
+        assert stage.array.disks == set()
 
-    desk(scene)
+    play(story)
 
 
 def test_a_volume_is_not_emptied_under_a_running_pod(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Upstream: recycle_test.go 6-11."""
     no_threads(monkeypatch)
 
-    async def scene(desk: Any):
-        controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
-        await desk.api.create(Pod, USES_C, "default")
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {"recycle": "this-machine"})
+        await stage.api.create(Pod, USES_C, "default")
         await controller.reconcile(VolumeKey("pv"))
         assert (tmp_path / "data" / "old").exists()
-        assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Released", "it is tried again"
-        assert await events(desk, controller) == [("Normal", "VolumeRecycle")]
-        await desk.api.delete(Pod, "pod", "default", grace_period_seconds=0)
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Released", "it is tried again"
+        assert await events(stage, controller) == [("Normal", "VolumeRecycle")]
+        await stage.api.delete(Pod, "pod", "default", grace_period_seconds=0)
         await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
 
-    desk(scene)
+    play(story)
 
 
-async def to_recycle(desk: Any, path: Path, settings: dict[str, str]) -> Any:
+async def to_recycle(stage: ControllerStage, path: Path, settings: dict[str, str]) -> Any:
     """A controller whose cache has a released hostPath volume of policy Recycle."""
     path.mkdir()
     (path / "old").touch()
@@ -168,19 +166,21 @@ async def to_recycle(desk: Any, path: Path, settings: dict[str, str]) -> Any:
         "hostPath": {"path": str(path)},
         "claimRef": {"namespace": "default", "name": "c", "uid": "gone"},
     }
-    await desk.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
-    pv = await desk.api.patch(PersistentVolume, "pv", {"status": {"phase": "Released"}}, subresource="status")
-    host = ControllerVolumeHost(desk.now, {hostpath.PLUGIN_NAME: settings})
-    controller = desk.make(ProvisioningController, plugins=PluginManager([hostpath.plugin()], host))
+    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    pv = await stage.api.patch(
+        PersistentVolume, "pv", {"status": {"phase": "Released"}}, subresource="status"
+    )
+    host = ControllerVolumeHost(stage.now, {hostpath.PLUGIN_NAME: settings})
+    controller = stage.make(ProvisioningController, plugins=PluginManager([hostpath.plugin()], host))
     controller.cache(PersistentVolume).accept(pv)
     return controller
 
 
-async def events(desk: Any, controller: Any) -> list[tuple[str, str]]:
+async def events(stage: ControllerStage, controller: Any) -> list[tuple[str, str]]:
     writing = asyncio.create_task(controller.recorder.run())
     await controller.recorder.flush()
     writing.cancel()
-    return sorted((event.type, event.reason) for event in (await desk.api.list(Event)).items)
+    return sorted((event.type, event.reason) for event in (await stage.api.list(Event)).items)
 
 
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,61 +191,61 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_recycled_volume_is_empty_and_nobodys_and_its_events_say_so(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     no_threads(monkeypatch)
 
-    async def scene(desk: Any):
-        controller = await to_recycle(desk, tmp_path / "data", {"recycle": "this-machine"})
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {"recycle": "this-machine"})
         await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
-        assert (await desk.api.get(PersistentVolume, "pv")).spec.claim_ref is None
-        assert await events(desk, controller) == [("Normal", "VolumeRecycle"), ("Normal", "VolumeRecycled")]
+        assert (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref is None
+        assert await events(stage, controller) == [("Normal", "VolumeRecycle"), ("Normal", "VolumeRecycled")]
 
-    desk(scene)
+    play(story)
 
 
-def test_a_volume_of_another_machine_is_not_recycled_here(desk: Desk, tmp_path: Path):
-    async def scene(desk: Any):
-        controller = await to_recycle(desk, tmp_path / "data", {})
+def test_a_volume_of_another_machine_is_not_recycled_here(play: Play, tmp_path: Path):
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {})
         with pytest.raises(InvalidSpec, match="machine"):
             await controller.reconcile(VolumeKey("pv"))
         assert (tmp_path / "data" / "old").exists()
-        assert (await desk.api.get(PersistentVolume, "pv")).status.phase == "Failed"
-        assert await events(desk, controller) == [("Warning", "VolumeFailedRecycle")]
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Failed"
+        assert await events(stage, controller) == [("Warning", "VolumeFailedRecycle")]
 
-    desk(scene)
+    play(story)
 
 
-def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(desk: Desk):
-    async def scene(desk: Any):
+def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(play: Play):
+    async def story(stage: ControllerStage):
         body = {"metadata": {"name": "slow"}, "provisioner": DISK, "mountOptions": ["noatime"]}
-        storage_class = await desk.api.create(StorageClass, body)
+        storage_class = await stage.api.create(StorageClass, body)
         annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
         claim = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "slow",
             "resources": {"requests": {"storage": "1Gi"}},
         }
-        made = await desk.api.create(
+        made = await stage.api.create(
             PersistentVolumeClaim,
             {"metadata": {"name": "c", "annotations": annotations}, "spec": claim},
             "default",
         )
-        controller = desk.make(ProvisioningController, plugins=desk.plugins())
+        controller = stage.make(ProvisioningController, plugins=stage.plugins())
         controller.cache(StorageClass).accept(storage_class)
         controller.cache(PersistentVolumeClaim).accept(made)
         with pytest.raises(InvalidSpec, match="mount options"):
             await controller.reconcile(ClaimKey("default/c"))
-        assert await events(desk, controller) == [("Warning", "ProvisioningFailed")]
+        assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
 
-    desk(scene)
+    play(story)
 
 
-async def waiting_claim(desk: Any) -> tuple[Any, PersistentVolumeClaim]:
+async def waiting_claim(stage: ControllerStage) -> tuple[Any, PersistentVolumeClaim]:
     """A controller, and a claim for which the storage is to be asked."""
     body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
-    storage_class = await desk.api.create(StorageClass, body)
+    storage_class = await stage.api.create(StorageClass, body)
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "disk",
@@ -253,91 +253,91 @@ async def waiting_claim(desk: Any) -> tuple[Any, PersistentVolumeClaim]:
     }
     annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
     metadata = {"name": "c", "annotations": annotations}
-    claim = await desk.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
-    controller = desk.make(ProvisioningController, plugins=desk.plugins())
+    claim = await stage.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
+    controller = stage.make(ProvisioningController, plugins=stage.plugins())
     controller.cache(StorageClass).accept(storage_class)
     controller.cache(PersistentVolumeClaim).accept(claim)
     return controller, claim
 
 
-async def only_volume(desk: Any) -> PersistentVolume:
-    (found,) = (await desk.api.list(PersistentVolume)).items
+async def only_volume(stage: ControllerStage) -> PersistentVolume:
+    (found,) = (await stage.api.list(PersistentVolume)).items
     return found
 
 
-def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(desk: Desk):
-    async def scene(desk: Any):
-        controller, _ = await waiting_claim(desk)
-        desk.wire.unanswered(request("POST", "persistentvolumes"))
+def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        stage.wire.unanswered(request("POST", "persistentvolumes"))
         with pytest.raises(Unreachable):
             await controller.reconcile(ClaimKey("default/c"))
-        claim = await desk.api.get(PersistentVolumeClaim, "c", "default")
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert BEGUN in claim.metadata.finalizers
-        controller.cache(PersistentVolume).accept(await only_volume(desk))
+        controller.cache(PersistentVolume).accept(await only_volume(stage))
         await controller.reconcile(ClaimKey("default/c"))
-        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+        assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
-    desk(scene)
+    play(story)
 
 
-def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_volume(desk: Desk):
+def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_volume(play: Play):
     """So it is reclaimed like any other volume: otherwise its disk would be forgotten."""
 
-    async def scene(desk: Any):
-        controller, claim = await waiting_claim(desk)
-        desk.wire.lose(request("POST", "persistentvolumes"))
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
+        stage.wire.lose(request("POST", "persistentvolumes"))
         with pytest.raises(Unreachable):
             await controller.reconcile(ClaimKey("default/c"))
-        assert len(desk.array.disks) == 1
-        await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
+        assert len(stage.array.disks) == 1
+        await stage.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
         controller.cache(PersistentVolumeClaim).accept(
-            await desk.api.get(PersistentVolumeClaim, "c", "default")
+            await stage.api.get(PersistentVolumeClaim, "c", "default")
         )
         await controller.reconcile(ClaimKey("default/c"))
-        assert {(await only_volume(desk)).name} == desk.array.disks
-        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+        assert {(await only_volume(stage)).name} == stage.array.disks
+        assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
-    desk(scene)
+    play(story)
 
 
-def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothing(desk: Desk):
-    async def scene(desk: Any):
-        controller, claim = await waiting_claim(desk)
-        bad = await desk.api.get(StorageClass, "disk")
+def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothing(play: Play):
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
+        bad = await stage.api.get(StorageClass, "disk")
         controller._classes._objects["disk"] = msgspec.structs.replace(bad, parameters={"bad": "yes"})
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
-        await desk.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
+        await stage.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)
         controller.cache(PersistentVolumeClaim).accept(
-            await desk.api.get(PersistentVolumeClaim, "c", "default")
+            await stage.api.get(PersistentVolumeClaim, "c", "default")
         )
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
-        assert BEGUN not in (await desk.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+        assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
-    desk(scene)
+    play(story)
 
 
-def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(desk: Desk):
-    async def scene(desk: Any):
-        controller, claim = await waiting_claim(desk)
+def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(play: Play):
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
         await controller.reconcile(ClaimKey("default/c"))
-        await desk.api.delete(PersistentVolume, (await only_volume(desk)).name)
-        await desk.api.patch(
+        await stage.api.delete(PersistentVolume, (await only_volume(stage)).name)
+        await stage.api.patch(
             PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default", uid=claim.uid
         )
-        await desk.api.delete(PersistentVolumeClaim, "c", "default")
-        pv = await only_volume(desk)
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        pv = await only_volume(stage)
         patch = {
             "metadata": {"finalizers": [each for each in pv.metadata.finalizers if "protection" not in each]}
         }
-        await desk.api.patch(PersistentVolume, pv.name, patch)
+        await stage.api.patch(PersistentVolume, pv.name, patch)
         released = {"status": {"phase": "Released"}}
         controller.cache(PersistentVolume).accept(
-            await desk.api.patch(PersistentVolume, pv.name, released, subresource="status")
+            await stage.api.patch(PersistentVolume, pv.name, released, subresource="status")
         )
         await controller.reconcile(VolumeKey(pv.name))
-        assert desk.array.disks == set()
-        assert await desk.api.find(PersistentVolume, pv.name) is None
+        assert stage.array.disks == set()
+        assert await stage.api.find(PersistentVolume, pv.name) is None
 
-    desk(scene)
+    play(story)

@@ -4,12 +4,16 @@ whatever the driver answers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from controller_stage import DriverStage, Play
 from crashes import crashed_under
-from played_driver import NAME, Storage, plugin
+from played_driver import NAME
 
+from mooring.apiserver import Server
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN, MADE_BY_DRIVER
 from mooring.csi.errors import Code
@@ -24,29 +28,24 @@ from mooring.kube.objects import (
     VolumeAttributesClass,
 )
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
-from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import CSI_PLUGIN
-from mooring.volumes.plugin_manager import PluginManager
 
-Desk = Callable[[Any], Any]
 ZONE = "topology.example.com/zone"
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-class Bench:
+class ProvisionerStage(DriverStage):
     """A class and a claim that wait for the driver, and a controller whose caches are kept up to date."""
 
-    def __init__(self, desk: Any, topology: bool = False) -> None:
-        self.desk, self.api = desk, desk.api
-        self.storage = Storage()
+    def __init__(self, server: Server, now: Callable[[], datetime], topology: bool = False) -> None:
+        super().__init__(server, now)
         self.topology = topology
         self.start()
 
     def start(self) -> None:
         """A controller that remembers nothing."""
-        host = ControllerVolumeHost(self.desk.now, {CSI_PLUGIN: {NAME: "here"}}, self.api)
-        plugins = PluginManager([plugin(self.storage, topology=self.topology)], host)
-        self.controller = self.desk.make(ProvisioningController, plugins=plugins)
+        plugins = self.driver(topology=self.topology)
+        self.controller = self.make(ProvisioningController, plugins=plugins)
 
     async def storage_class(self, delayed: bool = False, **fields: Any) -> None:
         binding = "WaitForFirstConsumer" if delayed else "Immediate"
@@ -69,13 +68,7 @@ class Bench:
         await self.api.create(CSINode, {"metadata": {"name": name}, "spec": spec})
 
     async def refresh(self) -> None:
-        live = await self.api.find(PersistentVolumeClaim, "c", "default")
-        if live is not None:
-            self.controller.cache(PersistentVolumeClaim).accept(live)
-        for each in (await self.api.list(StorageClass)).items:
-            self.controller.cache(StorageClass).accept(each)
-        for pv in (await self.api.list(PersistentVolume)).items:
-            self.controller.cache(PersistentVolume).accept(pv)
+        await self.fill(self.controller, PersistentVolumeClaim, StorageClass, PersistentVolume)
 
     async def reconciled(self) -> PersistentVolume | None:
         await self.refresh()
@@ -87,111 +80,109 @@ class Bench:
         return BEGUN in (await self.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
 
-def play(desk: Desk, story: Callable[[Bench], Any], **options: Any) -> None:
-    async def scene(desk: Any) -> None:
-        await story(Bench(desk, **options))
-
-    desk(scene)
+@pytest.fixture
+def play(play: Play) -> Play:
+    return partial(play, stage=ProvisionerStage)
 
 
-def test_the_volume_says_all_that_its_users_need(desk: Desk):
-    async def story(bench: Bench) -> None:
+def test_the_volume_says_all_that_its_users_need(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
         parameters = {"type": "fast", "csi.storage.k8s.io/fstype": "xfs"}
-        await bench.storage_class(parameters=parameters, mountOptions=["noatime"])
-        claim = await bench.claim()
-        pv = await bench.reconciled()
+        await stage.storage_class(parameters=parameters, mountOptions=["noatime"])
+        claim = await stage.claim()
+        pv = await stage.reconciled()
         assert pv is not None
         assert pv.spec.csi is not None
         assert (pv.name, pv.spec.csi.volume_handle) == (f"pvc-{claim.uid}", f"pvc-{claim.uid}")
         assert (pv.spec.csi.driver, pv.spec.csi.fs_type) == (NAME, "xfs")
         assert pv.spec.capacity == {"storage": "1Gi"}
         assert MADE_BY_DRIVER in pv.metadata.finalizers
-        ((_, asked),) = bench.storage.calls
+        ((_, asked),) = stage.storage.calls
         assert dict(asked.parameters) == {"type": "fast"}
         (used,) = asked.volume_capabilities
         assert (used.mount.fs_type, list(used.mount.mount_flags)) == ("xfs", ["noatime"])
-        assert not await bench.begun()
+        assert not await stage.begun()
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_call_that_was_not_answered_is_repeated_by_the_same_name_also_by_a_successor(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.storage_class()
-        await bench.claim()
-        bench.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED, Code.INTERNAL]
-        bench.storage.failing["CreateVolume"].after = True
+def test_a_call_that_was_not_answered_is_repeated_by_the_same_name_also_by_a_successor(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim()
+        stage.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED, Code.INTERNAL]
+        stage.storage.failing["CreateVolume"].after = True
         for _ in range(2):
             with pytest.raises(OutcomeUnknown):
-                await bench.reconciled()
-            bench.start()
-        assert await bench.reconciled() is not None
-        assert len(bench.storage.volumes) == 1
+                await stage.reconciled()
+            stage.start()
+        assert await stage.reconciled() is not None
+        assert len(stage.storage.volumes) == 1
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.storage_class()
-        claim = await bench.claim()
-        bench.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
-        bench.storage.failing["CreateVolume"].after = True
+def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        claim = await stage.claim()
+        stage.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
+        stage.storage.failing["CreateVolume"].after = True
         with pytest.raises(OutcomeUnknown):
-            await bench.reconciled()
-        await bench.api.delete(PersistentVolumeClaim, "c", "default")
-        assert await bench.begun(), "the claim does not go before the storage was asked again"
-        bench.start()
-        pv = await bench.reconciled()
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        assert await stage.begun(), "the claim does not go before the storage was asked again"
+        stage.start()
+        pv = await stage.reconciled()
         assert pv is not None
         finalizers = {"metadata": {"finalizers": None}}
-        await bench.api.patch(PersistentVolumeClaim, "c", finalizers, "default")
+        await stage.api.patch(PersistentVolumeClaim, "c", finalizers, "default")
         status = {"status": {"phase": "Released"}}
-        bench.controller.cache(PersistentVolume).accept(
-            await bench.api.patch(PersistentVolume, pv.name, status, subresource="status")
+        stage.controller.cache(PersistentVolume).accept(
+            await stage.api.patch(PersistentVolume, pv.name, status, subresource="status")
         )
-        assert await bench.api.find(PersistentVolumeClaim, "c", "default") is None or claim.uid
-        await bench.controller.reconcile(VolumeKey(pv.name))
-        assert bench.storage.volumes == {}
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None or claim.uid
+        await stage.controller.reconcile(VolumeKey(pv.name))
+        assert stage.storage.volumes == {}
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_driver_that_is_away_keeps_a_claim_whose_volume_may_exist(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.storage_class()
-        await bench.claim()
-        bench.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
+def test_a_driver_that_is_away_keeps_a_claim_whose_volume_may_exist(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim()
+        stage.storage.failing["CreateVolume"].errors = [Code.UNAVAILABLE]
         with pytest.raises(OutcomeUnknown):
-            await bench.reconciled()
-        await bench.api.delete(PersistentVolumeClaim, "c", "default")
-        bench.start()  # whose driver has not come up yet
-        driver = next(iter(bench.controller._plugins.find_plugin_by_name(CSI_PLUGIN).drivers_here))
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        stage.start()  # whose driver has not come up yet
+        driver = next(iter(stage.controller._plugins.find_plugin_by_name(CSI_PLUGIN).drivers_here))
 
         async def away(*given: Any) -> Any:
             raise NotAsked("the driver is away")
 
         driver.call = away
         with pytest.raises(NotAsked):
-            await bench.reconciled()
-        assert await bench.begun()
+            await stage.reconciled()
+        assert await stage.begun()
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_parameter_of_the_reserved_prefix_is_refused_by_name(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.storage_class(parameters={"csi.storage.k8s.io/fstyp": "xfs"})
-        await bench.claim()
+def test_a_parameter_of_the_reserved_prefix_is_refused_by_name(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class(parameters={"csi.storage.k8s.io/fstyp": "xfs"})
+        await stage.claim()
         with pytest.raises(InvalidSpec, match="fstyp is not known"):
-            await bench.reconciled()
-        assert bench.storage.calls == []
+            await stage.reconciled()
+        assert stage.storage.calls == []
 
-    play(desk, story)
+    play(story)
 
 
-def test_secrets_go_to_the_call_and_their_names_to_the_volume(desk: Desk):
-    async def story(bench: Bench) -> None:
+def test_secrets_go_to_the_call_and_their_names_to_the_volume(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
         prefix = "csi.storage.k8s.io/"
         parameters = {
             f"{prefix}provisioner-secret-name": "keys-${pvc.name}",
@@ -199,45 +190,45 @@ def test_secrets_go_to_the_call_and_their_names_to_the_volume(desk: Desk):
             f"{prefix}node-stage-secret-name": "${pvc.annotations['team']}",
             f"{prefix}node-stage-secret-namespace": "stage",
         }
-        await bench.storage_class(parameters=parameters)
-        await bench.claim({"team": "red"})
+        await stage.storage_class(parameters=parameters)
+        await stage.claim({"team": "red"})
         data = {"metadata": {"name": "keys-c"}, "data": {"k": "c2VjcmV0"}}
-        await bench.api.create(Secret, data, "default")
-        pv = await bench.reconciled()
+        await stage.api.create(Secret, data, "default")
+        pv = await stage.reconciled()
         assert pv is not None
         assert pv.spec.csi is not None
-        ((_, asked),) = bench.storage.calls
+        ((_, asked),) = stage.storage.calls
         assert dict(asked.secrets) == {"k": "secret"}
         staged = pv.spec.csi.node_stage_secret_ref
         assert staged is not None
         assert (staged.namespace, staged.name) == ("stage", "red")
         assert pv.metadata.annotations["volume.kubernetes.io/provisioner-deletion-secret-name"] == "keys-c"
 
-    play(desk, story)
+    play(story)
 
 
-def test_a_namespace_cannot_be_chosen_by_a_claims_annotation(desk: Desk):
-    async def story(bench: Bench) -> None:
+def test_a_namespace_cannot_be_chosen_by_a_claims_annotation(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
         prefix = "csi.storage.k8s.io/node-stage-secret-"
-        await bench.storage_class(
+        await stage.storage_class(
             parameters={f"{prefix}name": "n", f"{prefix}namespace": "${pvc.annotations['team']}"}
         )
-        await bench.claim({"team": "kube-system"})
+        await stage.claim({"team": "kube-system"})
         with pytest.raises(InvalidSpec, match="not known there"):
-            await bench.reconciled()
+            await stage.reconciled()
 
-    play(desk, story)
+    play(story)
 
 
-def test_the_selected_nodes_place_comes_first_and_the_volume_says_where_it_can_be_used(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.node("n1", "a")
-        await bench.node("n2", "b")
-        bench.storage.accessible = [{ZONE: "b"}]
-        await bench.storage_class(delayed=True)
-        await bench.claim({SELECTED: "n2"})
-        pv = await bench.reconciled()
-        ((_, asked),) = bench.storage.calls
+def test_the_selected_nodes_place_comes_first_and_the_volume_says_where_it_can_be_used(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.node("n2", "b")
+        stage.storage.accessible = [{ZONE: "b"}]
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n2"})
+        pv = await stage.reconciled()
+        ((_, asked),) = stage.storage.calls
         places = asked.accessibility_requirements
         assert [dict(each.segments) for each in places.preferred] == [{ZONE: "b"}, {ZONE: "a"}]
         assert pv is not None
@@ -246,91 +237,90 @@ def test_the_selected_nodes_place_comes_first_and_the_volume_says_where_it_can_b
         (term,) = pv.spec.node_affinity.required.node_selector_terms
         assert [(each.key, each.values) for each in term.match_expressions] == [(ZONE, ("b",))]
 
-    play(desk, story, topology=True)
+    play(story, topology=True)
 
 
-def test_where_there_is_no_room_another_node_is_chosen(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.node("n1", "a")
-        await bench.storage_class(delayed=True)
-        await bench.claim({SELECTED: "n1"})
-        bench.storage.full = True
+def test_where_there_is_no_room_another_node_is_chosen(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n1"})
+        stage.storage.full = True
         with pytest.raises(StorageFull):
-            await bench.reconciled()
-        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+            await stage.reconciled()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert SELECTED not in claim.metadata.annotations
-        assert not await bench.begun()
+        assert not await stage.begun()
 
-    play(desk, story, topology=True)
+    play(story, topology=True)
 
 
-def test_where_the_driver_is_not_another_node_is_chosen(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.node("n1", "a")
-        await bench.api.create(Node, {"metadata": {"name": "n2"}})
-        await bench.storage_class(delayed=True)
-        await bench.claim({SELECTED: "n2"})
+def test_where_the_driver_is_not_another_node_is_chosen(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.api.create(Node, {"metadata": {"name": "n2"}})
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n2"})
         with pytest.raises(NodeUnsuited):
-            await bench.reconciled()
-        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+            await stage.reconciled()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert SELECTED not in claim.metadata.annotations
-        assert bench.storage.calls == []
+        assert stage.storage.calls == []
 
-    play(desk, story, topology=True)
+    play(story, topology=True)
 
 
-def test_no_other_node_is_chosen_while_an_earlier_try_may_have_made_the_volume(desk: Desk):
-    async def story(bench: Bench) -> None:
-        await bench.node("n1", "a")
-        await bench.storage_class(delayed=True)
-        await bench.claim({SELECTED: "n1"})
-        bench.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED]
+def test_no_other_node_is_chosen_while_an_earlier_try_may_have_made_the_volume(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n1"})
+        stage.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED]
         with pytest.raises(OutcomeUnknown):
-            await bench.reconciled()
-        bench.storage.full = True
+            await stage.reconciled()
+        stage.storage.full = True
         for _ in range(2):
             with pytest.raises(StorageFull):
-                await bench.reconciled()
-            bench.start()
-        claim = await bench.api.get(PersistentVolumeClaim, "c", "default")
+                await stage.reconciled()
+            stage.start()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert SELECTED in claim.metadata.annotations
 
-    play(desk, story, topology=True)
+    play(story, topology=True)
 
 
-def test_attributes_of_a_class_are_asked_for(desk: Desk):
-    async def story(bench: Bench) -> None:
+def test_attributes_of_a_class_are_asked_for(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
         of_class = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
-        await bench.api.create(VolumeAttributesClass, of_class)
-        await bench.storage_class()
-        await bench.claim(volumeAttributesClassName="gold")
-        pv = await bench.reconciled()
+        await stage.api.create(VolumeAttributesClass, of_class)
+        await stage.storage_class()
+        await stage.claim(volumeAttributesClassName="gold")
+        pv = await stage.reconciled()
         assert pv is not None
         assert pv.spec.volume_attributes_class_name == "gold"
-        ((_, asked),) = bench.storage.calls
+        ((_, asked),) = stage.storage.calls
         assert dict(asked.mutable_parameters) == {"iops": "9"}
 
-    play(desk, story)
+    play(story)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])
-def test_killed_at_every_request_there_is_one_volume_or_none(desk: Desk, after: bool):
+def test_killed_at_every_request_there_is_one_volume_or_none(play: Play, after: bool):
     """A claim is made and deleted; the provisioner dies at its n-th request; a successor goes on."""
 
-    async def story(desk: Any, number: int) -> bool:
-        bench = Bench(desk)
-        await bench.storage_class()
-        await bench.claim()
-        desk.wire.crash_at(number, after=after)
-        more = await crashed_under(desk.wire, bench.reconciled())
-        bench.start()
-        assert await bench.reconciled() is not None
-        assert len(bench.storage.volumes) == 1
-        assert not await bench.begun()
+    async def story(stage: ProvisionerStage, number: int) -> bool:
+        await stage.storage_class()
+        await stage.claim()
+        stage.wire.crash_at(number, after=after)
+        more = await crashed_under(stage.wire, stage.reconciled())
+        stage.start()
+        assert await stage.reconciled() is not None
+        assert len(stage.storage.volumes) == 1
+        assert not await stage.begun()
         return more
 
     number = 0
-    while desk(lambda at: story(at, number)):  # noqa: B023
+    while play(lambda at: story(at, number)):  # noqa: B023
         number += 1
     assert number >= 3
 
@@ -341,12 +331,12 @@ def test_killed_at_every_request_there_is_one_volume_or_none(desk: Desk, after: 
     {"dataSourceRef": {"apiGroup": "populators.example.com", "kind": "Book", "name": "b"}},
     {"dataSource": {"apiGroup": "populators.example.com", "kind": "Book", "name": "b"}},
 ])  # fmt: skip
-def test_a_data_source_that_cannot_be_used_never_gives_an_empty_volume(desk: Desk, source: dict[str, Any]):
-    async def story(bench: Bench) -> None:
-        await bench.storage_class()
-        await bench.claim(**source)
+def test_a_data_source_that_cannot_be_used_never_gives_an_empty_volume(play: Play, source: dict[str, Any]):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim(**source)
         with pytest.raises(InvalidSpec):
-            await bench.reconciled()
-        assert bench.storage.volumes == {}
+            await stage.reconciled()
+        assert stage.storage.volumes == {}
 
-    play(desk, story)
+    play(story)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.real.hazards.proxy import Proxy, proxy
-from tests.real.hazards.stage import Stage
+from tests.real.hazards.stage import HazardCluster
 from tests.real.server import HOST, RealServer, free_ports
 
 from mooring.apiserver.data_directory import write_kubeconfig
@@ -130,14 +130,14 @@ class Running:
 @asynccontextmanager
 async def stage(
     server: RealServer, programs: Path, folder: Path, *under_test: Controller
-) -> AsyncGenerator[tuple[Stage, list[Running]]]:
+) -> AsyncGenerator[tuple[HazardCluster, list[Running]]]:
     """A cluster with all of upstream's other controllers, and those under test behind one proxy."""
     async with AsyncExitStack() as stack:
         trust = Trust(authority=server.authority.read_bytes())
         client = Client(HttpTransport(server.url, token=server.token, trust=trust))
         stack.push_async_callback(client.close)
         between, plain = [await stack.enter_async_context(proxy(server)) for _ in range(2)]
-        played = Stage(client, between)
+        played = HazardCluster(client, between)
         running = [
             Running(each, programs, folder, between, f"{each.name}-{number}")
             for number, each in enumerate(under_test)

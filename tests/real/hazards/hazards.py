@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.real.hazards.control_plane import Running
-from tests.real.hazards.stage import Kubelet, Stage
+from tests.real.hazards.stage import HazardCluster, Kubelet
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.volumes.out_of_service import TAINT
@@ -26,8 +26,8 @@ UNMOUNTING_S = 8.0
 SETTLED_S = 12.0
 LAG_S = 20.0
 
-Play = Callable[[Stage, Running, str, bool], Awaitable[str]]
-"""Stage, the controller under test, a prefix for names, whether the condition holds; gives the volume's
+Play = Callable[[HazardCluster, Running, str, bool], Awaitable[str]]
+"""The cluster, the controller under test, a prefix for names, whether the condition holds; gives the volume's
 handle."""
 
 
@@ -44,7 +44,7 @@ class Hazard:
     restarts: bool = False
 
 
-async def slow_unmount_seen_late(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def slow_unmount_seen_late(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """H1. The condition: the unmount took longer than the force timer, on a node that is Ready throughout."""
     kubelet = await _mounted(stage, name)
     await stage.terminated(f"{name}-a")
@@ -64,7 +64,7 @@ async def slow_unmount_seen_late(stage: Stage, running: Running, name: str, cond
 
 
 async def tainted_though_ready(
-    stage: Stage, running: Running, name: str, condition: bool, *, effect: str = "NoExecute"
+    stage: HazardCluster, running: Running, name: str, condition: bool, *, effect: str = "NoExecute"
 ) -> str:
     """H2. The condition: the out-of-service taint, left over on a node that is Ready."""
     kubelet = await _mounted(stage, name)
@@ -77,7 +77,7 @@ async def tainted_though_ready(
     return name
 
 
-async def node_object_deleted(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def node_object_deleted(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """H3a. The condition: somebody deletes the Node object of a node that is only cut off, and runs its pod
     still."""
     kubelet = await _mounted(stage, name)
@@ -91,7 +91,7 @@ async def node_object_deleted(stage: Stage, running: Running, name: str, conditi
     return name
 
 
-async def registered_again(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def registered_again(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """H3b. The condition: the Node object is deleted, and the kubelet registers a new one, with nothing in
     use."""
     kubelet = await _mounted(stage, name)
@@ -108,7 +108,7 @@ async def registered_again(stage: Stage, running: Running, name: str, condition:
     return name
 
 
-async def volume_object_gone(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def volume_object_gone(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """H4a. The PersistentVolume of an attachment is gone when the controller starts; another one of the same
     storage is used elsewhere. The condition: no node's status names the volume either."""
     await _attached(stage, name, reported=not condition)
@@ -126,7 +126,7 @@ async def volume_object_gone(stage: Stage, running: Running, name: str, conditio
     return name
 
 
-async def attachment_created_late(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def attachment_created_late(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """H4b. The condition: a VolumeAttachment, asked for by a controller that died, appears when its successor
     works."""
     for each in ("", "-other"):
@@ -152,7 +152,9 @@ async def attachment_created_late(stage: Stage, running: Running, name: str, con
     return name
 
 
-async def attached_but_not_reported(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def attached_but_not_reported(
+    stage: HazardCluster, running: Running, name: str, condition: bool
+) -> str:
     """H4c. The condition: the controller died after the attach and before the node's status said so."""
     await _attached(stage, name, reported=not condition)
     await running.killed()
@@ -165,7 +167,7 @@ async def attached_but_not_reported(stage: Stage, running: Running, name: str, c
 
 
 async def taken_for_terminated(
-    stage: Stage, running: Running, name: str, condition: bool, *, statuses: bool = True
+    stage: HazardCluster, running: Running, name: str, condition: bool, *, statuses: bool = True
 ) -> str:
     """H5. The condition: the last that was heard of the pod's container, before the node fell silent, is that
     it waits (or nothing). It is being deleted with a grace of an hour."""
@@ -181,7 +183,7 @@ async def taken_for_terminated(
     return name
 
 
-async def mounted_past_the_timer(stage: Stage, running: Running, name: str, condition: bool) -> str:
+async def mounted_past_the_timer(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
     """B13, mended upstream in 1.26. The condition: still mounted after the force timer, on a node that is
     Ready."""
     await _mounted(stage, name)
@@ -238,7 +240,7 @@ HAZARDS = (
 )
 
 
-async def _mounted(stage: Stage, name: str) -> Kubelet:
+async def _mounted(stage: HazardCluster, name: str) -> Kubelet:
     """A node NAME-node with a pod NAME-a that has the volume NAME mounted."""
     kubelet = await stage.node(f"{name}-node")
     await stage.volume(name)
@@ -246,7 +248,7 @@ async def _mounted(stage: Stage, name: str) -> Kubelet:
     return kubelet
 
 
-async def _attached(stage: Stage, name: str, *, reported: bool) -> None:
+async def _attached(stage: HazardCluster, name: str, *, reported: bool) -> None:
     """Nodes NAME-node and NAME-node-other; the volume NAME is attached to the first, for a pod NAME-a."""
     for each in ("", "-other"):
         await stage.node(f"{name}-node{each}")
@@ -259,23 +261,23 @@ async def _attached(stage: Stage, name: str, *, reported: bool) -> None:
         await stage.until("it is reported", lambda: stage.reported(name, f"{name}-node"))
 
 
-async def _finish(stage: Stage, name: str) -> None:
+async def _finish(stage: HazardCluster, name: str) -> None:
     """The kubelet ends its work as it should; the volume is detached in the end."""
     await stage.kubelets[f"{name}-node"].unmount(name)
     await stage.force_delete(f"{name}-a")
     await stage.until(f"{name} is detached", lambda: _detached(stage, name), 120)
 
 
-async def _detached(stage: Stage, name: str) -> bool:
+async def _detached(stage: HazardCluster, name: str) -> bool:
     return not await stage.attachments(name)
 
 
-async def _gone(stage: Stage, pod: str) -> bool:
+async def _gone(stage: HazardCluster, pod: str) -> bool:
     return await stage.client.find(Pod, pod, "default") is None
 
 
 async def play_all(
-    stage: Stage, running: Running, hazards: tuple[Hazard, ...]
+    stage: HazardCluster, running: Running, hazards: tuple[Hazard, ...]
 ) -> dict[tuple[str, bool], str]:
     """The harm done, by hazard and whether its condition held. Those that restart the controller do so
     together, before the others begin."""

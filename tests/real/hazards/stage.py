@@ -54,7 +54,7 @@ class Truth:
         return "attached to two nodes" if len(self.attached[volume]) > 1 else ""
 
 
-class Stage:
+class HazardCluster:
     """One cluster. Names of what a scenario makes begin with its own prefix, so that several go side by
     side."""
 
@@ -240,7 +240,7 @@ class Stage:
 class Kubelet:
     """A node's agent, as far as the control plane sees it."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: HazardCluster, name: str) -> None:
         self._stage = stage
         self.name = name
         self.answers = True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.real.hazards.control_plane import MOORING, MOORING_ELECTED, UPSTREAM, Controller, Running, stage
-from tests.real.hazards.stage import Stage
+from tests.real.hazards.stage import HazardCluster
 from tests.real.server import real_server
 
 from mooring.kube.objects import Lease, VolumeAttachment
@@ -24,31 +24,31 @@ IN_FLIGHT_S = 0.2
 """After this, what a killed process had sent has arrived."""
 
 
-async def all_attachments(played: Stage) -> list[VolumeAttachment]:
+async def all_attachments(played: HazardCluster) -> list[VolumeAttachment]:
     return (await played.client.list(VolumeAttachment)).items
 
 
-async def attachments(played: Stage) -> dict[str, str]:
+async def attachments(played: HazardCluster) -> dict[str, str]:
     """Names and uids of all that exist."""
     return {each.name: each.uid for each in await all_attachments(played)}
 
 
-async def reported_on(played: Stage, volumes: list[str], node: str) -> bool:
+async def reported_on(played: HazardCluster, volumes: list[str], node: str) -> bool:
     return all([await played.reported(volume, node) for volume in volumes])
 
 
-async def gone_from(played: Stage, volumes: list[str]) -> bool:
+async def gone_from(played: HazardCluster, volumes: list[str]) -> bool:
     return not any([await played.attachments(volume) for volume in volumes])
 
 
-async def end(played: Stage, node: str, volume: str) -> None:
+async def end(played: HazardCluster, node: str, volume: str) -> None:
     """A pod ends as it should, and its kubelet unmounts."""
     await played.terminated(f"pod-{volume}")
     await played.kubelets[node].unmount(volume)
     await played.force_delete(f"pod-{volume}")
 
 
-async def take_over(played: Stage, running: Running, to: Controller, number: int) -> None:
+async def take_over(played: HazardCluster, running: Running, to: Controller, number: int) -> None:
     """What is attached stays untouched; what was begun is finished, in both directions; new work is done."""
     node, kept, going = (
         f"takeover-{number}",
@@ -103,16 +103,16 @@ async def test_the_case_study_a_pod_comes_back_to_its_node_while_a_failed_detach
             assert not played.truth.harm("disk")
 
 
-async def failed_detach(played: Stage, volume: str) -> bool:
+async def failed_detach(played: HazardCluster, volume: str) -> bool:
     return played.failing_detaches[volume] < 2
 
 
-async def leader(played: Stage) -> str:
+async def leader(played: HazardCluster) -> str:
     lease = await played.client.find(Lease, "mooring-attachdetach", "kube-system")
     return (lease.spec.holder_identity or "") if lease is not None else ""
 
 
-async def next_attach(played: Stage) -> float:
+async def next_attach(played: HazardCluster) -> float:
     """Seconds until the first VolumeAttachment that the dead leader cannot have asked for."""
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(IN_FLIGHT_S)
@@ -123,7 +123,7 @@ async def next_attach(played: Stage) -> float:
     return asyncio.get_running_loop().time() - began
 
 
-async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list[Running]) -> float:
+async def in_the_middle_of_many(played: HazardCluster, number: int, act: str, pair: list[Running]) -> float:
     """The leader is killed, or paused beyond its lease, when some of many volumes are attached. Seconds from
     then until the next attach."""
     nodes = [f"many-{number}-{n}" for n in range(NODES)]
@@ -155,7 +155,7 @@ async def in_the_middle_of_many(played: Stage, number: int, act: str, pair: list
     return await waited
 
 
-async def another_leads(played: Stage, first: str) -> bool:
+async def another_leads(played: HazardCluster, first: str) -> bool:
     return await leader(played) not in ("", first)
 
 

@@ -30,7 +30,7 @@ class NotedMounts:
         self.points.pop(target, None)
 
 
-class Cluster:
+class StoredObjects:
     """Objects by (namespace, name)."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
+def cluster() -> StoredObjects:
+    return StoredObjects()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def mounts() -> NotedMounts:
 
 
 @pytest.fixture
-def host(tmp_path: Path, cluster: Cluster, mounts: NotedMounts) -> NodeVolumeHost:
+def host(tmp_path: Path, cluster: StoredObjects, mounts: NotedMounts) -> NodeVolumeHost:
     now: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC)  # noqa: E731
     return NodeVolumeHost(
         "a",

@@ -113,7 +113,7 @@ class PlayedNode(NodeService):
         self.points.points.add(path)
 
 
-class Desk:
+class NodePluginWithDriver:
     """A node's plugin and its driver."""
 
     def __init__(self, root: Path, capabilities: tuple[NodeCapability, ...] = STAGES) -> None:
@@ -164,11 +164,11 @@ def volume(*modes: str, block: bool = False, **source: Any) -> VolumeSpec:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> NodePluginWithDriver:
+    return NodePluginWithDriver(tmp_path)
 
 
-async def test_staged_then_published_then_back_and_nothing_is_left(desk: Desk):
+async def test_staged_then_published_then_back_and_nothing_is_left(desk: NodePluginWithDriver):
     spec = volume(fs_type="xfs")
     path = await desk.stage(spec, {"lun": "7", "devicePath": ""})
     mounter = desk.plugin.new_mounter(spec, POD)
@@ -186,13 +186,13 @@ async def test_staged_then_published_then_back_and_nothing_is_left(desk: Desk):
     assert not Path(path).parent.exists()
 
 
-async def test_a_handle_is_never_part_of_a_path(desk: Desk):
+async def test_a_handle_is_never_part_of_a_path(desk: NodePluginWithDriver):
     path = await desk.stage(volume(), {})
     assert Path(path).is_relative_to(desk.root / "plugins" / "kubernetes.io~csi" / NAME)
     assert ".." not in path
 
 
-async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(desk: Desk):
+async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(desk: NodePluginWithDriver):
     spec = volume()
     desk.storage.failing["NodeStageVolume"].errors = [Code.DEADLINE_EXCEEDED]
     desk.storage.failing["NodeStageVolume"].after = True
@@ -205,7 +205,7 @@ async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(desk:
     assert desk.call("NodeUnstageVolume").volume_id == "../v/1"
 
 
-async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(desk: Desk):
+async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(desk: NodePluginWithDriver):
     spec = volume()
     path = await desk.stage(spec, {})
     await desk.plugin.new_mounter(spec, POD).set_up()
@@ -217,7 +217,7 @@ async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(desk: 
 
 
 async def test_a_driver_that_stages_nothing_is_only_asked_to_publish(tmp_path: Path):
-    desk = Desk(tmp_path, ())
+    desk = NodePluginWithDriver(tmp_path, ())
     spec = volume()
     path = await desk.stage(spec, {"lun": "7"})
     await desk.plugin.new_mounter(spec, POD).set_up()
@@ -229,7 +229,7 @@ async def test_a_driver_that_stages_nothing_is_only_asked_to_publish(tmp_path: P
     assert desk.storage.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
 
 
-async def test_a_device_without_record_is_not_unmounted_by_guessing(desk: Desk):
+async def test_a_device_without_record_is_not_unmounted_by_guessing(desk: NodePluginWithDriver):
     spec = volume()
     path = await desk.stage(spec, {})
     (Path(path).parent / "vol_data.json").unlink()
@@ -238,7 +238,7 @@ async def test_a_device_without_record_is_not_unmounted_by_guessing(desk: Desk):
     assert path in desk.points.points
 
 
-async def test_a_driver_that_is_not_on_the_node_is_waited_for(desk: Desk):
+async def test_a_driver_that_is_not_on_the_node_is_waited_for(desk: NodePluginWithDriver):
     desk.plugin.drivers_here.remove(NAME)
     with pytest.raises(NotAsked, match="not registered here"):
         await desk.stage(volume(), {})
@@ -246,12 +246,12 @@ async def test_a_driver_that_is_not_on_the_node_is_waited_for(desk: Desk):
     await desk.stage(volume(), {})
 
 
-def known(desk: Desk, **spec: Any) -> None:
+def known(desk: NodePluginWithDriver, **spec: Any) -> None:
     driver = CSIDriver(metadata=ObjectMeta(name=NAME), spec=CSIDriverSpec(**spec))
     desk.plugin.known_drivers = lambda name: driver if name == NAME else None
 
 
-async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(desk: Desk):
+async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(desk: NodePluginWithDriver):
     spec = volume()
     await desk.stage(spec, {})
     known(desk, pod_info_on_mount=True)
@@ -263,7 +263,7 @@ async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(desk: Des
     assert context["csi.storage.k8s.io/ephemeral"] == "false"
 
 
-def test_attaching_is_the_csidrivers_word(desk: Desk):
+def test_attaching_is_the_csidrivers_word(desk: NodePluginWithDriver):
     assert desk.plugin.can_attach(volume())
     known(desk, attach_required=False)
     assert not desk.plugin.can_attach(volume())
@@ -280,7 +280,7 @@ GIVEN = [
 
 @pytest.mark.parametrize(("policy", "fs_type", "modes", "given"), GIVEN)
 async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
-    desk: Desk,
+    desk: NodePluginWithDriver,
     policy: str,
     fs_type: str,
     modes: tuple[str, ...],
@@ -303,7 +303,7 @@ async def test_a_driver_that_gives_the_group_itself_is_told_which(
     monkeypatch.setattr(
         "mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours")
     )
-    desk = Desk(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
+    desk = NodePluginWithDriver(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
     spec = volume(fs_type="ext4")
     await desk.stage(spec, {})
     await desk.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
@@ -314,7 +314,7 @@ def own_volume(**source: Any) -> VolumeSpec:
     return VolumeSpec.of_volume(Volume(name="own", csi=CSIVolumeSource(driver=NAME, **source)))
 
 
-async def test_a_pods_own_volume_is_published_alone(desk: Desk):
+async def test_a_pods_own_volume_is_published_alone(desk: NodePluginWithDriver):
     known(desk, volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
     spec = own_volume(volume_attributes={"size": "1"})
     assert not desk.plugin.can_attach(spec)
@@ -330,13 +330,13 @@ async def test_a_pods_own_volume_is_published_alone(desk: Desk):
     assert desk.call("NodeUnpublishVolume").volume_id == published.volume_id
 
 
-def test_a_driver_that_has_no_such_volumes_is_named(desk: Desk):
+def test_a_driver_that_has_no_such_volumes_is_named(desk: NodePluginWithDriver):
     known(desk, volume_lifecycle_modes=("Persistent",))
     with pytest.raises(InvalidSpec, match="does not have Ephemeral"):
         desk.plugin.new_mounter(own_volume(), POD)
 
 
-async def test_a_raw_device_is_staged_published_and_linked(desk: Desk):
+async def test_a_raw_device_is_staged_published_and_linked(desk: NodePluginWithDriver):
     spec = volume(block=True)
     await desk.plugin.new_attacher().wait_for_attach(spec, {"lun": "7"}, 1)
     staged = await desk.plugin.set_up_device(spec, "")
@@ -354,14 +354,14 @@ async def test_a_raw_device_is_staged_published_and_linked(desk: Desk):
     assert [each for each in desk.root.rglob("*") if not each.is_dir()] == []
 
 
-async def test_use_is_the_drivers_word(desk: Desk):
+async def test_use_is_the_drivers_word(desk: NodePluginWithDriver):
     spec = volume()
     await desk.stage(spec, {})
     metrics = await desk.plugin.new_mounter(spec, POD).get_metrics()
     assert (metrics.capacity, metrics.used, metrics.available, metrics.inodes_free) == (10, 4, 6, 2)
 
 
-async def test_a_file_system_grows_where_it_is_staged(desk: Desk):
+async def test_a_file_system_grows_where_it_is_staged(desk: NodePluginWithDriver):
     spec = volume()
     path = await desk.stage(spec, {})
     await desk.plugin.expand_fs(spec, path)
@@ -369,7 +369,7 @@ async def test_a_file_system_grows_where_it_is_staged(desk: Desk):
     assert (asked.volume_path, asked.capacity_range.required_bytes) == (path, 1024**3)
 
 
-async def test_a_driver_that_refuses_has_done_nothing(desk: Desk):
+async def test_a_driver_that_refuses_has_done_nothing(desk: NodePluginWithDriver):
     desk.storage.failing["NodeStageVolume"].errors = [Code.INVALID_ARGUMENT]
     with pytest.raises(VolumeError, match="InvalidArgument") as raised:
         await desk.stage(volume(), {})

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import waiting
-from machines import Machine
+from machines import StoryMachine
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
@@ -37,14 +37,14 @@ GRACE_S = 10.0
 class Process:
     """Controllers that live and die together."""
 
-    def __init__(self, world: World, names: Iterable[str], seed: int) -> None:
-        self.wire = FaultyTransport(admin(world.server))
+    def __init__(self, cluster: InProcessCluster, names: Iterable[str], seed: int) -> None:
+        self.wire = FaultyTransport(admin(cluster.server))
         self.controllers = [
             make_controller(
                 name,
                 Client(self.wire),
-                make_plugins=world.make_plugins,
-                now=world.now,
+                make_plugins=cluster.make_plugins,
+                now=cluster.now,
                 random=Random(f"{name} {seed}"),
                 scenario=Scenario(grace_period_s=GRACE_S),
             )
@@ -64,7 +64,7 @@ class Process:
                 task.result()
 
 
-class World:
+class InProcessCluster:
     """`api` is the administrator's client. The played array's plugin is there, or those of `make_plugins`."""
 
     def __init__(
@@ -82,8 +82,8 @@ class World:
         self.processes: list[Process] = []
         self._seeds = 0
 
-    def _machine(self, name: str, root: Path) -> Machine:
-        return Machine(name, self.server, self.array, root / name, self.now, self.make_plugins)
+    def _machine(self, name: str, root: Path) -> StoryMachine:
+        return StoryMachine(name, self.server, self.array, root / name, self.now, self.make_plugins)
 
     async def start(
         self, nodes: int = 2, controllers: Iterable[Iterable[str]] = (ATTACHING, PLACING, WATCHING)
@@ -211,18 +211,18 @@ class World:
         await self.api.patch(Node, node, {"spec": {"taints": [*others, taint]}})
 
 
-async def loses_power(world: World) -> str:
+async def loses_power(cluster: InProcessCluster) -> str:
     """A pod runs; its node loses power, and its pod is evicted."""
-    await world.start()
-    await world.stateful_set()
-    node = await world.until(world.running)
-    await world.machines[node].power_off()
+    await cluster.start()
+    await cluster.stateful_set()
+    node = await cluster.until(cluster.running)
+    await cluster.machines[node].power_off()
 
     async def evicted() -> bool:
-        pod = await world.pod()
+        pod = await cluster.pod()
         return pod is not None and pod.deleting
 
-    await world.until(evicted)
+    await cluster.until(evicted)
     return node
 
 
