@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from cloud_server import CREDENTIALS, Served, served
+from cloud_server import CREDENTIALS, ServedCloud, served
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Generator[Served]:
+def cloud() -> Generator[ServedCloud]:
     with served() as one:
         yield one
 
@@ -37,7 +37,7 @@ def code_of(call: Any, **request: Any) -> str:
     return caught.value.response["Error"]["Code"]
 
 
-def test_boto3_makes_a_volume_and_finds_it_by_its_tag(cloud: Served) -> None:
+def test_boto3_makes_a_volume_and_finds_it_by_its_tag(cloud: ServedCloud) -> None:
     ec2 = cloud.client()
     tags = [{"Key": "Name", "Value": "<a&b>"}]
     specification = [{"ResourceType": "volume", "Tags": tags}]
@@ -46,7 +46,7 @@ def test_boto3_makes_a_volume_and_finds_it_by_its_tag(cloud: Served) -> None:
     assert [(each["VolumeId"], each["Size"], each["Tags"]) for each in found] == [(made["VolumeId"], 3, tags)]
 
 
-def test_boto3_waits_pages_and_attaches(cloud: Served) -> None:
+def test_boto3_waits_pages_and_attaches(cloud: ServedCloud) -> None:
     ec2 = cloud.client()
     instance = ec2.describe_instances()["Reservations"][0]["Instances"][0]["InstanceId"]
     made = [ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"] for _ in range(7)]
@@ -59,13 +59,13 @@ def test_boto3_waits_pages_and_attaches(cloud: Served) -> None:
     assert max(sizes) == 5
 
 
-def test_an_error_has_ec2s_code_and_http_status(cloud: Served) -> None:
+def test_an_error_has_ec2s_code_and_http_status(cloud: ServedCloud) -> None:
     ec2 = cloud.client()
     assert code_of(ec2.delete_volume, VolumeId="vol-00000000000000000") == "InvalidVolume.NotFound"
     assert code_of(ec2.create_volume, AvailabilityZone="us-east-1a", Size=1, DryRun=True) == "DryRunOperation"
 
 
-def test_an_unsigned_request_and_another_key_are_refused(cloud: Served) -> None:
+def test_an_unsigned_request_and_another_key_are_refused(cloud: ServedCloud) -> None:
     status, text = ask(f"{cloud.server.endpoint}/?Action=DescribeVolumes")
     assert status == 403
     assert "MissingAuthenticationToken" in text
@@ -75,11 +75,11 @@ def test_an_unsigned_request_and_another_key_are_refused(cloud: Served) -> None:
     assert code_of(elsewhere.describe_volumes) == "AuthFailure"
 
 
-def test_an_action_that_is_not_there_is_refused_by_name(cloud: Served) -> None:
+def test_an_action_that_is_not_there_is_refused_by_name(cloud: ServedCloud) -> None:
     assert code_of(cloud.client().describe_spot_fleet_requests) == "InvalidAction"
 
 
-def test_a_new_instance_has_its_metadata_service(cloud: Served) -> None:
+def test_a_new_instance_has_its_metadata_service(cloud: ServedCloud) -> None:
     made = cloud.client().run_instances(ImageId="ami-1", InstanceType="m5.large", MinCount=1, MaxCount=1)
     shown = cloud.server.shown()["instances"][-1]
     assert shown["instance_id"] == made["Instances"][0]["InstanceId"]
@@ -91,7 +91,7 @@ def test_a_new_instance_has_its_metadata_service(cloud: Served) -> None:
     assert ask(where, **headers) == (200, shown["instance_id"])
 
 
-def test_no_instance_is_told_of_another(cloud: Served) -> None:
+def test_no_instance_is_told_of_another(cloud: ServedCloud) -> None:
     token_url = f"{cloud.metadata(0)}/latest/api/token"
     _, token = ask(token_url, "PUT", **{"X-aws-ec2-metadata-token-ttl-seconds": "60"})
     headers = {"X-aws-ec2-metadata-token": token}
@@ -117,7 +117,7 @@ def test_calls_are_counted_until_that_is_reset() -> None:
         assert json.loads(ask(where)[1]) == {}
 
 
-def test_there_are_as_many_instances_as_one_asks_for(cloud: Served) -> None:
+def test_there_are_as_many_instances_as_one_asks_for(cloud: ServedCloud) -> None:
     where = f"{cloud.server.endpoint}/_cloud/instances"
     status, text = ask(where, "POST", {"count": 5})
     assert (status, len(json.loads(text)["instances"])) == (200, 5)
@@ -125,7 +125,7 @@ def test_there_are_as_many_instances_as_one_asks_for(cloud: Served) -> None:
     assert ask(where, "POST", {"cound": 6})[0] == 400
 
 
-def test_a_web_page_has_no_control_over_the_cloud(cloud: Served) -> None:
+def test_a_web_page_has_no_control_over_the_cloud(cloud: ServedCloud) -> None:
     where = f"{cloud.server.endpoint}/_cloud/counters"
     assert ask(where, "DELETE", Origin="http://example.com")[0] == 403
     assert ask(where, "DELETE", Host="example.com")[0] == 403
@@ -142,7 +142,7 @@ def test_a_throttled_client_is_told_so_with_503() -> None:
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
 
 
-def signed(cloud: Served, body: bytes, **headers: str) -> tuple[int, str]:
+def signed(cloud: ServedCloud, body: bytes, **headers: str) -> tuple[int, str]:
     """A request to EC2 with a body of anyone's making."""
     key = f"AWS4-HMAC-SHA256 Credential={CREDENTIALS.access_key}/20260101/us-east-1/ec2/aws4_request"
     request = urllib.request.Request(
@@ -171,12 +171,12 @@ def signed(cloud: Served, body: bytes, **headers: str) -> tuple[int, str]:
         (b"", 400, "MissingAction"),
     ],
 )
-def test_a_hostile_form_is_refused(cloud: Served, body: bytes, status: int, code: str) -> None:
+def test_a_hostile_form_is_refused(cloud: ServedCloud, body: bytes, status: int, code: str) -> None:
     got, text = signed(cloud, body)
     assert (got, f"<Code>{code}</Code>" in text) == (status, True), text[:500]
 
 
-def test_a_form_of_another_type_and_a_compressed_one_are_refused(cloud: Served) -> None:
+def test_a_form_of_another_type_and_a_compressed_one_are_refused(cloud: ServedCloud) -> None:
     form = b"Action=DescribeVolumes"
     assert signed(cloud, form, **{"Content-Type": "multipart/form-data; boundary=x"})[0] == 400
     assert signed(cloud, gzip.compress(form), **{"Content-Encoding": "gzip"})[0] == 400
@@ -188,7 +188,7 @@ def test_a_form_of_another_type_and_a_compressed_one_are_refused(cloud: Served) 
     [b"[" * 100_000, b"\xff", b"[]", b'{"count": 1e9}', b'{"count": 1000000000}', b'{"count": 1, "zone": []}',
      b'{"count": 1, "instance_type": {}}', b'{"count": -1}', b'{"count": ' + b"9" * 5000 + b"}"],
 )  # fmt: skip
-def test_a_hostile_body_of_the_control_api_is_refused(cloud: Served, body: bytes) -> None:
+def test_a_hostile_body_of_the_control_api_is_refused(cloud: ServedCloud, body: bytes) -> None:
     request = urllib.request.Request(f"{cloud.server.endpoint}/_cloud/instances", data=body)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=10)
@@ -197,7 +197,7 @@ def test_a_hostile_body_of_the_control_api_is_refused(cloud: Served, body: bytes
 
 
 @pytest.mark.parametrize("ttl", ["9" * 5000, "٣", "-1", "1e3", "0", "21601"])
-def test_no_odd_lifetime_makes_a_token(cloud: Served, ttl: str) -> None:
+def test_no_odd_lifetime_makes_a_token(cloud: ServedCloud, ttl: str) -> None:
     headers = {"X-aws-ec2-metadata-token-ttl-seconds": ttl.encode().decode("latin-1")}
     request = urllib.request.Request(f"{cloud.metadata()}/latest/api/token", method="PUT", headers=headers)
     with pytest.raises(urllib.error.HTTPError) as refused:

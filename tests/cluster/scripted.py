@@ -42,18 +42,18 @@ MASKS = (
 )
 
 
-class Step(NamedTuple):
+class ScriptedCommand(NamedTuple):
     command: str
     expected: str
 
 
-def steps(lines: Iterable[str]) -> list[Step]:
+def steps(lines: Iterable[str]) -> list[ScriptedCommand]:
     """The commands of a script, each with what it prints ("" where that does not matter, but the exit status
     does)."""
-    found: list[Step] = []
+    found: list[ScriptedCommand] = []
     for line in lines:
         if line.startswith("$ "):
-            found.append(Step(line[2:], ""))
+            found.append(ScriptedCommand(line[2:], ""))
         elif found:
             found[-1] = found[-1]._replace(expected=f"{found[-1].expected}{line}\n")
     return found
@@ -94,7 +94,7 @@ class Shell(NamedTuple):
                 )
             time.sleep(0.2)
 
-    def play(self, script: Iterable[Step]) -> None:
+    def play(self, script: Iterable[ScriptedCommand]) -> None:
         for command, expected in script:
             if expected.strip():
                 self.until(command, expected)

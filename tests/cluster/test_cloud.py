@@ -20,7 +20,7 @@ from mooring.mounts import loop
 QUICK = ["--set", "creating_s=0", "--set", "attaching_s=0", "--set", "detaching_s=0", "--set", "deleting_s=0"]
 
 
-class Cloud:
+class CloudProcess:
     """A cloud that a test starts and ends."""
 
     def __init__(self, folder: Path) -> None:
@@ -78,8 +78,8 @@ def until(holds: Callable[[], Any], log: Path) -> None:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Generator[Cloud]:
-    made = Cloud(tmp_path)
+def cloud(tmp_path: Path) -> Generator[CloudProcess]:
+    made = CloudProcess(tmp_path)
     try:
         yield made
     finally:
@@ -88,7 +88,7 @@ def cloud(tmp_path: Path) -> Generator[Cloud]:
             loop.remove(device)
 
 
-def attached(cloud: Cloud) -> tuple[str, str]:
+def attached(cloud: CloudProcess) -> tuple[str, str]:
     """A volume that is attached, and its device."""
     ec2 = cloud.client()
     volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"]
@@ -105,7 +105,9 @@ def state_of(ec2: Any, volume: str) -> str:
 
 
 @pytest.mark.root
-def test_what_was_attached_is_attached_after_a_kill_with_the_bytes_that_were_written(cloud: Cloud) -> None:
+def test_what_was_attached_is_attached_after_a_kill_with_the_bytes_that_were_written(
+    cloud: CloudProcess,
+) -> None:
     cloud.start("--port", "0")
     volume, device = attached(cloud)
     Path(device).write_bytes(b"kept")
@@ -121,7 +123,7 @@ def test_what_was_attached_is_attached_after_a_kill_with_the_bytes_that_were_wri
 
 
 @pytest.mark.root
-def test_at_its_end_no_device_is_left_that_nobody_uses_and_one_in_use_stays(cloud: Cloud) -> None:
+def test_at_its_end_no_device_is_left_that_nobody_uses_and_one_in_use_stays(cloud: CloudProcess) -> None:
     cloud.start("--port", "0")
     _, device = attached(cloud)
     with open(device, "rb"):
@@ -132,7 +134,7 @@ def test_at_its_end_no_device_is_left_that_nobody_uses_and_one_in_use_stays(clou
     assert cloud.devices() == []
 
 
-def test_one_data_directory_has_one_cloud(cloud: Cloud) -> None:
+def test_one_data_directory_has_one_cloud(cloud: CloudProcess) -> None:
     cloud.start("--port", "0", "--devices", "off")
     command = mooring("cloud", "--data-dir", str(cloud.data), "--port", "0", "--devices", "off")
     second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -140,7 +142,7 @@ def test_one_data_directory_has_one_cloud(cloud: Cloud) -> None:
     assert "another `mooring cloud` serves" in second.stderr
 
 
-def test_a_port_in_use_is_said_and_how_to_choose_another(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_port_in_use_is_said_and_how_to_choose_another(cloud: CloudProcess, tmp_path: Path) -> None:
     cloud.start("--port", "0", "--devices", "off")
     port = cloud.environment()["AWS_ENDPOINT_URL_EC2"].rpartition(":")[2]
     command = mooring("cloud", "--data-dir", str(tmp_path / "other"), "--port", port, "--devices", "off")
@@ -148,8 +150,8 @@ def test_a_port_in_use_is_said_and_how_to_choose_another(cloud: Cloud, tmp_path:
     assert (second.returncode, f"port {port} is in use" in second.stderr) == (1, True)
 
 
-def test_the_same_seed_and_requests_give_the_same_ids(cloud: Cloud, tmp_path: Path) -> None:
-    other = Cloud(tmp_path / "again")
+def test_the_same_seed_and_requests_give_the_same_ids(cloud: CloudProcess, tmp_path: Path) -> None:
+    other = CloudProcess(tmp_path / "again")
     other.data.parent.mkdir()
     ids: list[str] = []
     for each in (cloud, other):
@@ -161,7 +163,7 @@ def test_the_same_seed_and_requests_give_the_same_ids(cloud: Cloud, tmp_path: Pa
     assert ids[0] == ids[1]
 
 
-def test_settings_counters_and_status_are_shown_and_changed(cloud: Cloud) -> None:
+def test_settings_counters_and_status_are_shown_and_changed(cloud: CloudProcess) -> None:
     cloud.start("--port", "0", "--devices", "off", "--set", "hidden_devices=/dev/xvdba,/dev/xvdbb")
     cloud.client().create_volume(
         AvailabilityZone="us-east-1a",
@@ -178,7 +180,7 @@ def test_settings_counters_and_status_are_shown_and_changed(cloud: Cloud) -> Non
     assert len(json.loads(cloud.say("status", "-o", "json"))["instances"]) == 2
 
 
-def test_what_cannot_be_is_refused_by_name(cloud: Cloud) -> None:
+def test_what_cannot_be_is_refused_by_name(cloud: CloudProcess) -> None:
     cloud.start("--port", "0", "--devices", "off")
     for words in (
         ["settings", "--set", "ataching_s=1"],
@@ -191,7 +193,7 @@ def test_what_cannot_be_is_refused_by_name(cloud: Cloud) -> None:
         assert "Traceback" not in refused.stderr
 
 
-def test_whoever_asks_a_cloud_that_does_not_run_is_told_how_to_start_it(cloud: Cloud) -> None:
+def test_whoever_asks_a_cloud_that_does_not_run_is_told_how_to_start_it(cloud: CloudProcess) -> None:
     never = cloud.ask("env")
     assert (never.returncode, "mooring cloud --data-dir" in never.stderr) == (1, True)
     cloud.start("--port", "0", "--devices", "off")

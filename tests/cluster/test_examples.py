@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cluster.scripted import Shell, Step, steps
+from tests.cluster.scripted import ScriptedCommand, Shell, steps
 
 from mooring.cluster.demo import examples
 
@@ -18,7 +18,7 @@ PACKAGES = {"etcd": {"etcd": "etcd-server", "etcdctl": "etcd-client"}}
 """What an example needs on the nodes, with the Debian package that has it."""
 
 
-def script(example: Path) -> list[Step]:
+def script(example: Path) -> list[ScriptedCommand]:
     head = itertools.takewhile(lambda line: line.startswith("#"), example.read_text().splitlines())
     return steps(line[1:].removeprefix(" ") for line in head)
 

@@ -18,11 +18,11 @@ from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 
 
-class Refused(Exception):
+class DriversOwnError(Exception):
     """An exception of the driver's own."""
 
 
-class NotThere(Refused):
+class NotThere(DriversOwnError):
     """One that is derived from it."""
 
 
@@ -112,7 +112,7 @@ def driver(controller: PlayController, node: PlayNode) -> Driver:
         controller=controller,
         node=node,
         access_modes=(csi.VolumeCapability.AccessMode.Mode.SINGLE_NODE_WRITER,),
-        codes={Refused: Code.FAILED_PRECONDITION, NotThere: Code.NOT_FOUND},
+        codes={DriversOwnError: Code.FAILED_PRECONDITION, NotThere: Code.NOT_FOUND},
     )
 
 

@@ -17,7 +17,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import METHODS
 
 
-class Driver:
+class CountingDriver:
     """Counts what reaches it."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Driver:
         return
 
 
-def client(driver: Driver, *faults: str) -> Client:
+def client(driver: CountingDriver, *faults: str) -> Client:
     return Client(Faulty(driver, [parse_fault(each) for each in faults], Random(1)))
 
 
@@ -44,24 +44,24 @@ async def probe(caller: Client) -> Code:
 
 
 async def test_an_error_keeps_the_call_from_the_driver():
-    driver = Driver()
+    driver = CountingDriver()
     assert await probe(client(driver, "Probe:UNAVAILABLE")) is Code.UNAVAILABLE
     assert driver.reached == 0
 
 
 async def test_an_error_after_the_call_lets_it_happen():
-    driver = Driver()
+    driver = CountingDriver()
     assert await probe(client(driver, "Probe:after-INTERNAL")) is Code.INTERNAL
     assert driver.reached == 1
 
 
 async def test_other_methods_are_not_touched():
-    driver = Driver()
+    driver = CountingDriver()
     assert await probe(client(driver, "CreateVolume:UNAVAILABLE")) is Code.OK
 
 
 async def test_a_share_of_the_calls_is_struck():
-    driver = Driver()
+    driver = CountingDriver()
     caller = client(driver, "Probe:UNAVAILABLE:0.5")
     codes = [await probe(caller) for _ in range(200)]
     assert 60 < codes.count(Code.UNAVAILABLE) < 140
@@ -70,7 +70,7 @@ async def test_a_share_of_the_calls_is_struck():
 
 def test_a_delay_is_waited_and_counts_against_the_deadline(run: Any):
     async def story() -> None:
-        driver = Driver()
+        driver = CountingDriver()
         before = asyncio.get_running_loop().time()
         assert await probe(client(driver, "Probe:500ms")) is Code.OK
         assert asyncio.get_running_loop().time() - before == pytest.approx(0.5)

@@ -13,7 +13,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.trace import LONGEST, read, shown, tracer
 
 
-class Driver:
+class AnsweringDriver:
     def __init__(self, error: CsiError | None = None) -> None:
         self.error = error
 
@@ -26,7 +26,7 @@ class Driver:
         return
 
 
-async def create(path: Path, driver: Driver) -> None:
+async def create(path: Path, driver: AnsweringDriver) -> None:
     observe = tracer(path, "node-1", lambda: datetime(2030, 1, 1, 12, tzinfo=UTC))
     client = Client(driver, [lambda exchange: observe("a.example.com", exchange)])
     request = csi.CreateVolumeRequest(name="n" * 300, secrets={"token": "hunter2"})
@@ -38,8 +38,8 @@ async def create(path: Path, driver: Driver) -> None:
 
 async def test_a_call_is_a_line_with_request_and_answer_and_no_secret(tmp_path: Path):
     path = tmp_path / "csi.jsonl"
-    await create(path, Driver())
-    await create(path, Driver(CsiError(Code.UNAVAILABLE, "away", "CreateVolume")))
+    await create(path, AnsweringDriver())
+    await create(path, AnsweringDriver(CsiError(Code.UNAVAILABLE, "away", "CreateVolume")))
     text = path.read_text()
     assert "hunter2" not in text
     done, failed = (json.loads(line) for line in text.splitlines())
@@ -55,7 +55,7 @@ async def test_a_call_is_a_line_with_request_and_answer_and_no_secret(tmp_path: 
 
 async def test_for_people_a_call_is_short(tmp_path: Path):
     path = tmp_path / "csi.jsonl"
-    await create(path, Driver(CsiError(Code.UNAVAILABLE, "away", "CreateVolume")))
+    await create(path, AnsweringDriver(CsiError(Code.UNAVAILABLE, "away", "CreateVolume")))
     (call,) = read(iter(path.read_text().splitlines(keepends=True)))
     head, asked = shown(call).splitlines()
     assert head.startswith("12:00:00.000  node-1       CreateVolume")

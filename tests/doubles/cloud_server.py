@@ -25,7 +25,7 @@ AT_ONCE = {f"{name}_s": [0.0, 0.0] for name in _TIMES}
 
 
 @dataclass
-class Served:
+class ServedCloud:
     """What a test needs of it."""
 
     server: Server
@@ -47,7 +47,7 @@ class Served:
 
 
 @contextmanager
-def served(instances: int = 2, **settings: Any) -> Generator[Served]:
+def served(instances: int = 2, **settings: Any) -> Generator[ServedCloud]:
     """A cloud without devices and without a journal, while entered."""
     loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     made: list[Server] = []
@@ -67,7 +67,7 @@ def served(instances: int = 2, **settings: Any) -> Generator[Served]:
     thread.start()
     assert ready.wait(20), "the cloud does not come up"
     try:
-        yield Served(made[0], loop)
+        yield ServedCloud(made[0], loop)
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(20)

@@ -29,7 +29,7 @@ DOCUMENT = {
 
 
 @dataclass
-class Played:
+class PlayedMetadataService:
     """Answers like the service; `failing` statuses come first."""
 
     url: str = ""
@@ -63,9 +63,9 @@ class Played:
 
 
 @pytest.fixture
-async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Played]:
+async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[PlayedMetadataService]:
     monkeypatch.setattr(metadata, "PAUSES_S", (0.0, 0.0))
-    service = Played()
+    service = PlayedMetadataService()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", service.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -76,18 +76,20 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Played]:
     await runner.cleanup()
 
 
-async def test_an_instance_is_as_its_identity_document_says(played: Played):
+async def test_an_instance_is_as_its_identity_document_says(played: PlayedMetadataService):
     assert await Imds(played.url).instance() == HERE
 
 
-async def test_one_token_is_enough_for_all_questions(played: Played):
+async def test_one_token_is_enough_for_all_questions(played: PlayedMetadataService):
     imds = Imds(played.url)
     await imds.instance()
     await imds.network_interfaces()
     assert played.asked.count("PUT /latest/api/token") == 1
 
 
-async def test_what_does_not_change_is_asked_once_and_network_interfaces_each_time(played: Played):
+async def test_what_does_not_change_is_asked_once_and_network_interfaces_each_time(
+    played: PlayedMetadataService,
+):
     imds = Imds(played.url)
     await imds.instance()
     await imds.instance()
@@ -97,23 +99,25 @@ async def test_what_does_not_change_is_asked_once_and_network_interfaces_each_ti
     assert sum("document" in question for question in played.asked) == 1
 
 
-async def test_a_token_that_has_ended_is_replaced(played: Played):
+async def test_a_token_that_has_ended_is_replaced(played: PlayedMetadataService):
     imds = Imds(played.url)
     await imds.instance()
     played.token = "t2"
     assert await imds.network_interfaces() == 2
 
 
-async def test_volumes_of_the_start_are_told_by_their_device_names_without_the_root(played: Played):
+async def test_volumes_of_the_start_are_told_by_their_device_names_without_the_root(
+    played: PlayedMetadataService,
+):
     assert await Imds(played.url).boot_volumes() == ("sdb", "/dev/xvdba")
 
 
-async def test_a_failure_that_passes_is_not_seen(played: Played):
+async def test_a_failure_that_passes_is_not_seen(played: PlayedMetadataService):
     played.failing = [503, 500]
     assert await Imds(played.url).instance() == HERE
 
 
-async def test_a_failure_that_stays_says_what_to_do(played: Played):
+async def test_a_failure_that_stays_says_what_to_do(played: PlayedMetadataService):
     imds = Imds(played.url)
     await imds.instance()
     played.failing = [500] * 9
@@ -121,13 +125,13 @@ async def test_a_failure_that_stays_says_what_to_do(played: Played):
         await imds.network_interfaces()
 
 
-async def test_without_a_token_the_hop_limit_is_named(played: Played):
+async def test_without_a_token_the_hop_limit_is_named(played: PlayedMetadataService):
     played.failing = [500] * 9
     with pytest.raises(MetadataError, match="HttpPutResponseHopLimit"):
         await Imds(played.url).instance()
 
 
-async def test_a_service_that_is_switched_off_is_not_asked_again(played: Played):
+async def test_a_service_that_is_switched_off_is_not_asked_again(played: PlayedMetadataService):
     played.failing = [403] * 9
     with pytest.raises(MetadataError, match="HttpEndpoint"):
         await Imds(played.url).instance()
@@ -140,7 +144,9 @@ async def test_nobody_there_is_an_error_that_names_the_address(monkeypatch: pyte
         await Imds("http://127.0.0.1:1").instance()
 
 
-async def test_a_service_that_never_answers_ends_in_an_error(played: Played, monkeypatch: pytest.MonkeyPatch):
+async def test_a_service_that_never_answers_ends_in_an_error(
+    played: PlayedMetadataService, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(metadata, "TIMEOUT_S", 0.05)
     played.silent = True
     with pytest.raises(MetadataError, match="TimeoutError"):
@@ -165,7 +171,7 @@ def test_an_instance_without_a_network_interface_cannot_be():
         parse_macs("not found")
 
 
-async def test_what_an_operator_says_goes_before_the_service(played: Played):
+async def test_what_an_operator_says_goes_before_the_service(played: PlayedMetadataService):
     told = Told(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
     assert await told.instance() == Instance("i-0123", "m7i.large", "us-east-1b", "us-east-1")
 

@@ -27,7 +27,7 @@ REQUEST = "aws_ebs_csi_api_request"
 PENDING = "aws_ebs_csi_ec2_detach_pending_seconds_total"
 
 
-class Answers(Ec2Api):
+class PresetEc2(Ec2Api):
     """Takes two seconds, and then answers as told, or with success."""
 
     def __init__(self, *outcomes: Exception) -> None:
@@ -45,7 +45,7 @@ class Answers(Ec2Api):
 
 def metered(*outcomes: Exception) -> tuple[CollectorRegistry, MeteredApi]:
     registry = CollectorRegistry()
-    return registry, MeteredApi(Answers(*outcomes), RequestMetrics(registry))
+    return registry, MeteredApi(PresetEc2(*outcomes), RequestMetrics(registry))
 
 
 def failures(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
@@ -150,7 +150,7 @@ async def test_the_command_counts_what_its_controller_asks(monkeypatch: pytest.M
     before = metrics.REGISTRY.get_sample_value(name, labels) or 0
     refused = Ec2Error("DryRunOperation", "")
 
-    class Refuses(Answers):
+    class Refuses(PresetEc2):
         async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
             raise refused
 

@@ -20,7 +20,7 @@ from mooring.ebs.options import Options
 
 
 @dataclass
-class Played(Metadata):
+class PlayedInstance(Metadata):
     """An instance that says what it is told to, and what it was asked."""
 
     type: str = "m5.large"
@@ -54,7 +54,7 @@ async def limit_of(metadata: Metadata, **more: Any) -> int:
 
 
 async def test_a_node_is_its_instance_in_its_zone():
-    info = await client_of(Played()).node.node_get_info(csi.NodeGetInfoRequest(), timeout_s=5)
+    info = await client_of(PlayedInstance()).node.node_get_info(csi.NodeGetInfoRequest(), timeout_s=5)
     assert info.node_id == "i-0123"
     assert dict(info.accessible_topology.segments) == {
         "topology.kubernetes.io/zone": "us-east-1a",
@@ -64,7 +64,7 @@ async def test_a_node_is_its_instance_in_its_zone():
 
 
 async def test_network_interfaces_are_counted_each_time():
-    played = Played(interfaces=1)
+    played = PlayedInstance(interfaces=1)
     client = client_of(played)
     for interfaces, limit in ((1, 26), (3, 24), (2, 25)):
         played.interfaces = interfaces
@@ -73,13 +73,13 @@ async def test_network_interfaces_are_counted_each_time():
 
 
 async def test_network_interfaces_are_not_asked_about_where_they_take_nothing():
-    played = Played(type="m7i.large", interfaces=9)
+    played = PlayedInstance(type="m7i.large", interfaces=9)
     assert await limit_of(played) == 31
     assert "interfaces" not in played.asked
 
 
 async def test_volumes_of_the_start_are_counted_once_and_only_others():
-    played = Played(volumes=("sdb", "xvdaa", "/dev/xvdbc"))
+    played = PlayedInstance(volumes=("sdb", "xvdaa", "/dev/xvdbc"))
     client = client_of(played)
     for _ in range(3):
         info = await client.node.node_get_info(csi.NodeGetInfoRequest(), timeout_s=5)
@@ -88,31 +88,31 @@ async def test_volumes_of_the_start_are_counted_once_and_only_others():
 
 
 async def test_what_an_operator_reserves_is_not_counted():
-    played = Played(volumes=("sdb", "sdc"))
+    played = PlayedInstance(volumes=("sdb", "sdc"))
     assert await limit_of(played, reserved_volume_attachments=5) == 22
     assert "volumes" not in played.asked
 
 
 @pytest.mark.parametrize("limit", [0, 7])
 async def test_a_limit_that_is_given_wins_and_nothing_is_counted(limit: int):
-    played = Played(interfaces=9)
+    played = PlayedInstance(interfaces=9)
     assert await limit_of(played, volume_attach_limit=limit) == limit
     assert played.asked == []
 
 
 async def test_metadata_that_is_not_to_be_had_is_asked_for_again():
     with pytest.raises(CsiError, match="hop limit") as caught:
-        await limit_of(Played(failing=True))
+        await limit_of(PlayedInstance(failing=True))
     assert caught.value.code is Code.UNAVAILABLE
 
 
 async def test_a_node_is_always_ready():
-    reply = await client_of(Played(failing=True)).identity.probe(csi.ProbeRequest(), timeout_s=5)
+    reply = await client_of(PlayedInstance(failing=True)).identity.probe(csi.ProbeRequest(), timeout_s=5)
     assert reply.ready.value
 
 
 async def test_a_node_says_that_there_is_a_controller_and_that_volumes_grow_while_in_use():
-    reply = await client_of(Played()).identity.get_plugin_capabilities(
+    reply = await client_of(PlayedInstance()).identity.get_plugin_capabilities(
         csi.GetPluginCapabilitiesRequest(), timeout_s=5
     )
     services = {each.service.type for each in reply.capabilities if each.HasField("service")}

@@ -228,7 +228,7 @@ def _facts(resource: str, body: bytes, disk: Callable[[str], str]) -> Iterator[s
 
 
 @dataclass(frozen=True)
-class Story:
+class SimulatedStory:
     """One run. `mutant`: the known bug with which the same run does harm."""
 
     name: str
@@ -275,23 +275,23 @@ def scripted(scenario: Scenario, *steps: PlanStep) -> StoredRun:
     return StoredRun(0, scenario, plan, {})
 
 
-def hazard(name: str, title: str) -> Story:
+def hazard(name: str, title: str) -> SimulatedStory:
     found = sorted(REGRESSIONS.glob(f"{name}-*.json"))
-    return Story(name, title, read(found[0]), name)
+    return SimulatedStory(name, title, read(found[0]), name)
 
 
 STORIES = (
-    Story(
+    SimulatedStory(
         "demo-a-drain",
         "The node of a pod is drained: the volume moves",
         scripted(SMALL, PlanStep(30, "drain", "n0"), PlanStep(60, "uncordon", "n0")),
     ),
-    Story(
+    SimulatedStory(
         "demo-b-power-loss",
         "The node of a pod loses power while the pod writes; an operator declares the node out of service",
         scripted(POWER, PlanStep(30, "power-off", "n0", 200, 1)),
     ),
-    Story(
+    SimulatedStory(
         "demo-c-crashes",
         "The controllers that attach are killed three times in one move",
         scripted(

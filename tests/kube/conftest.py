@@ -15,7 +15,7 @@ from mooring.kube.client import Client
 from mooring.simulation.parts.faulty_transport import FaultyTransport, faulty_client
 
 
-class Api:
+class FaultyApi:
     """`client` goes through `wire`; `admin` reaches the server whatever happens to the wire."""
 
     def __init__(self, server: Server, now: Callable[[], datetime]) -> None:
@@ -40,12 +40,12 @@ def run(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @pytest.fixture
 def play(
     run: Callable[[Any], Any], now: Callable[[], datetime]
-) -> Callable[[Callable[[Api], Coroutine[Any, Any, Any]]], Any]:
-    """Plays a story, a coroutine function of an `Api`, on a fresh server."""
+) -> Callable[[Callable[[FaultyApi], Coroutine[Any, Any, Any]]], Any]:
+    """Plays a story, a coroutine function of a `FaultyApi`, on a fresh server."""
 
-    def play_story(story: Callable[[Api], Coroutine[Any, Any, Any]]) -> Any:
+    def play_story(story: Callable[[FaultyApi], Coroutine[Any, Any, Any]]) -> Any:
         async def on_server() -> Any:
-            return await story(Api(await started(now), now))
+            return await story(FaultyApi(await started(now), now))
 
         return run(on_server())
 

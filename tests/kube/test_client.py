@@ -214,7 +214,7 @@ def test_a_watch_gives_changes_and_bookmarks_and_ends_when_its_time_is_over(play
     play(story)
 
 
-class Answers:
+class OneAnswer:
     """A transport with one answer to everything."""
 
     def __init__(self, status: int, body: bytes, pieces: list[bytes] | None = None) -> None:
@@ -241,7 +241,7 @@ def test_an_error_event_ends_a_watch_with_the_error_of_its_code(run: Callable[[A
             "type": "ERROR",
             "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
         }
-        answers = Answers(200, b"", [msgspec.json.encode(event) + b"\n"])
+        answers = OneAnswer(200, b"", [msgspec.json.encode(event) + b"\n"])
         with pytest.raises(errors.Gone, match="watch /api/v1/nodes: too old"):
             async for _ in Client(answers).watch(Node, resource_version="1"):
                 pass
@@ -260,7 +260,9 @@ def test_lines_of_a_watch_may_come_in_any_pieces(run: Callable[[Any], Any]):
             for name in ("a", "b")
         )
         pieces = [lines[at : at + 5] for at in range(0, len(lines), 5)]
-        seen = [event async for event in Client(Answers(200, b"", pieces)).watch(Node, resource_version="1")]
+        seen = [
+            event async for event in Client(OneAnswer(200, b"", pieces)).watch(Node, resource_version="1")
+        ]
         assert [event.object.name for event in seen if event.object] == ["a", "b"]
 
     run(story())
@@ -269,7 +271,7 @@ def test_lines_of_a_watch_may_come_in_any_pieces(run: Callable[[Any], Any]):
 def test_a_watch_that_is_left_closes_its_stream(run: Callable[[Any], Any]):
     async def story():
         line = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}\n'
-        answers = Answers(200, b"", [line, line])
+        answers = OneAnswer(200, b"", [line, line])
         watch = Client(answers).watch(Node, resource_version="1")
         await anext(watch)
         await watch.aclose()

@@ -218,7 +218,7 @@ class PlayedUnmounter(Unmounter):
             self._path.rmdir()
 
 
-class Played(VolumePlugin):
+class PlayedPlugin(VolumePlugin):
     """What both played plugins share."""
 
     name: str
@@ -242,7 +242,7 @@ class Played(VolumePlugin):
         return VolumeSpec(volume_name)
 
 
-class PlayedLocal(Played):
+class PlayedLocal(PlayedPlugin):
     """Each pod has its own; content is followed."""
 
     name = "example.com/local"
@@ -291,7 +291,7 @@ class PlayedAttacher(Attacher, Detacher):
         self._plugin.machine.mounts.discard(device_mount_path)
 
 
-class PlayedDisk(Played, AttachableVolumePlugin, NodeExpandableVolumePlugin):
+class PlayedDisk(PlayedPlugin, AttachableVolumePlugin, NodeExpandableVolumePlugin):
     name = DISK
 
     def can_support(self, spec: VolumeSpec) -> bool:
@@ -450,12 +450,12 @@ class AgentStage:
 
 
 class _Recording:
-    """The agent's way to the server: notes what is asked for; `world.gate` may hold or fail a request, and
-    `world.slow` what a watch brings."""
+    """The agent's way to the server: notes what is asked for; `stage.gate` may hold or fail a request, and
+    `stage.slow` what a watch brings."""
 
-    def __init__(self, world: AgentStage) -> None:
-        self._world = world
-        self._inner = InProcess(world.server.call, world.server.tokens.node(NODE))
+    def __init__(self, stage: AgentStage) -> None:
+        self._world = stage
+        self._inner = InProcess(stage.server.call, stage.server.tokens.node(NODE))
 
     async def send(self, request: Request) -> Response:
         held = self._world.gate(request)
@@ -478,7 +478,7 @@ Story = Callable[[AgentStage], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def play(tmp_path: Path, run: Callable[[Any], Any], now: Callable[[], Any]) -> Callable[[Story], None]:
-    """Plays a story in virtual time, in a world of its own."""
+    """Plays a story in virtual time, in a stage of its own."""
 
     def play_story(story: Story) -> None:
         run(not_stuck(story(AgentStage(tmp_path, now))))

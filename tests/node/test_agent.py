@@ -16,228 +16,228 @@ Play = Callable[[Any], None]
 
 
 def test_a_node_is_registered_ready_with_boot_id_and_lease(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        node = await world.until(world.node)
+    async def story(stage: Any) -> None:
+        await stage.start()
+        node = await stage.until(stage.node)
         assert node.ready == "True"
         assert node.status.node_info.boot_id == "boot-1"
         assert node.metadata.annotations["volumes.kubernetes.io/controller-managed-attach-detach"] == "true"
         assert node.metadata.annotations["mooring.dev/reconstructed"] == "boot-1"
         assert node.metadata.labels["kubernetes.io/hostname"] == NODE
-        lease = await world.until(lambda: world.api.find(Lease, NODE, "kube-node-lease"))
+        lease = await stage.until(lambda: stage.api.find(Lease, NODE, "kube-node-lease"))
         renewed = lease.spec.renew_time
-        await world.until(lambda: lease_after(world, renewed))
+        await stage.until(lambda: lease_after(stage, renewed))
 
-    async def lease_after(world: Any, renewed: str) -> bool:
-        return (await world.api.get(Lease, NODE, "kube-node-lease")).spec.renew_time > renewed
+    async def lease_after(stage: Any, renewed: str) -> bool:
+        return (await stage.api.get(Lease, NODE, "kube-node-lease")).spec.renew_time > renewed
 
     play(story)
 
 
 def test_a_pod_is_run_and_its_status_says_so(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        pod = await world.pod()
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        pod = await stage.pod()
         status = pod.status.container_statuses[0]
         assert status.ready
         assert status.state.running is not None
         assert pod.status.host_ip == "127.0.0.1"
         ready = {condition.type: condition.status for condition in pod.status.conditions}
         assert ready["Ready"] == ready["ContainersReady"] == ready["Initialized"] == "True"
-        assert any(reason == "HostRootFileSystem" for reason, _ in await world.events())
+        assert any(reason == "HostRootFileSystem" for reason, _ in await stage.events())
 
     play(story)
 
 
-async def running(world: Any, name: str = "web-0") -> bool:
-    return await world.phase(name) == "Running"
+async def running(stage: Any, name: str = "web-0") -> bool:
+    return await stage.phase(name) == "Running"
 
 
 def test_a_container_that_ends_is_started_again_with_growing_delays(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        pod = await world.create_pod()
-        await world.until(lambda: running(world))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod()
+        await stage.until(lambda: running(stage))
         for attempt in (1, 2, 3):
-            world.machine.exit(pod.uid, "main", 1)
-            await world.until(lambda attempt=attempt: f"start main {attempt}" in world.machine.journal)
-        world.machine.exit(pod.uid, "main", 1)
-        await world.until(lambda: crash_loop(world, "back-off 40s"))
-        assert (await world.pod()).status.container_statuses[0].restart_count == 3
+            stage.machine.exit(pod.uid, "main", 1)
+            await stage.until(lambda attempt=attempt: f"start main {attempt}" in stage.machine.journal)
+        stage.machine.exit(pod.uid, "main", 1)
+        await stage.until(lambda: crash_loop(stage, "back-off 40s"))
+        assert (await stage.pod()).status.container_statuses[0].restart_count == 3
 
-    async def crash_loop(world: Any, message: str) -> bool:
-        waiting = await reason(world, "CrashLoopBackOff")
+    async def crash_loop(stage: Any, message: str) -> bool:
+        waiting = await reason(stage, "CrashLoopBackOff")
         return bool(waiting) and waiting.message.startswith(message)
 
     play(story)
 
 
 def test_a_pod_that_is_not_restarted_succeeds_and_keeps_nothing(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        pod = await world.create_pod(restartPolicy="Never")
-        await world.until(lambda: running(world))
-        world.machine.exit(pod.uid, "main", 0)
-        await world.until(lambda: succeeded(world))
-        await world.until(lambda: not world.machine.sandboxes[pod.uid].running)
-        done = await world.pod()
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod(restartPolicy="Never")
+        await stage.until(lambda: running(stage))
+        stage.machine.exit(pod.uid, "main", 0)
+        await stage.until(lambda: succeeded(stage))
+        await stage.until(lambda: not stage.machine.sandboxes[pod.uid].running)
+        done = await stage.pod()
         assert done.status.container_statuses[0].state.terminated.reason == "Completed"
 
-    async def succeeded(world: Any) -> bool:
-        return await world.phase() == "Succeeded"
+    async def succeeded(stage: Any) -> bool:
+        return await stage.phase() == "Succeeded"
 
     play(story)
 
 
 def test_init_containers_run_first_and_one_after_the_other(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
+    async def story(stage: Any) -> None:
+        await stage.start()
         init = [{"name": name, "image": "app", "command": ["init"]} for name in ("one", "two")]
-        pod = await world.create_pod(initContainers=init)
-        await world.until(lambda: "start one 0" in world.machine.journal)
-        assert await world.phase() == "Pending"
-        world.machine.exit(pod.uid, "one", 0)
-        await world.until(lambda: "start two 0" in world.machine.journal)
-        assert "start main 0" not in world.machine.journal
-        world.machine.exit(pod.uid, "two", 0)
-        await world.until(lambda: running(world))
+        pod = await stage.create_pod(initContainers=init)
+        await stage.until(lambda: "start one 0" in stage.machine.journal)
+        assert await stage.phase() == "Pending"
+        stage.machine.exit(pod.uid, "one", 0)
+        await stage.until(lambda: "start two 0" in stage.machine.journal)
+        assert "start main 0" not in stage.machine.journal
+        stage.machine.exit(pod.uid, "two", 0)
+        await stage.until(lambda: running(stage))
 
     play(story)
 
 
 def test_a_deleted_pod_is_asked_to_end_and_leaves_the_api_when_it_has(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        await world.api.delete(Pod, "web-0", "default")
-        await world.until(lambda: gone(world))
-        assert world.machine.journal[-2:] == ["signal main 15", "kill"]
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        await stage.api.delete(Pod, "web-0", "default")
+        await stage.until(lambda: gone(stage))
+        assert stage.machine.journal[-2:] == ["signal main 15", "kill"]
         writes = [
             request
-            for request in world.requests
+            for request in stage.requests
             if "/pods/web-0" in request and not request.startswith("GET")
         ]
         assert writes[-2:] == [
             "PATCH /api/v1/namespaces/default/pods/web-0/status",
             "DELETE /api/v1/namespaces/default/pods/web-0",
         ]
-        await world.until(lambda: not list((world.root / "pods").glob("*")))
+        await stage.until(lambda: not list((stage.root / "pods").glob("*")))
 
     play(story)
 
 
-async def gone(world: Any) -> bool:
-    return await world.pod() is None
+async def gone(stage: Any) -> bool:
+    return await stage.pod() is None
 
 
 def test_a_pod_that_does_not_end_is_killed_when_its_grace_period_is_over_and_not_before(play: Play) -> None:
-    async def story(world: Any) -> None:
-        world.machine.exit_on_term = False
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        began = world.now()
-        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=20)
-        await world.until(lambda: gone(world))
-        assert 20 <= (world.now() - began).total_seconds() < 21
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        began = stage.now()
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=20)
+        await stage.until(lambda: gone(stage))
+        assert 20 <= (stage.now() - began).total_seconds() < 21
 
     play(story)
 
 
 def test_a_second_deletion_shortens_the_grace_period(play: Play) -> None:
-    async def story(world: Any) -> None:
-        world.machine.exit_on_term = False
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        began = world.now()
-        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=1000)
-        await world.until(lambda: "signal main 15" in world.machine.journal)
-        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=5)
-        await world.until(lambda: gone(world))
-        assert (world.now() - began).total_seconds() < 10
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        began = stage.now()
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=1000)
+        await stage.until(lambda: "signal main 15" in stage.machine.journal)
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=5)
+        await stage.until(lambda: gone(stage))
+        assert (stage.now() - began).total_seconds() < 10
 
     play(story)
 
 
 def test_a_pod_that_was_removed_by_force_still_has_two_seconds(play: Play) -> None:
-    async def story(world: Any) -> None:
-        world.machine.exit_on_term = False
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        began = world.now()
-        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
-        await world.until(lambda: "kill" in world.machine.journal)
-        assert (world.now() - began).total_seconds() >= 2
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        began = stage.now()
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await stage.until(lambda: "kill" in stage.machine.journal)
+        assert (stage.now() - began).total_seconds() >= 2
 
     play(story)
 
 
 def test_an_agent_that_comes_back_disturbs_nothing(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        before = list(world.machine.journal)
-        uid = (await world.node()).uid
-        await world.kill()
-        await world.start()
-        await world.until(lambda: running(world))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        before = list(stage.machine.journal)
+        uid = (await stage.node()).uid
+        await stage.kill()
+        await stage.start()
+        await stage.until(lambda: running(stage))
         await asyncio.sleep(60)
-        assert world.machine.journal == before
-        assert (await world.node()).uid == uid
+        assert stage.machine.journal == before
+        assert (await stage.node()).uid == uid
 
     play(story)
 
 
 def test_pods_that_were_removed_while_no_agent_was_there_are_ended(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        pod = await world.create_pod()
-        await world.until(lambda: running(world))
-        await world.kill()
-        await world.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
-        await world.start()
-        await world.until(lambda: pod.uid not in world.machine.sandboxes)
-        assert "kill" in world.machine.journal
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        await stage.kill()
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await stage.start()
+        await stage.until(lambda: pod.uid not in stage.machine.sandboxes)
+        assert "kill" in stage.machine.journal
 
     play(story)
 
 
 def test_after_a_reboot_a_pod_starts_again_and_counts_it(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        pod = await world.create_pod()
-        await world.until(lambda: running(world))
-        await world.kill()
-        world.machine.exit(pod.uid, "main", 137)
-        world.machine.update(pod.uid, running=False)
-        await world.start(boot_id="boot-2")
-        await world.until(lambda: restarted(world))
-        assert (await world.node()).status.node_info.boot_id == "boot-2"
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        await stage.kill()
+        stage.machine.exit(pod.uid, "main", 137)
+        stage.machine.update(pod.uid, running=False)
+        await stage.start(boot_id="boot-2")
+        await stage.until(lambda: restarted(stage))
+        assert (await stage.node()).status.node_info.boot_id == "boot-2"
 
-    async def restarted(world: Any) -> bool:
-        return (await world.pod()).status.container_statuses[0].restart_count == 1
+    async def restarted(stage: Any) -> bool:
+        return (await stage.pod()).status.container_statuses[0].restart_count == 1
 
     play(story)
 
 
 def test_a_node_that_is_shut_down_ends_its_pods_and_says_that_it_is_not_ready(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        world.shutdown.set()
-        await world.ended()
-        node, pod = await world.node(), await world.pod()
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        stage.shutdown.set()
+        await stage.ended()
+        node, pod = await stage.node(), await stage.pod()
         assert node.ready == "False"
         assert node.status.volumes_in_use == ()
         assert (pod.status.phase, pod.status.reason) == ("Failed", "Terminated")
-        assert not any(sandbox.running for sandbox in world.machine.sandboxes.values())
+        assert not any(sandbox.running for sandbox in stage.machine.sandboxes.values())
 
     play(story)
 
@@ -245,28 +245,28 @@ def test_a_node_that_is_shut_down_ends_its_pods_and_says_that_it_is_not_ready(pl
 def test_a_node_that_is_shut_down_says_so_before_its_pods_end(play: Play) -> None:
     """Or what ends here is scheduled here again."""
 
-    async def story(world: Any) -> None:
-        world.machine.exit_on_term = False
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        world.shutdown.set()
-        await world.until(lambda: not_ready(world))
-        assert all(sandbox.running for sandbox in world.machine.sandboxes.values())
-        await world.ended()
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        stage.shutdown.set()
+        await stage.until(lambda: not_ready(stage))
+        assert all(sandbox.running for sandbox in stage.machine.sandboxes.values())
+        await stage.ended()
 
-    async def not_ready(world: Any) -> bool:
-        return (await world.node()).ready == "False"
+    async def not_ready(stage: Any) -> bool:
+        return (await stage.node()).ready == "False"
 
     play(story)
 
 
 def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        former = (await world.node()).uid
-        await world.api.delete(Node, NODE)
-        node = await world.until(lambda: world.api.find(Node, NODE))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        former = (await stage.node()).uid
+        await stage.api.delete(Node, NODE)
+        node = await stage.until(lambda: stage.api.find(Node, NODE))
         assert node.uid != former
         assert node.ready == "True"
 
@@ -276,53 +276,53 @@ def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
 def test_what_was_decided_of_a_pod_while_its_node_was_absent_comes_too_late_when_the_node_is_back(
     play: Play,
 ) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: running(world))
-        read = await world.api.get(Pod, "web-0", "default")
-        former = (await world.node()).uid
-        await world.api.delete(Node, NODE)
-        assert await world.api.find(Node, NODE) is None
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        read = await stage.api.get(Pod, "web-0", "default")
+        former = (await stage.node()).uid
+        await stage.api.delete(Node, NODE)
+        assert await stage.api.find(Node, NODE) is None
 
         async def back() -> bool:
-            node = await world.api.find(Node, NODE)
+            node = await stage.api.find(Node, NODE)
             return node is not None and node.uid != former
 
-        await world.until(back)
+        await stage.until(back)
         for ended in ("Failed", "Succeeded"):
             with pytest.raises(Conflict):
-                await world.api.revise(read, {"status": {"phase": ended}}, subresource="status")
+                await stage.api.revise(read, {"status": {"phase": ended}}, subresource="status")
         await asyncio.sleep(60)
-        assert (await world.api.get(Pod, "web-0", "default")).status.phase == "Running"
+        assert (await stage.api.get(Pod, "web-0", "default")).status.phase == "Running"
 
     play(story)
 
 
 def test_an_out_of_service_taint_is_spent_by_the_next_report(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
+    async def story(stage: Any) -> None:
+        await stage.start()
         taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-        await world.api.patch(Node, NODE, {"spec": {"taints": [taint]}})
-        await world.until(lambda: seen(world))
+        await stage.api.patch(Node, NODE, {"spec": {"taints": [taint]}})
+        await stage.until(lambda: seen(stage))
 
-    async def seen(world: Any) -> bool:
-        return "mooring.dev/out-of-service-seen" in (await world.node()).metadata.annotations
+    async def seen(stage: Any) -> bool:
+        return "mooring.dev/out-of-service-seen" in (await stage.node()).metadata.annotations
 
     play(story)
 
 
 def test_a_node_that_was_called_unknown_says_at_once_that_it_is_ready(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
+    async def story(stage: Any) -> None:
+        await stage.start()
         unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-        await world.api.patch(Node, NODE, unknown, subresource="status", strategy="strategic")
-        began = world.now()
-        await world.until(lambda: ready(world))
-        assert (world.now() - began).total_seconds() < 5
+        await stage.api.patch(Node, NODE, unknown, subresource="status", strategy="strategic")
+        began = stage.now()
+        await stage.until(lambda: ready(stage))
+        assert (stage.now() - began).total_seconds() < 5
 
-    async def ready(world: Any) -> bool:
-        return (await world.node()).ready == "True"
+    async def ready(stage: Any) -> bool:
+        return (await stage.node()).ready == "True"
 
     play(story)
 
@@ -331,56 +331,56 @@ def test_an_agent_whose_word_about_a_pod_is_taken_back_insists_but_does_not_race
     """Who takes Ready away from the pods of a silent node may hear late that the node is back."""
     denied = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]}}
 
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod()
-        await world.until(lambda: ready(world))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: ready(stage))
         times = 0
         for _ in range(1000):  # ten seconds of somebody who answers in ten milliseconds
             await asyncio.sleep(0.01)
-            if await ready(world):
+            if await ready(stage):
                 times += 1
-                await world.api.patch(
+                await stage.api.patch(
                     Pod, "web-0", denied, "default", subresource="status", strategy="strategic"
                 )
         assert 3 < times < 20
-        await world.until(lambda: ready(world))
+        await stage.until(lambda: ready(stage))
 
-    async def ready(world: Any) -> bool:
-        return any(c.type == "Ready" and c.status == "True" for c in (await world.pod()).status.conditions)
+    async def ready(stage: Any) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in (await stage.pod()).status.conditions)
 
     play(story)
 
 
 def test_a_container_without_a_command_says_what_to_do(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod(container={"command": []})
-        waiting = await world.until(lambda: reason(world, "ErrImageNeverPull"))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(container={"command": []})
+        waiting = await stage.until(lambda: reason(stage, "ErrImageNeverPull"))
         assert "set `command`" in waiting.message
 
     play(story)
 
 
-async def reason(world: Any, code: str) -> Any:
-    statuses = (await world.pod()).status.container_statuses
+async def reason(stage: Any, code: str) -> Any:
+    statuses = (await stage.pod()).status.container_statuses
     waiting = statuses[0].state.waiting if statuses else None
     return waiting if waiting and waiting.reason == code else None
 
 
 def test_a_missing_config_map_of_a_variable_is_named_and_waited_for(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
+    async def story(stage: Any) -> None:
+        await stage.start()
         reference = {"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}
-        await world.create_pod(container={"env": [reference]})
-        waiting = await world.until(lambda: reason(world, "CreateContainerConfigError"))
+        await stage.create_pod(container={"env": [reference]})
+        waiting = await stage.until(lambda: reason(stage, "CreateContainerConfigError"))
         assert "ConfigMap 'settings' does not exist" in waiting.message
         from mooring.kube.objects import ConfigMap
 
-        await world.api.create(
+        await stage.api.create(
             ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "fast"}}, "default"
         )
-        await world.until(lambda: running(world))
-        assert world.runtime.containers["main"].env["MODE"] == "fast"
+        await stage.until(lambda: running(stage))
+        assert stage.runtime.containers["main"].env["MODE"] == "fast"
 
     play(story)

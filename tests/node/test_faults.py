@@ -29,8 +29,8 @@ Play = Callable[[Any], None]
 class Faults:
     """Loses, delays and repeats the agent's requests."""
 
-    def __init__(self, world: Any, random: Random) -> None:
-        self._world = world
+    def __init__(self, stage: Any, random: Random) -> None:
+        self._world = stage
         self._random = random
         self._late: set[asyncio.Task[Any]] = set()
         self.on = True
@@ -60,7 +60,7 @@ class Faults:
         await InProcess(self._world.server.call, self._world.server.tokens.node(NODE)).send(request)
 
 
-class Controller:
+class ObedientController:
     """Attaches what a pod wants and detaches what none wants, by the book; the storage does as it says at
     once.
 
@@ -69,8 +69,8 @@ class Controller:
     (R5) is safe even then (docs/protocol.md).
     """
 
-    def __init__(self, world: Any, random: Random, *, late_reports: bool) -> None:
-        self._world = world
+    def __init__(self, stage: Any, random: Random, *, late_reports: bool) -> None:
+        self._world = stage
         self._random = random
         self._late_reports = late_reports
         self._late: set[asyncio.Task[None]] = set()
@@ -160,82 +160,82 @@ class Controller:
         )
 
 
-def watch_truth(world: Any, controller: Controller) -> list[str]:
+def watch_truth(stage: Any, controller: ObedientController) -> list[str]:
     """Every mount is checked at the moment at which it is made; returns the violations, as they come."""
-    act = world.machine.act
+    act = stage.machine.act
     violations: list[str] = []
 
     def checked(what: str) -> None:
         if what.startswith(("mount-device", "set-up")) and not controller.attached:
             violations.append(f"{what} while the disk is not attached")
-        if what.startswith("set-up") and not any("mounts/d1" in point for point in world.machine.mounts):
+        if what.startswith("set-up") and not any("mounts/d1" in point for point in stage.machine.mounts):
             violations.append("set up without the device")
         act(what)
 
-    world.machine.act = checked
+    stage.machine.act = checked
     return violations
 
 
-async def disturb(world: Any, random: Random) -> None:
+async def disturb(stage: Any, random: Random) -> None:
     """One thing that users or accidents do."""
     name = f"web-{random.randrange(2)}"
     chance = random.random()
     try:
         if chance < 0.35:
-            await world.create_disk_pod(name)
+            await stage.create_disk_pod(name)
         elif chance < 0.6:
-            await world.api.delete(Pod, name, "default", grace_period_seconds=random.randrange(5))
+            await stage.api.delete(Pod, name, "default", grace_period_seconds=random.randrange(5))
         elif chance < 0.7:
-            await world.kill()
+            await stage.kill()
             await asyncio.sleep(random.random() * 10)
-            await world.start()
-        elif chance < 0.75 and world.machine.sandboxes:
-            await restart_machine(world)
+            await stage.start()
+        elif chance < 0.75 and stage.machine.sandboxes:
+            await restart_machine(stage)
     except ApiError:
         pass  # it is there already, or was not
 
 
-async def restart_machine(world: Any) -> None:
+async def restart_machine(stage: Any) -> None:
     """Power off and on: processes and mounts are gone, directories stay."""
-    await world.kill()
-    for uid in list(world.machine.sandboxes):
-        world.machine.sandboxes[uid] = world.machine.ended(uid)
-    world.machine.mounts.clear()
-    await world.start(boot_id=f"boot-{len(world.requests)}")
+    await stage.kill()
+    for uid in list(stage.machine.sandboxes):
+        stage.machine.sandboxes[uid] = stage.machine.ended(uid)
+    stage.machine.mounts.clear()
+    await stage.start(boot_id=f"boot-{len(stage.requests)}")
 
 
 @pytest.mark.parametrize("late_reports", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_truth_holds_under_faults(play: Play, seed: int, late_reports: bool) -> None:
-    async def story(world: Any) -> None:
+    async def story(stage: Any) -> None:
         random = Random(seed)
-        faults = Faults(world, random)
-        world.gate, world.slow = faults, faults.slow
-        controller = Controller(world, random, late_reports=late_reports)
-        violations = watch_truth(world, controller)
-        await world.start()
+        faults = Faults(stage, random)
+        stage.gate, stage.slow = faults, faults.slow
+        controller = ObedientController(stage, random, late_reports=late_reports)
+        violations = watch_truth(stage, controller)
+        await stage.start()
         running = asyncio.create_task(controller.run())
         for _ in range(40):
-            await disturb(world, random)
+            await disturb(stage, random)
             await asyncio.sleep(random.random() * 8)
             assert not running.done(), running.result()
             assert violations == []
         faults.on = False
-        await world.until(lambda: at_rest(world))
-        for pod in (await world.api.list(Pod, "default")).items:
-            await world.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
-        await world.until(lambda: empty(world))
+        await stage.until(lambda: at_rest(stage))
+        for pod in (await stage.api.list(Pod, "default")).items:
+            await stage.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
+        await stage.until(lambda: empty(stage))
         assert not running.done(), running.result()
         assert controller.detaches
         assert violations == []
         running.cancel()
 
-    async def at_rest(world: Any) -> bool:
-        pods = (await world.api.list(Pod, "default")).items
+    async def at_rest(stage: Any) -> bool:
+        pods = (await stage.api.list(Pod, "default")).items
         return all(pod.status.phase == "Running" and not pod.deleting for pod in pods)
 
-    async def empty(world: Any) -> bool:
-        gone = await world.api.find(VolumeAttachment, ATTACHMENT) is None
-        return gone and not world.machine.mounts and not list((world.root / "pods").glob("*"))
+    async def empty(stage: Any) -> bool:
+        gone = await stage.api.find(VolumeAttachment, ATTACHMENT) is None
+        return gone and not stage.machine.mounts and not list((stage.root / "pods").glob("*"))
 
     play(story)

@@ -35,32 +35,32 @@ def test_a_node_that_lacks_what_a_volume_needs_says_so_and_tries_nothing(
 
     monkeypatch.setattr(played.PlayedMounter, "can_mount", can_mount)
 
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod(volumes=[EMPTY_DIR])
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(volumes=[EMPTY_DIR])
 
         async def told() -> bool:
             return any(
                 reason == "FailedMount" and "this node lacks" in message and "mkfs.xfs" in message
-                for reason, message in await world.events()
+                for reason, message in await stage.events()
             )
 
-        await world.until(told)
-        assert world.machine.journal == []
+        await stage.until(told)
+        assert stage.machine.journal == []
 
     play(story)
 
 
-async def bound_volume(world: Any, **spec: Any) -> None:
+async def bound_volume(stage: Any, **spec: Any) -> None:
     """Claim c and volume pv of disk d1, bound to each other."""
     mode = {"volumeMode": spec["volumeMode"]} if "volumeMode" in spec else {}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **mode}
-    made = await world.api.create(
+    made = await stage.api.create(
         PersistentVolumeClaim,
         {"metadata": {"name": "c"}, "spec": {**claim, "volumeName": "pv", "storageClassName": ""}},
         "default",
     )
-    await world.api.patch(
+    await stage.api.patch(
         PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, "default", subresource="status"
     )
     whole = {
@@ -70,24 +70,24 @@ async def bound_volume(world: Any, **spec: Any) -> None:
         "claimRef": {"namespace": "default", "name": "c", "uid": made.uid},
         **spec,
     }
-    await world.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": whole})
+    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": whole})
 
 
 def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await bound_volume(world, mountOptions=["noatime"])
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage, mountOptions=["noatime"])
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-        await world.create_pod(volumes=[volume])
-        await world.attach()
+        await stage.create_pod(volumes=[volume])
+        await stage.attach()
 
         async def told() -> bool:
             return any(
-                "cannot honour the mount options noatime" in message for _, message in await world.events()
+                "cannot honour the mount options noatime" in message for _, message in await stage.events()
             )
 
-        await world.until(told)
-        assert not any(step.startswith("mount-device") for step in world.machine.journal)
+        await stage.until(told)
+        assert not any(step.startswith("mount-device") for step in stage.machine.journal)
 
     play(story)
 
@@ -95,11 +95,11 @@ def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
 # --- after a restart
 
 
-class Known:
+class RecognisingPlugin:
     """A plugin that tells from a pod's directory which disk it shows."""
 
     def __init__(self, played: Any) -> None:
-        disk = played.PlayedDisk(played.Machine())
+        disk = played.PlayedDisk(played.JournalledMachine())
 
         async def construct(volume_name: str, mount_path: str) -> VolumeSpec:
             if volume_name == "unknown":
@@ -108,7 +108,7 @@ class Known:
             return VolumeSpec.of_volume(Volume(name=volume_name, flex_volume=source))
 
         disk.construct_volume_spec = construct
-        self.manager = PluginManager([disk, played.PlayedLocal(played.Machine())], _NoHost())  # type: ignore[arg-type]
+        self.manager = PluginManager([disk, played.PlayedLocal(played.JournalledMachine())], _NoHost())  # type: ignore[arg-type]
 
 
 class _NoHost(VolumeHost):  # type: ignore[misc]
@@ -130,7 +130,7 @@ async def test_a_pods_directory_and_its_device_are_found_to_be_one_volume(
 ) -> None:
     path = pod_directory(tmp_path, "data")
     device = tmp_path / "plugins" / "example.com~disk" / "mounts" / "d1"
-    found = await reconstruct(tmp_path, Known(played).manager, [], [mount(device)])
+    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [mount(device)])
     assert list(found) == [f"{DISK}/d1"]
     (record,) = found.values()
     assert record.device == DeviceRecord(str(device))
@@ -142,14 +142,14 @@ async def test_what_is_recorded_is_completed_by_what_is_found(tmp_path: Path, pl
     pod_directory(tmp_path, "data")
     device = DeviceRecord("/m", "attachment", "node")
     known = VolumeRecord(f"{DISK}/d1", DISK, attachable=True, has_device=True, device=device)
-    found = await reconstruct(tmp_path, Known(played).manager, [known], [])
+    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [known], [])
     assert found[f"{DISK}/d1"].device == device
     assert list(found[f"{DISK}/d1"].pods) == ["u1"]
 
 
 async def test_what_no_plugin_knows_stays_by_itself(tmp_path: Path, played: Any) -> None:
     pod_directory(tmp_path, "unknown")
-    found = await reconstruct(tmp_path, Known(played).manager, [], [])
+    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [])
     assert list(found) == [f"{DISK}/u1-unknown"]
     assert not found[f"{DISK}/u1-unknown"].attachable
 
@@ -158,25 +158,25 @@ async def test_a_raw_device_of_a_pod_is_found_by_its_link(tmp_path: Path, played
     link = tmp_path / "pods" / "u1" / "volumeDevices" / "example.com~disk" / "data"
     link.parent.mkdir(parents=True)
     link.symlink_to("/dev/x")
-    found = await reconstruct(tmp_path, Known(played).manager, [], [])
+    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [])
     (record,) = found.values()
     assert record.block
     assert record.pods["u1"].path == str(link)
 
 
 def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await bound_volume(world, volumeMode="Block")
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage, volumeMode="Block")
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
         container = {"volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}]}
-        await world.create_pod(volumes=[volume], container=container)
-        await world.attach()
+        await stage.create_pod(volumes=[volume], container=container)
+        await stage.attach()
 
         async def told() -> bool:
-            return any("cannot give pods raw devices" in message for _, message in await world.events())
+            return any("cannot give pods raw devices" in message for _, message in await stage.events())
 
-        await world.until(told)
+        await stage.until(told)
 
     play(story)
 
@@ -184,68 +184,68 @@ def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:
 # --- growing
 
 
-async def claim_status(world: Any) -> Any:
-    return (await world.api.get(PersistentVolumeClaim, "c", "default")).status
+async def claim_status(stage: Any) -> Any:
+    return (await stage.api.get(PersistentVolumeClaim, "c", "default")).status
 
 
-async def asked_to_grow(world: Any) -> None:
+async def asked_to_grow(stage: Any) -> None:
     """As the resizer does when the storage has grown."""
-    await world.api.patch(PersistentVolume, "pv", {"spec": {"capacity": {"storage": "2Gi"}}})
+    await stage.api.patch(PersistentVolume, "pv", {"spec": {"capacity": {"storage": "2Gi"}}})
     pending = {"conditions": [{"type": "FileSystemResizePending", "status": "True"}]}
-    await world.api.patch(PersistentVolumeClaim, "c", {"status": pending}, "default", subresource="status")
+    await stage.api.patch(PersistentVolumeClaim, "c", {"status": pending}, "default", subresource="status")
 
 
-async def grown(world: Any) -> bool:
-    status = await claim_status(world)
+async def grown(stage: Any) -> bool:
+    status = await claim_status(stage)
     return status.capacity.get("storage") == "2Gi" and not status.conditions
 
 
 @pytest.mark.parametrize("mounted", [True, False])
 def test_a_file_system_grows_when_its_claim_asks_for_it_mounted_or_not(play: Play, mounted: bool) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await bound_volume(world)
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage)
         if not mounted:
-            await asked_to_grow(world)
+            await asked_to_grow(stage)
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-        await world.create_pod(volumes=[volume])
-        await world.attach()
+        await stage.create_pod(volumes=[volume])
+        await stage.attach()
 
         async def running() -> bool:
-            return await world.phase() == "Running"
+            return await stage.phase() == "Running"
 
-        await world.until(running)
+        await stage.until(running)
         if mounted:
-            assert "grow d1" not in world.machine.journal
-            await asked_to_grow(world)
-        await world.until(lambda: grown(world))
-        assert world.machine.journal.count("grow d1") == 1
-        await world.until(lambda: told(world))
+            assert "grow d1" not in stage.machine.journal
+            await asked_to_grow(stage)
+        await stage.until(lambda: grown(stage))
+        assert stage.machine.journal.count("grow d1") == 1
+        await stage.until(lambda: told(stage))
 
     play(story)
 
 
-async def told(world: Any) -> bool:
-    return "FileSystemResizeSuccessful" in [reason for reason, _ in await world.events()]
+async def told(stage: Any) -> bool:
+    return "FileSystemResizeSuccessful" in [reason for reason, _ in await stage.events()]
 
 
 def test_a_file_system_that_does_not_grow_is_told_and_tried_again(play: Play) -> None:
-    async def story(world: Any) -> None:
-        await world.start()
-        await bound_volume(world)
-        world.machine.failures["grow"] = OSError("resize2fs is not happy")
-        await asked_to_grow(world)
-        await world.create_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}])
-        await world.attach()
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage)
+        stage.machine.failures["grow"] = OSError("resize2fs is not happy")
+        await asked_to_grow(stage)
+        await stage.create_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}])
+        await stage.attach()
 
         async def failed() -> bool:
-            return any("resize2fs is not happy" in message for _, message in await world.events())
+            return any("resize2fs is not happy" in message for _, message in await stage.events())
 
-        await world.until(failed)
-        assert await world.phase() == "Running"
-        assert not await grown(world)
-        world.machine.failures.clear()
-        await world.until(lambda: grown(world))
+        await stage.until(failed)
+        assert await stage.phase() == "Running"
+        assert not await grown(stage)
+        stage.machine.failures.clear()
+        await stage.until(lambda: grown(stage))
 
     play(story)
 
@@ -263,20 +263,20 @@ def test_a_pod_that_puts_too_much_into_a_volume_is_evicted(
 
     monkeypatch.setattr(played.PlayedMounter, "limit_exceeded", limit_exceeded)
 
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_pod(volumes=[EMPTY_DIR])
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(volumes=[EMPTY_DIR])
 
         async def phase(wanted: str) -> bool:
-            return await world.phase() == wanted
+            return await stage.phase() == wanted
 
-        await world.until(lambda: phase("Running"))
+        await stage.until(lambda: phase("Running"))
         full.append("too much")
-        await world.until(lambda: phase("Failed"))
-        pod = await world.pod()
+        await stage.until(lambda: phase("Failed"))
+        pod = await stage.pod()
         assert (pod.status.reason, pod.status.message) == ("Evicted", "too much")
-        await world.until(lambda: "tear-down cache" in world.machine.journal)
-        assert await world.phase() == "Failed"
-        assert ("Evicted", "too much") in await world.events()
+        await stage.until(lambda: "tear-down cache" in stage.machine.journal)
+        assert await stage.phase() == "Failed"
+        assert ("Evicted", "too much") in await stage.events()
 
     play(story)

@@ -60,38 +60,38 @@ class PermittedMount:
 Change = Callable[[PermittedMount], Any]
 
 
-async def report_by_another_boot(world: PermittedMount) -> None:
-    await world.node_status(nodeInfo={"bootID": "of a clone"})
+async def report_by_another_boot(stage: PermittedMount) -> None:
+    await stage.node_status(nodeInfo={"bootID": "of a clone"})
 
 
-async def delete_held_by_a_finalizer(world: PermittedMount) -> None:
-    await world.annotate(finalizers=["mooring.dev/attacher"])
-    await world.client.delete(VolumeAttachment, NAME)
+async def delete_held_by_a_finalizer(stage: PermittedMount) -> None:
+    await stage.annotate(finalizers=["mooring.dev/attacher"])
+    await stage.client.delete(VolumeAttachment, NAME)
 
 
 def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
-        permission = await look(world.client, NODE, world.uid, BOOT, VOLUME)
-        attachment = await world.client.get(VolumeAttachment, NAME)
+        stage = PermittedMount()
+        await stage.start()
+        permission = await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
+        attachment = await stage.client.get(VolumeAttachment, NAME)
         assert (permission.attachment, permission.attachment_uid) == (
             {"devicePath": "/dev/x"},
             attachment.uid,
         )
-        assert not await is_stale(world.client, NODE, VOLUME, attachment.uid)
-        assert await is_stale(world.client, NODE, VOLUME, "another")
+        assert not await is_stale(stage.client, NODE, VOLUME, attachment.uid)
+        assert await is_stale(stage.client, NODE, VOLUME, "another")
 
     run(story())
 
 
 def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
-        await world.lock(3)
-        await world.annotate(annotations={"mooring.dev/attach-epoch": "3"})
-        assert (await look(world.client, NODE, world.uid, BOOT, VOLUME)).attachment == {
+        stage = PermittedMount()
+        await stage.start()
+        await stage.lock(3)
+        await stage.annotate(annotations={"mooring.dev/attach-epoch": "3"})
+        assert (await look(stage.client, NODE, stage.uid, BOOT, VOLUME)).attachment == {
             "devicePath": "/dev/x"
         }
 
@@ -101,55 +101,55 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda world: world.node_status(volumesInUse=[]), "volumesInUse"),
-        (lambda world: world.node_status(volumesAttached=[]), "volumesAttached"),
-        (lambda world: world.client.delete(Node, NODE), "does not exist any more"),
-        (lambda world: world.client.delete(VolumeAttachment, NAME), "does not exist"),
+        (lambda stage: stage.node_status(volumesInUse=[]), "volumesInUse"),
+        (lambda stage: stage.node_status(volumesAttached=[]), "volumesAttached"),
+        (lambda stage: stage.client.delete(Node, NODE), "does not exist any more"),
+        (lambda stage: stage.client.delete(VolumeAttachment, NAME), "does not exist"),
         (report_by_another_boot, "another agent's"),
-        (lambda world: world.attached(False), "is not attached"),
-        (lambda world: world.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
+        (lambda stage: stage.attached(False), "is not attached"),
+        (lambda stage: stage.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
         (delete_held_by_a_finalizer, "is being deleted"),
-        (lambda world: world.lock(3), "is of epoch 0, but the lock of PersistentVolume x is at epoch 3"),
+        (lambda stage: stage.lock(3), "is of epoch 0, but the lock of PersistentVolume x is at epoch 3"),
     ],
 )
 def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, told: str) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
-        await change(world)
+        stage = PermittedMount()
+        await stage.start()
+        await change(stage)
         with pytest.raises(NotAttachedYet, match=told):
-            await look(world.client, NODE, world.uid, BOOT, VOLUME)
+            await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
 
     run(story())
 
 
 def test_a_node_of_another_uid_is_not_ours(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
+        stage = PermittedMount()
+        await stage.start()
         with pytest.raises(NotAttachedYet, match="registered anew"):
-            await look(world.client, NODE, "the uid of before", BOOT, VOLUME)
+            await look(stage.client, NODE, "the uid of before", BOOT, VOLUME)
 
     run(story())
 
 
-def as_node(world: PermittedMount) -> Client:
+def as_node(stage: PermittedMount) -> Client:
     """The node's own client: of what does not belong to it the server says only that it may not."""
-    return Client(InProcess(world.server.call, world.server.tokens.node(NODE)))
+    return Client(InProcess(stage.server.call, stage.server.tokens.node(NODE)))
 
 
 def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
-        node = as_node(world)
+        stage = PermittedMount()
+        await stage.start()
+        node = as_node(stage)
         with pytest.raises(NotAttachedYet, match="PersistentVolume x belongs to no pod"):
-            await look(node, NODE, world.uid, BOOT, VOLUME)
-        await world.annotate(annotations={"mooring.dev/inline-volume": "{}"})
-        assert (await look(node, NODE, world.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}
-        await world.client.delete(VolumeAttachment, NAME)
+            await look(node, NODE, stage.uid, BOOT, VOLUME)
+        await stage.annotate(annotations={"mooring.dev/inline-volume": "{}"})
+        assert (await look(node, NODE, stage.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}
+        await stage.client.delete(VolumeAttachment, NAME)
         with pytest.raises(NotAttachedYet, match="does not exist"):
-            await look(node, NODE, world.uid, BOOT, VOLUME)
+            await look(node, NODE, stage.uid, BOOT, VOLUME)
 
     run(story())
 
@@ -158,14 +158,14 @@ def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(
     run: Callable[[Any], Any],
 ) -> None:
     async def story() -> None:
-        world = PermittedMount()
-        await world.start()
-        node, uid = as_node(world), (await world.client.get(VolumeAttachment, NAME)).uid
+        stage = PermittedMount()
+        await stage.start()
+        node, uid = as_node(stage), (await stage.client.get(VolumeAttachment, NAME)).uid
         assert not await is_stale(node, NODE, VOLUME, uid)
-        await world.client.delete(VolumeAttachment, NAME)
+        await stage.client.delete(VolumeAttachment, NAME)
         with pytest.raises(Forbidden):
             await is_stale(node, NODE, VOLUME, uid)
-        await world.node_status(volumesAttached=[])
+        await stage.node_status(volumesAttached=[])
         assert await is_stale(node, NODE, VOLUME, uid)
 
     run(story())

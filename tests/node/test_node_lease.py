@@ -35,33 +35,33 @@ def test_who_takes_a_name_without_waiting(holder: Holder | None, ended: str, tak
     assert may_take_at_once(holder, OWN, ended) is takes
 
 
-def a_second(world: Any, tmp_path: Path, directory: str) -> Any:
+def a_second(stage: Any, tmp_path: Path, directory: str) -> Any:
     """Another machine with the same name and credentials; by the same directory name, a clone."""
     (tmp_path / "second").mkdir(exist_ok=True)
-    other = type(world)(tmp_path / "second" / directory, world.now)
+    other = type(stage)(tmp_path / "second" / directory, stage.now)
     other.root.mkdir()
-    other.server, other.api = world.server, world.api
+    other.server, other.api = stage.server, stage.api
     return other
 
 
-async def boot(world: Any) -> str:
-    return (await world.node()).status.node_info.boot_id
+async def boot(stage: Any) -> str:
+    return (await stage.node()).status.node_info.boot_id
 
 
-async def reports(world: Any, boot_id: str) -> bool:
-    return await boot(world) == boot_id
+async def reports(stage: Any, boot_id: str) -> bool:
+    return await boot(stage) == boot_id
 
 
-async def lease(world: Any) -> Lease:
-    return await world.api.get(Lease, NODE, NAMESPACE)
+async def lease(stage: Any) -> Lease:
+    return await stage.api.get(Lease, NODE, NAMESPACE)
 
 
 def play_two(
     play: Callable[[Any], Any], tmp_path: Path, story: Callable[[Any, Any], Any], clone: bool = True
 ) -> None:
-    async def told(world: Any) -> None:
-        other = a_second(world, tmp_path, world.root.name if clone else "another")
-        await story(world, other)
+    async def told(stage: Any) -> None:
+        other = a_second(stage, tmp_path, stage.root.name if clone else "another")
+        await story(stage, other)
 
     play(told)
 
@@ -74,33 +74,33 @@ async def refused(other: Any, boot_id: str) -> None:
 
 @pytest.mark.parametrize("clone", [True, False])
 def test_a_second_agent_stops_before_it_writes_or_mounts_anything(play: Any, tmp_path: Path, clone: bool):
-    async def story(world: Any, other: Any) -> None:
-        await world.start()
-        await world.create_disk_pod()
-        await world.attach()
-        await world.until(lambda: world.machine.mounts)
+    async def story(stage: Any, other: Any) -> None:
+        await stage.start()
+        await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: stage.machine.mounts)
         await refused(other, "boot-of-the-second")
-        assert await boot(world) == "boot-1", "a boot that is not true would release volumes"
+        assert await boot(stage) == "boot-1", "a boot that is not true would release volumes"
         assert {request.partition(" ")[0] for request in other.requests} <= {"GET", "POST"}
         assert not [each for each in other.requests if each.startswith("POST") and "/events" not in each]
         assert other.machine.journal == []
         await refused(other, "boot-of-the-second")
-        assert [reason for reason, _ in await world.events()].count("NodeNameHeldByAnother") == 1, "told once"
+        assert [reason for reason, _ in await stage.events()].count("NodeNameHeldByAnother") == 1, "told once"
         await asyncio.sleep(60)
-        assert (await world.node()).ready == "True"
-        assert await world.phase() == "Running"
+        assert (await stage.node()).ready == "True"
+        assert await stage.phase() == "Running"
 
     play_two(play, tmp_path, story, clone)
 
 
 def test_the_next_boot_waits_until_the_last_one_has_missed_a_renewal(play: Any, tmp_path: Path):
-    async def story(world: Any, other: Any) -> None:
-        await world.start()
-        await world.until(lambda: lease(world))
-        await world.kill()
+    async def story(stage: Any, other: Any) -> None:
+        await stage.start()
+        await stage.until(lambda: lease(stage))
+        await stage.kill()
         began = asyncio.get_running_loop().time()
         await other.start("boot-2")
-        await other.until(lambda: reports(world, "boot-2"))
+        await other.until(lambda: reports(stage, "boot-2"))
         waited = asyncio.get_running_loop().time() - began
         assert 10 < waited < 20, "a renewal interval is 10 s of virtual time"
 
@@ -110,48 +110,48 @@ def test_the_next_boot_waits_until_the_last_one_has_missed_a_renewal(play: Any, 
 def test_an_agent_whose_name_was_taken_ends_what_it_started(play: Any, tmp_path: Path):
     """It could not renew for long; the other one has its pods now."""
 
-    async def story(world: Any, other: Any) -> None:
-        await world.start()
-        await world.create_disk_pod()
-        await world.attach()
-        await world.until(world.phase)
-        running = await world.until(
-            lambda: [uid for uid, each in world.runtime.sandboxes().items() if each.running]
+    async def story(stage: Any, other: Any) -> None:
+        await stage.start()
+        await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(stage.phase)
+        running = await stage.until(
+            lambda: [uid for uid, each in stage.runtime.sandboxes().items() if each.running]
         )
 
         def cut(request: Request) -> None:
             raise Unreachable("cut off")
 
-        world.gate = cut
+        stage.gate = cut
         await other.start("boot-2")
-        await other.until(lambda: reports(world, "boot-2"))
-        world.gate = lambda request: None
+        await other.until(lambda: reports(stage, "boot-2"))
+        stage.gate = lambda request: None
         with pytest.raises(HeldByAnother):
-            await world.ended()
-        assert not any(world.runtime.sandboxes()[uid].running for uid in running)
-        assert await boot(world) == "boot-2"
+            await stage.ended()
+        assert not any(stage.runtime.sandboxes()[uid].running for uid in running)
+        assert await boot(stage) == "boot-2"
         await asyncio.sleep(60)
-        assert await boot(world) == "boot-2"
+        assert await boot(stage) == "boot-2"
 
     play_two(play, tmp_path, story)
 
 
 @pytest.mark.parametrize("how", ["restarted", "shut down", "switched off"])
 def test_who_certainly_has_the_name_does_not_wait(play: Any, tmp_path: Path, how: str):
-    async def story(world: Any) -> None:
-        await world.start("boot-1")
-        await world.until(lambda: lease(world))
+    async def story(stage: Any) -> None:
+        await stage.start("boot-1")
+        await stage.until(lambda: lease(stage))
         if how == "shut down":
-            world.shutdown.set()
-            await world.ended()
-            world.shutdown.clear()
-            world.boot_id = ""  # nobody says that the former boot is over
+            stage.shutdown.set()
+            await stage.ended()
+            stage.shutdown.clear()
+            stage.boot_id = ""  # nobody says that the former boot is over
         else:
-            await world.kill()
+            await stage.kill()
         began = asyncio.get_running_loop().time()
-        await world.start("boot-1" if how == "restarted" else "boot-2")
+        await stage.start("boot-1" if how == "restarted" else "boot-2")
         wanted = "boot-1" if how == "restarted" else "boot-2"
-        await world.until(lambda: reports(world, wanted))
+        await stage.until(lambda: reports(stage, wanted))
         assert asyncio.get_running_loop().time() - began < 5
 
     play(story)
@@ -160,38 +160,38 @@ def test_who_certainly_has_the_name_does_not_wait(play: Any, tmp_path: Path, how
 def test_a_restored_backup_of_the_api_server_ends_nothing(play: Any):
     """It says of every node what was true long ago, and nobody renews that."""
 
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.create_disk_pod()
-        await world.attach()
-        await world.until(lambda: world.machine.mounts)
-        old = Holder("boot-0", "", str(world.root))
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: stage.machine.mounts)
+        old = Holder("boot-0", "", str(stage.root))
         body = {
             "metadata": {"annotations": {HOLDER: msgspec.json.encode(old).decode()}},
             "spec": {"renewTime": "2020-01-01T00:00:00.000000Z"},
         }
-        await world.api.patch(Lease, NODE, body, NAMESPACE)
+        await stage.api.patch(Lease, NODE, body, NAMESPACE)
         await asyncio.sleep(120)
-        assert (await world.node()).ready == "True"
-        assert (await lease(world)).spec.renew_time > "2020-01-02"
-        assert world.machine.mounts
+        assert (await stage.node()).ready == "True"
+        assert (await lease(stage)).spec.renew_time > "2020-01-02"
+        assert stage.machine.mounts
 
     play(story)
 
 
 def test_a_lease_that_is_deleted_or_annotated_by_others_stays_ours(play: Any):
-    async def story(world: Any) -> None:
-        await world.start()
-        await world.until(lambda: lease(world))
-        await world.api.patch(Lease, NODE, {"metadata": {"annotations": {"note": "x"}}}, NAMESPACE)
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.until(lambda: lease(stage))
+        await stage.api.patch(Lease, NODE, {"metadata": {"annotations": {"note": "x"}}}, NAMESPACE)
         await asyncio.sleep(60)
-        await world.api.delete(Lease, NODE, NAMESPACE)
+        await stage.api.delete(Lease, NODE, NAMESPACE)
         await asyncio.sleep(60)
-        renewed = (await lease(world)).spec.renew_time
+        renewed = (await lease(stage)).spec.renew_time
         await asyncio.sleep(30)
-        assert (await lease(world)).spec.renew_time > renewed
-        (owner,) = (await lease(world)).metadata.owner_references
-        assert owner.uid == (await world.api.get(Node, NODE)).uid
+        assert (await lease(stage)).spec.renew_time > renewed
+        (owner,) = (await lease(stage)).metadata.owner_references
+        assert owner.uid == (await stage.api.get(Node, NODE)).uid
 
     play(story)
 
@@ -200,8 +200,8 @@ def test_a_lease_that_is_deleted_or_annotated_by_others_stays_ours(play: Any):
 def test_a_kubelet_of_the_same_name_is_noticed(play: Any, first: bool):
     """It renews the Lease and knows no annotation."""
 
-    async def story(world: Any) -> None:
-        await world.server.start()
+    async def story(stage: Any) -> None:
+        await stage.server.start()
 
         async def kubelet() -> None:
             number = 0
@@ -212,23 +212,23 @@ def test_a_kubelet_of_the_same_name_is_noticed(play: Any, first: bool):
                     "leaseDurationSeconds": 40,
                     "renewTime": f"2030-01-01T01:00:00.{number:06}Z",
                 }
-                if await world.api.find(Lease, NODE, NAMESPACE) is None:
-                    await world.api.create(Lease, {"metadata": {"name": NODE}, "spec": spec}, NAMESPACE)
+                if await stage.api.find(Lease, NODE, NAMESPACE) is None:
+                    await stage.api.create(Lease, {"metadata": {"name": NODE}, "spec": spec}, NAMESPACE)
                 else:
-                    await world.api.patch(Lease, NODE, {"spec": spec}, NAMESPACE)
+                    await stage.api.patch(Lease, NODE, {"spec": spec}, NAMESPACE)
                 await asyncio.sleep(10)
 
         if first:
-            await world.api.create(Node, {"metadata": {"name": NODE}})
+            await stage.api.create(Node, {"metadata": {"name": NODE}})
             renewing = asyncio.create_task(kubelet())
             await asyncio.sleep(1)
-            await world.start()
+            await stage.start()
         else:
-            await world.start()
-            await world.until(lambda: lease(world))
+            await stage.start()
+            await stage.until(lambda: lease(stage))
             renewing = asyncio.create_task(kubelet())
         with pytest.raises(HeldByAnother):
-            await world.ended()
+            await stage.ended()
         renewing.cancel()
 
     play(story)

@@ -86,8 +86,8 @@ def test_a_mirror_is_made_kept_and_replaced() -> None:
     assert decide(None, None) is MirrorAction.NOTHING
 
 
-def write(world: Any, text: dict[str, Any] | None, name: str = "web") -> None:
-    path = world.root / "manifests" / f"{name}.yaml"
+def write(stage: Any, text: dict[str, Any] | None, name: str = "web") -> None:
+    path = stage.root / "manifests" / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
     if text is None:
         path.unlink()
@@ -95,88 +95,88 @@ def write(world: Any, text: dict[str, Any] | None, name: str = "web") -> None:
         path.write_text(json.dumps(text))
 
 
-async def running(world: Any, name: str = "web-node-1") -> bool:
-    return await world.phase(name) == "Running"
+async def running(stage: Any, name: str = "web-node-1") -> bool:
+    return await stage.phase(name) == "Running"
 
 
-async def gone(world: Any) -> bool:
-    return await world.pod("web-node-1") is None
+async def gone(stage: Any) -> bool:
+    return await stage.pod("web-node-1") is None
 
 
 def test_a_manifest_becomes_a_pod_whose_mirror_says_how_it_is(play: Play) -> None:
-    async def story(world: Any) -> None:
-        write(world, manifest())
-        await world.start()
-        await world.until(lambda: running(world))
-        shown = await world.pod("web-node-1")
+    async def story(stage: Any) -> None:
+        write(stage, manifest())
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        shown = await stage.pod("web-node-1")
         assert MIRROR in shown.metadata.annotations
-        assert "start main 0" in world.machine.journal
-        assert list(world.machine.sandboxes) != [shown.uid]
-        write(world, manifest("other"), "other")
-        await world.until(lambda: running(world, "other-node-1"))
+        assert "start main 0" in stage.machine.journal
+        assert list(stage.machine.sandboxes) != [shown.uid]
+        write(stage, manifest("other"), "other")
+        await stage.until(lambda: running(stage, "other-node-1"))
 
     play(story)
 
 
 def test_a_mirror_that_is_deleted_comes_back_and_the_pod_runs_on(play: Play) -> None:
-    async def story(world: Any) -> None:
-        write(world, manifest())
-        await world.start()
-        await world.until(lambda: running(world))
-        first = await world.pod("web-node-1")
-        await world.api.delete(Pod, "web-node-1", "default")
-        await world.until(lambda: another(world, first.uid))
-        await world.until(lambda: running(world))
-        assert [entry for entry in world.machine.journal if entry.startswith(("signal", "kill"))] == []
+    async def story(stage: Any) -> None:
+        write(stage, manifest())
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        first = await stage.pod("web-node-1")
+        await stage.api.delete(Pod, "web-node-1", "default")
+        await stage.until(lambda: another(stage, first.uid))
+        await stage.until(lambda: running(stage))
+        assert [entry for entry in stage.machine.journal if entry.startswith(("signal", "kill"))] == []
 
     play(story)
 
 
-async def another(world: Any, uid: str) -> bool:
-    pod = await world.pod("web-node-1")
+async def another(stage: Any, uid: str) -> bool:
+    pod = await stage.pod("web-node-1")
     return pod is not None and pod.uid != uid
 
 
 def test_without_its_manifest_a_pod_ends_with_its_grace_period_and_its_mirror_goes(play: Play) -> None:
-    async def story(world: Any) -> None:
-        write(world, manifest())
-        await world.start()
-        await world.until(lambda: running(world))
-        write(world, None)
-        await world.until(lambda: gone(world))
-        ends = [entry for entry in world.machine.journal if entry.startswith(("signal", "kill"))]
+    async def story(stage: Any) -> None:
+        write(stage, manifest())
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        write(stage, None)
+        await stage.until(lambda: gone(stage))
+        ends = [entry for entry in stage.machine.journal if entry.startswith(("signal", "kill"))]
         assert ends == ["signal main 15", "kill"]
-        await world.until(lambda: not world.machine.sandboxes)
+        await stage.until(lambda: not stage.machine.sandboxes)
 
     play(story)
 
 
 def test_a_changed_manifest_is_another_pod_that_starts_when_the_first_has_gone(play: Play) -> None:
-    async def story(world: Any) -> None:
-        write(world, manifest())
-        await world.start()
-        await world.until(lambda: running(world))
-        first = await world.pod("web-node-1")
-        write(world, manifest(terminationGracePeriodSeconds=7))
-        await world.until(lambda: another(world, first.uid))
-        await world.until(lambda: running(world))
-        starts = [entry.partition(" ")[0] for entry in world.machine.journal]
+    async def story(stage: Any) -> None:
+        write(stage, manifest())
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        first = await stage.pod("web-node-1")
+        write(stage, manifest(terminationGracePeriodSeconds=7))
+        await stage.until(lambda: another(stage, first.uid))
+        await stage.until(lambda: running(stage))
+        starts = [entry.partition(" ")[0] for entry in stage.machine.journal]
         assert starts == ["start-sandbox", "start", "signal", "kill", "start-sandbox", "start"]
 
     play(story)
 
 
 def test_a_restarted_agent_finds_its_static_pods_and_leaves_them_alone(play: Play) -> None:
-    async def story(world: Any) -> None:
-        write(world, manifest())
-        await world.start()
-        await world.until(lambda: running(world))
-        await world.kill()
-        world.machine.journal.clear()
-        await world.start()
-        await world.until(lambda: running(world))
-        write(world, manifest("other"), "other")
-        await world.until(lambda: running(world, "other-node-1"))
-        assert world.machine.journal == ["start-sandbox other-node-1", "start main 0"]
+    async def story(stage: Any) -> None:
+        write(stage, manifest())
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        await stage.kill()
+        stage.machine.journal.clear()
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        write(stage, manifest("other"), "other")
+        await stage.until(lambda: running(stage, "other-node-1"))
+        assert stage.machine.journal == ["start-sandbox other-node-1", "start main 0"]
 
     play(story)

@@ -28,15 +28,15 @@ WORKER, SILENT = "worker", "silent"
 """A node whose agent answers, and one whose agent never does."""
 
 
-class Api:
+class ProcessApi:
     """Requests to a server of this process. A `namespace` of its own is where a test works."""
 
     def __init__(self, server: Server, namespace: str = "default") -> None:
         self._server = server
         self.namespace = namespace
 
-    def within(self, namespace: str) -> Api:
-        return Api(self._server, namespace)
+    def within(self, namespace: str) -> ProcessApi:
+        return ProcessApi(self._server, namespace)
 
     def path(self, plural: str, group: str = "") -> str:
         """The collection of a kind in the test's namespace; `group` with its version."""
@@ -98,7 +98,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def play_agent(api: Api, name: str) -> None:
+async def play_agent(api: ProcessApi, name: str) -> None:
     """The agent of a node: its lease is renewed, pods that are bound run, pods that are deleted stop."""
     while True:
         await api.merge(f"{LEASES}/{name}", {"spec": {"renewTime": now()}})
@@ -108,7 +108,7 @@ async def play_agent(api: Api, name: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _play_pod(api: Api, pod: Obj) -> None:
+async def _play_pod(api: ProcessApi, pod: Obj) -> None:
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
     ends = pod["spec"]["restartPolicy"] == "Never"
     if "deletionTimestamp" in pod["metadata"]:
@@ -135,7 +135,7 @@ def _start(programs: Path, logs: Path, kubeconfig: Path) -> ExitStack:
 
 
 @asynccontextmanager
-async def foreign_cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
+async def foreign_cluster(programs: Path, folder: Path) -> AsyncIterator[ProcessApi]:
     """The server, both programs, whose logs are in `folder`, and two nodes, one of which never answers."""
     async with AsyncExitStack() as stack:
         server = await serve(data_dir=folder / "data")
@@ -143,7 +143,7 @@ async def foreign_cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
         running = _start(programs, folder, server.kubeconfig)
         # They take leave of the server, which must answer meanwhile.
         stack.push_async_callback(asyncio.to_thread, running.close)
-        api = Api(server.server)
+        api = ProcessApi(server.server)
         for name in (WORKER, SILENT):
             await api.create("/api/v1/nodes", node(name))
             await api.create(LEASES, lease(name))

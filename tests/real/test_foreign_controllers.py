@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.real.foreign import PROGRAMS, SILENT, WORKER, Api, Obj, foreign_cluster, until
+from tests.real.foreign import PROGRAMS, SILENT, WORKER, Obj, ProcessApi, foreign_cluster, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -38,7 +38,7 @@ def folder(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
+async def cluster(programs: Path, folder: Path) -> AsyncIterator[ProcessApi]:
     async with foreign_cluster(programs, folder) as api:
         for name in (WORKER, SILENT):
             drivers = {"spec": {"drivers": [{"name": DRIVER, "nodeID": name}]}}
@@ -47,7 +47,7 @@ async def cluster(programs: Path, folder: Path) -> AsyncIterator[Api]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def api(cluster: Api, request: pytest.FixtureRequest) -> Api:
+async def api(cluster: ProcessApi, request: pytest.FixtureRequest) -> ProcessApi:
     """The cluster, with a namespace of the test's own."""
     name = re.sub(r"[^a-z]+", "-", request.node.name)[-60:].strip("-")
     await cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -85,7 +85,7 @@ def pod_with_claim(name: str, claim_name: str) -> Obj:
     return {"metadata": {"name": name}, "spec": pod_spec(volumes=volumes)}
 
 
-async def bound(api: Api, name: str, storage_class: str, **source: Any) -> None:
+async def bound(api: ProcessApi, name: str, storage_class: str, **source: Any) -> None:
     """A claim and a volume of that name, bound."""
     await api.create(VOLUMES, volume(name, storage_class, **source))
     await status(api, f"{VOLUMES}/{name}", phase="Available")
@@ -94,7 +94,7 @@ async def bound(api: Api, name: str, storage_class: str, **source: Any) -> None:
     await status(api, f"{claims}/{name}", phase="Bound")
 
 
-async def status(api: Api, path: str, **wanted: Any) -> Obj:
+async def status(api: ProcessApi, path: str, **wanted: Any) -> Obj:
     """Wait until the fields of an object's status are as wanted; the object."""
 
     async def as_wanted() -> Obj | None:
@@ -104,7 +104,7 @@ async def status(api: Api, path: str, **wanted: Any) -> Obj:
     return await until(f"{path} has {wanted}", as_wanted)
 
 
-async def test_statefulset(api: Api) -> None:
+async def test_statefulset(api: ProcessApi) -> None:
     """Pods are made in order, each with a claim of its own, and scheduled; the status is counted."""
     for name in ("pv-0", "pv-1"):
         await api.create(VOLUMES, volume(name, "stateful"))
@@ -119,7 +119,7 @@ async def test_statefulset(api: Api) -> None:
     assert await api.names(claims) == {"data-web-0", "data-web-1"}
 
 
-async def test_deployment_and_replicaset(api: Api) -> None:
+async def test_deployment_and_replicaset(api: ProcessApi) -> None:
     """A Deployment makes a ReplicaSet, which makes pods; another image goes through a second ReplicaSet."""
     deployments, sets = api.path("deployments", "apps/v1"), api.path("replicasets", "apps/v1")
     await api.create(deployments, workload("web", replicas=2))
@@ -140,7 +140,7 @@ async def test_deployment_and_replicaset(api: Api) -> None:
     await until("all pods are of the second ReplicaSet", only_new_pods)
 
 
-async def test_daemonset(api: Api) -> None:
+async def test_daemonset(api: ProcessApi) -> None:
     """A pod on each node that is selected, by affinity to the node's name."""
     sets = api.path("daemonsets", "apps/v1")
     body = workload("each")
@@ -151,7 +151,7 @@ async def test_daemonset(api: Api) -> None:
     assert pod["spec"]["nodeName"] == WORKER
 
 
-async def test_job(api: Api) -> None:
+async def test_job(api: ProcessApi) -> None:
     jobs = api.path("jobs", "batch/v1")
     template = {"spec": pod_spec(restartPolicy="Never")}
     await api.create(jobs, {"metadata": {"name": "once"}, "spec": {"template": template}})
@@ -159,7 +159,7 @@ async def test_job(api: Api) -> None:
     assert "Complete" in {each["type"] for each in done["status"]["conditions"]}
 
 
-async def test_endpoint_slices(api: Api) -> None:
+async def test_endpoint_slices(api: ProcessApi) -> None:
     """A Service leads to the pods that it selects."""
     await api.create(
         api.path("services"),
@@ -174,7 +174,7 @@ async def test_endpoint_slices(api: Api) -> None:
     await until("the Service leads to the pod", leads)
 
 
-async def test_disruption_budget(api: Api) -> None:
+async def test_disruption_budget(api: ProcessApi) -> None:
     await api.create(api.path("replicasets", "apps/v1"), workload("web", replicas=2))
     budgets = api.path("poddisruptionbudgets", "policy/v1")
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
@@ -182,21 +182,21 @@ async def test_disruption_budget(api: Api) -> None:
     await status(api, f"{budgets}/web", disruptionsAllowed=1, currentHealthy=2)
 
 
-async def test_service_account(api: Api) -> None:
+async def test_service_account(api: ProcessApi) -> None:
     async def made() -> bool:
         return await api.names(api.path("serviceaccounts")) == {"default"}
 
     await until("the namespace has its service account", made)
 
 
-async def test_resource_quota(api: Api) -> None:
+async def test_resource_quota(api: ProcessApi) -> None:
     await api.create(api.path("pods"), {"metadata": {"name": "p"}, "spec": pod_spec()})
     quotas = api.path("resourcequotas")
     await api.create(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}})
     await status(api, f"{quotas}/q", used={"pods": "1"}, hard={"pods": "3"})
 
 
-async def test_ephemeral_volume(api: Api) -> None:
+async def test_ephemeral_volume(api: ProcessApi) -> None:
     """A pod's own volume gets a claim that belongs to the pod."""
     await api.create(VOLUMES, volume("short", "ephemeral"))
     volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim("ephemeral")}}}]
@@ -209,7 +209,7 @@ async def test_ephemeral_volume(api: Api) -> None:
     await until("the claim goes with its pod", lambda: api.gone(f"{claims}/p-scratch"))
 
 
-async def test_volumes_are_bound_and_released(api: Api) -> None:
+async def test_volumes_are_bound_and_released(api: ProcessApi) -> None:
     """The smallest volume that fits is bound; when its claim goes, it is released."""
     claims = api.path("persistentvolumeclaims")
     for name, size in (("large", "9Gi"), ("small", "2Gi"), ("tiny", "1Mi")):
@@ -224,7 +224,9 @@ async def test_volumes_are_bound_and_released(api: Api) -> None:
     await status(api, f"{VOLUMES}/large", phase="Available")
 
 
-async def test_a_claim_that_waits_for_its_consumer_is_bound_where_the_pod_is_scheduled(api: Api) -> None:
+async def test_a_claim_that_waits_for_its_consumer_is_bound_where_the_pod_is_scheduled(
+    api: ProcessApi,
+) -> None:
     waiting = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     await api.create("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": "local"}, **waiting})
     for name in (WORKER, SILENT):
@@ -242,7 +244,7 @@ async def test_a_claim_that_waits_for_its_consumer_is_bound_where_the_pod_is_sch
     assert (await api.get(f"{claims}/c"))["spec"]["volumeName"] == f"local-{WORKER}"
 
 
-async def test_what_is_in_use_is_protected(api: Api) -> None:
+async def test_what_is_in_use_is_protected(api: ProcessApi) -> None:
     """A claim stays until its pod is gone, and a volume until its claim is gone."""
     await bound(api, "kept", "protected")
     pods, claim_path = api.path("pods"), f"{api.path('persistentvolumeclaims')}/kept"
@@ -260,7 +262,7 @@ async def test_what_is_in_use_is_protected(api: Api) -> None:
     await until("the volume is gone", lambda: api.gone(f"{VOLUMES}/kept"))
 
 
-async def attached(api: Api, name: str, **spec: Any) -> str:
+async def attached(api: ProcessApi, name: str, **spec: Any) -> str:
     """The path of the VolumeAttachment of a disk that a pod uses, attached as the driver's attacher would do
     it."""
     await bound(api, name, name, csi={"driver": DRIVER, "volumeHandle": name})
@@ -279,7 +281,7 @@ async def attached(api: Api, name: str, **spec: Any) -> str:
     return path
 
 
-async def detached(api: Api, path: str) -> None:
+async def detached(api: ProcessApi, path: str) -> None:
     """Wait until the detachment is asked for, and do it as the driver's attacher would do it."""
     where = f"/api/v1/nodes/{(await api.get(path))['spec']['nodeName']}"
 
@@ -296,7 +298,7 @@ async def detached(api: Api, path: str) -> None:
     await until("the node's status does not tell of it any more", untold)
 
 
-async def test_attach_and_detach(api: Api) -> None:
+async def test_attach_and_detach(api: ProcessApi) -> None:
     """A VolumeAttachment asks for the attachment, the node's status tells it, and both end with the pod."""
     path = await attached(api, "attached")
     assert (await api.get(path))["spec"]["nodeName"] == WORKER
@@ -305,7 +307,7 @@ async def test_attach_and_detach(api: Api) -> None:
 
 
 @pytest.mark.parametrize("options", [BACKGROUND, FOREGROUND], ids=["background", "foreground"])
-async def test_what_belongs_to_a_deleted_object_is_deleted(api: Api, options: Obj) -> None:
+async def test_what_belongs_to_a_deleted_object_is_deleted(api: ProcessApi, options: Obj) -> None:
     deployments, pods = api.path("deployments", "apps/v1"), api.path("pods")
     await api.create(deployments, workload("web", replicas=2))
     await status(api, f"{deployments}/web", availableReplicas=2)
@@ -318,7 +320,7 @@ async def test_what_belongs_to_a_deleted_object_is_deleted(api: Api, options: Ob
     await until("the Deployment is gone", lambda: api.gone(f"{deployments}/web"))
 
 
-async def test_orphans_stay_and_belong_to_nobody(api: Api) -> None:
+async def test_orphans_stay_and_belong_to_nobody(api: ProcessApi) -> None:
     sets, pods = api.path("replicasets", "apps/v1"), api.path("pods")
     await api.create(sets, workload("web", replicas=2))
     await status(api, f"{sets}/web", readyReplicas=2)
@@ -331,7 +333,7 @@ async def test_orphans_stay_and_belong_to_nobody(api: Api) -> None:
     )
 
 
-async def test_a_namespace_takes_all_with_it(api: Api) -> None:
+async def test_a_namespace_takes_all_with_it(api: ProcessApi) -> None:
     await bound(api, "doomed", "namespaced")
     await api.create(api.path("pods"), pod_with_claim("user", "doomed"))
     await api.create(api.path("configmaps"), {"metadata": {"name": "c"}})
@@ -348,7 +350,7 @@ def autoscaler() -> Obj:
     return {"metadata": {"name": "h"}, "spec": {"scaleTargetRef": target, "maxReplicas": 2}}
 
 
-async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_pods(api: Api) -> None:
+async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_pods(api: ProcessApi) -> None:
     """The lease of this node was never renewed since the cluster began."""
     pods, silent = api.path("pods"), f"/api/v1/nodes/{SILENT}"
     at_once = [
@@ -387,7 +389,7 @@ async def test_a_node_that_does_not_answer_is_unknown_and_tainted_and_loses_its_
     assert "taints" not in answers
 
 
-async def test_what_a_node_out_of_service_held_is_released(api: Api) -> None:
+async def test_what_a_node_out_of_service_held_is_released(api: ProcessApi) -> None:
     """The silent node still says that it uses the volume; an operator's taint releases pod and volume all the
     same."""
     silent = f"/api/v1/nodes/{SILENT}"
@@ -404,7 +406,7 @@ async def test_what_a_node_out_of_service_held_is_released(api: Api) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-async def test_nothing_was_missed(cluster: Api, folder: Path, program: str) -> None:
+async def test_nothing_was_missed(cluster: ProcessApi, folder: Path, program: str) -> None:
     """Stands last: what the programs said while the other tests ran."""
     said = (folder / f"{program}.log").read_text()
     assert not [line for line in said.splitlines() if COMPLAINT.search(line)]

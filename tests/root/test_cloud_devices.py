@@ -19,7 +19,7 @@ HERE, THERE = "i-0a", "i-0b"
 VOLUME = "vol-0123"
 
 
-class Cloud(LoopDevices):
+class CloudFolder(LoopDevices):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.root = root
@@ -32,8 +32,8 @@ class Cloud(LoopDevices):
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path) -> Cloud:
-    made = Cloud(tmp_path)
+async def cloud(tmp_path: Path) -> CloudFolder:
+    made = CloudFolder(tmp_path)
     await made.create(VOLUME, 1)
     return made
 
@@ -74,7 +74,7 @@ def size_of(device: Path | str) -> int:
 
 
 async def test_an_attached_volume_has_the_name_that_was_asked_for_and_that_of_its_serial(
-    cloud: Cloud,
+    cloud: CloudFolder,
 ) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     device = os.path.realpath(cloud.by_id(HERE))
@@ -85,7 +85,7 @@ async def test_an_attached_volume_has_the_name_that_was_asked_for_and_that_of_it
     assert loop.backing_file(device) is None
 
 
-async def test_to_attach_again_changes_nothing(cloud: Cloud) -> None:
+async def test_to_attach_again_changes_nothing(cloud: CloudFolder) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     before = os.path.realpath(cloud.by_id(HERE))
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
@@ -93,13 +93,13 @@ async def test_to_attach_again_changes_nothing(cloud: Cloud) -> None:
     assert loop.devices_of(str(cloud.medium())) == [before]
 
 
-async def test_a_device_that_was_made_and_not_linked_is_used(cloud: Cloud) -> None:
+async def test_a_device_that_was_made_and_not_linked_is_used(cloud: CloudFolder) -> None:
     left_over = loop.create(str(cloud.medium()))
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     assert os.path.realpath(cloud.by_id(HERE)) == left_over
 
 
-async def test_a_link_from_before_a_reboot_leads_to_the_volume_again(cloud: Cloud) -> None:
+async def test_a_link_from_before_a_reboot_leads_to_the_volume_again(cloud: CloudFolder) -> None:
     await cloud.create("vol-0456", 1)
     await cloud.attach("vol-0456", THERE, "/dev/xvdba")
     foreign = os.path.realpath(cloud.by_id(THERE, "vol-0456"))
@@ -111,7 +111,7 @@ async def test_a_link_from_before_a_reboot_leads_to_the_volume_again(cloud: Clou
     assert os.path.realpath(cloud.by_id(THERE, "vol-0456")) == foreign
 
 
-async def test_a_stale_link_does_not_cost_another_volume_its_device(cloud: Cloud) -> None:
+async def test_a_stale_link_does_not_cost_another_volume_its_device(cloud: CloudFolder) -> None:
     await cloud.create("vol-0456", 1)
     await cloud.attach("vol-0456", THERE, "/dev/xvdba")
     foreign = os.path.realpath(cloud.by_id(THERE, "vol-0456"))
@@ -123,7 +123,7 @@ async def test_a_stale_link_does_not_cost_another_volume_its_device(cloud: Cloud
 
 
 async def test_a_mounted_volume_is_not_taken_away_and_the_error_says_where_it_is_mounted(
-    cloud: Cloud, mounted: Path
+    cloud: CloudFolder, mounted: Path
 ) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     format_and_mount(cloud.by_id(HERE), mounted)
@@ -134,7 +134,7 @@ async def test_a_mounted_volume_is_not_taken_away_and_the_error_says_where_it_is
     await cloud.detach(VOLUME, HERE)
 
 
-async def test_an_open_raw_device_is_not_taken_away(cloud: Cloud) -> None:
+async def test_an_open_raw_device_is_not_taken_away(cloud: CloudFolder) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     holder = holder_of(cloud.by_id(HERE))
     try:
@@ -146,7 +146,7 @@ async def test_an_open_raw_device_is_not_taken_away(cloud: Cloud) -> None:
     await cloud.detach(VOLUME, HERE)
 
 
-async def test_force_stops_the_file_system_that_is_mounted(cloud: Cloud, mounted: Path) -> None:
+async def test_force_stops_the_file_system_that_is_mounted(cloud: CloudFolder, mounted: Path) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     format_and_mount(cloud.by_id(HERE), mounted)
     with pytest.raises(VolumeBusy):
@@ -157,7 +157,7 @@ async def test_force_stops_the_file_system_that_is_mounted(cloud: Cloud, mounted
     await cloud.detach(VOLUME, HERE, force=True)
 
 
-async def test_a_snapshot_keeps_the_moment_and_a_volume_begins_with_it(cloud: Cloud) -> None:
+async def test_a_snapshot_keeps_the_moment_and_a_volume_begins_with_it(cloud: CloudFolder) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     cloud.by_id(HERE).write_bytes(b"before")
     await cloud.snapshot(VOLUME, "snap-1")
@@ -173,14 +173,14 @@ async def test_a_snapshot_keeps_the_moment_and_a_volume_begins_with_it(cloud: Cl
     await cloud.detach(VOLUME, HERE)
 
 
-async def test_an_attached_volume_grows(cloud: Cloud) -> None:
+async def test_an_attached_volume_grows(cloud: CloudFolder) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     await cloud.resize(VOLUME, 3)
     assert size_of(cloud.by_id(HERE)) == 3 * GIB
     await cloud.detach(VOLUME, HERE)
 
 
-async def test_two_instances_have_devices_of_their_own(cloud: Cloud) -> None:
+async def test_two_instances_have_devices_of_their_own(cloud: CloudFolder) -> None:
     await cloud.attach(VOLUME, HERE, "/dev/xvdba")
     await cloud.attach(VOLUME, THERE, "/dev/xvdba")
     assert os.path.realpath(cloud.by_id(HERE)) != os.path.realpath(cloud.by_id(THERE))

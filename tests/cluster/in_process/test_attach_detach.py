@@ -55,7 +55,7 @@ def lax(monkeypatch: Patch) -> None:
         return replace(whole(self, spec), refuses=False, revokes=False, multi_attach=True)
 
     monkeypatch.setattr(ArrayPlugin, "capabilities", neither)
-    monkeypatch.setattr("cluster.Array", LaxArray)
+    monkeypatch.setattr("in_process_cluster.Array", LaxArray)
 
 
 async def the_volume(cluster: InProcessCluster) -> PersistentVolume:

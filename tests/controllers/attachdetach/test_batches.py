@@ -20,7 +20,7 @@ class NoAnswer(ConnectionError):
     """What a write may fail with."""
 
 
-class Writer:
+class SlowWrite:
     """A write that takes a while, and records what it carried."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Writer:
 
 def test_what_comes_while_a_write_is_under_way_goes_with_the_next(run: Run):
     async def story() -> None:
-        writer = Writer()
+        writer = SlowWrite()
         batches = Batches(writer.write)
         found = await asyncio.gather(*(batches.through("n0", each) for each in "abcde"))
         assert found == list("ABCDE")
@@ -50,7 +50,7 @@ def test_what_comes_while_a_write_is_under_way_goes_with_the_next(run: Run):
 
 def test_what_a_write_raises_reaches_all_that_it_carried_and_no_other(run: Run):
     async def story() -> None:
-        writer = Writer()
+        writer = SlowWrite()
         writer.fails = {"c"}
         batches = Batches(writer.write)
         asked = [batches.through("n0", each) for each in "abc"] + [batches.through("n1", "d")]
@@ -67,7 +67,7 @@ def test_what_a_write_raises_reaches_all_that_it_carried_and_no_other(run: Run):
 
 def test_a_burst_takes_few_writes(run: Run):
     async def story() -> int:
-        writer = Writer()
+        writer = SlowWrite()
         batches = Batches(writer.write)
 
         async def later(number: int) -> None:
@@ -82,7 +82,7 @@ def test_a_burst_takes_few_writes(run: Run):
 
 def test_a_burst_that_is_spread_over_many_objects_takes_few_writes(run: Run):
     async def story() -> int:
-        writer = Writer()
+        writer = SlowWrite()
         batches = Batches(writer.write)
 
         async def later(number: int) -> None:
@@ -97,7 +97,7 @@ def test_a_burst_that_is_spread_over_many_objects_takes_few_writes(run: Run):
 
 def test_a_change_that_comes_alone_is_written_at_once(run: Run):
     async def story() -> None:
-        writer = Writer()
+        writer = SlowWrite()
         batches = Batches(writer.write)
         await batches.through("n0", "a")
         soon = asyncio.create_task(batches.through("n0", "b"))
@@ -110,7 +110,7 @@ def test_a_change_that_comes_alone_is_written_at_once(run: Run):
 
 def test_a_write_that_hangs_keeps_only_its_own_object_waiting(run: Run):
     async def story() -> None:
-        never, writer = asyncio.Event(), Writer()
+        never, writer = asyncio.Event(), SlowWrite()
 
         async def write(key: str, entries: Sequence[str]) -> list[str]:
             await (never.wait() if key == "stuck" else asyncio.sleep(0))
@@ -128,7 +128,7 @@ def test_a_write_that_hangs_keeps_only_its_own_object_waiting(run: Run):
 
 def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
     async def story() -> None:
-        writer = Writer()
+        writer = SlowWrite()
         batches = Batches(writer.write)
         first = asyncio.create_task(batches.through("n0", "a"))
         second = asyncio.create_task(batches.through("n0", "b"))
@@ -146,7 +146,7 @@ def test_an_error_is_gone_when_those_who_waited_have_seen_it(run: Run):
     to be written in memory."""
 
     async def story() -> None:
-        writer = Writer()
+        writer = SlowWrite()
         writer.fails = {"a", "b"}
         batches = Batches(writer.write)
         seen: list[weakref.ref[BaseException]] = []

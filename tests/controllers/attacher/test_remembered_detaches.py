@@ -85,7 +85,7 @@ def test_a_detach_under_a_lease_is_one_write(play: Play):
 def test_without_a_lease_it_is_noted_first(play: Play):
     async def story(stage: ControllerStage):
         wire = Writes(stage.api.transport)
-        attacher = stage.make_with(Client(wire), AttacherController, plugins=stage.plugins())
+        attacher = stage.make(AttacherController, Client(wire), plugins=stage.plugins())
         await attached(stage, attacher)
         wire.written.clear()
         await stage.api.delete(VolumeAttachment, "va")

@@ -24,7 +24,7 @@ from mooring.kube.tls import Trust
 
 
 @dataclass(frozen=True)
-class Controller:
+class ControllerProgram:
     """How a process of the control plane is started: from the folder of the real programs, and the
     kubeconfig."""
 
@@ -47,16 +47,16 @@ def _mooring(*flags: str) -> Callable[[Path, Path], list[str]]:
 
 
 _ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-REST = Controller(
+REST = ControllerProgram(
     "rest", _manager(f"--controllers=*,-{_ATTACH_DETACH}", "--kube-api-qps=500", "--kube-api-burst=1000")
 )
 """All of upstream's controllers but attach/detach."""
-UPSTREAM = Controller("upstream", _manager(f"--controllers={_ATTACH_DETACH}"))
-UPSTREAM_NO_FORCE = Controller(
+UPSTREAM = ControllerProgram("upstream", _manager(f"--controllers={_ATTACH_DETACH}"))
+UPSTREAM_NO_FORCE = ControllerProgram(
     "upstream-no-force", _manager(f"--controllers={_ATTACH_DETACH}", "--disable-force-detach-on-timeout")
 )
-MOORING = Controller("mooring", _mooring())
-MOORING_ELECTED = Controller("mooring-elected", _mooring("--leader-elect=true"))
+MOORING = ControllerProgram("mooring", _mooring())
+MOORING_ELECTED = ControllerProgram("mooring-elected", _mooring("--leader-elect=true"))
 
 
 class Running:
@@ -65,7 +65,9 @@ class Running:
 
     parties = 1
 
-    def __init__(self, controller: Controller, programs: Path, folder: Path, way: Proxy, name: str) -> None:
+    def __init__(
+        self, controller: ControllerProgram, programs: Path, folder: Path, way: Proxy, name: str
+    ) -> None:
         self.controller = controller
         self._programs = programs
         self._kubeconfig = folder / f"{name}.kubeconfig"
@@ -96,7 +98,7 @@ class Running:
             self._process.kill()
             await self._process.wait()
 
-    async def hand_over(self, controller: Controller) -> None:
+    async def hand_over(self, controller: ControllerProgram) -> None:
         """Another one takes its place."""
         await self.kill()
         self.controller = controller
@@ -129,7 +131,7 @@ class Running:
 
 @asynccontextmanager
 async def stage(
-    server: RealServer, programs: Path, folder: Path, *under_test: Controller
+    server: RealServer, programs: Path, folder: Path, *under_test: ControllerProgram
 ) -> AsyncGenerator[tuple[HazardCluster, list[Running]]]:
     """A cluster with all of upstream's other controllers, and those under test behind one proxy."""
     async with AsyncExitStack() as stack:

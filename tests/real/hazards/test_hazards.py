@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.real.hazards.control_plane import MOORING, UPSTREAM, UPSTREAM_NO_FORCE, Controller, stage
+from tests.real.hazards.control_plane import MOORING, UPSTREAM, UPSTREAM_NO_FORCE, ControllerProgram, stage
 from tests.real.hazards.hazards import HAZARDS, SAFE, Hazard, play_all
 from tests.real.server import real_server
 
@@ -17,7 +17,7 @@ SHORT = tuple(each for each in HAZARDS if not each.long)
 
 
 async def harm(
-    programs: Path, folder: Path, controller: Controller, hazards: tuple[Hazard, ...]
+    programs: Path, folder: Path, controller: ControllerProgram, hazards: tuple[Hazard, ...]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """By hazard: what happened, and what happened in its control."""
     if not (programs / "kube-controller-manager").exists():
@@ -29,7 +29,7 @@ async def harm(
 
 
 async def check(
-    programs: Path, folder: Path, controller: Controller, hazards: tuple[Hazard, ...], column: int
+    programs: Path, folder: Path, controller: ControllerProgram, hazards: tuple[Hazard, ...], column: int
 ) -> None:
     found, controls = await harm(programs, folder, controller, hazards)
     expected = {h.key: SAFE if column < 0 else h.upstream[column] for h in hazards}
@@ -52,5 +52,5 @@ async def test_upstream_is_harmed_where_it_was_measured_to_be(programs: Path, tm
     [(MOORING, -1), (UPSTREAM, 0), (UPSTREAM_NO_FORCE, 1)],
     ids=["mooring", "upstream", "upstream-without-force"],
 )
-async def test_all_hazards(programs: Path, tmp_path: Path, controller: Controller, column: int):
+async def test_all_hazards(programs: Path, tmp_path: Path, controller: ControllerProgram, column: int):
     await check(programs, tmp_path, controller, HAZARDS, column)

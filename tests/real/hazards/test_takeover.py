@@ -10,7 +10,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.real.hazards.control_plane import MOORING, MOORING_ELECTED, UPSTREAM, Controller, Running, stage
+from tests.real.hazards.control_plane import (
+    MOORING,
+    MOORING_ELECTED,
+    UPSTREAM,
+    ControllerProgram,
+    Running,
+    stage,
+)
 from tests.real.hazards.stage import HazardCluster
 from tests.real.server import real_server
 
@@ -48,7 +55,7 @@ async def end(played: HazardCluster, node: str, volume: str) -> None:
     await played.force_delete(f"pod-{volume}")
 
 
-async def take_over(played: HazardCluster, running: Running, to: Controller, number: int) -> None:
+async def take_over(played: HazardCluster, running: Running, to: ControllerProgram, number: int) -> None:
     """What is attached stays untouched; what was begun is finished, in both directions; new work is done."""
     node, kept, going = (
         f"takeover-{number}",
