@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from controller_stage import ControllerStage, Play
 
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.kube.errors import Throttled
 from mooring.kube.objects import Event, Pod, PodDisruptionBudget, StatefulSet
 
-Desk = Callable[[Any], Any]
 READY = [{"type": "Ready", "status": "True"}]
 
 
-async def run_pods(desk: Any, *names: str, owner: Any = None) -> None:
+async def run_pods(stage: ControllerStage, *names: str, owner: Any = None) -> None:
     for name in names:
         references = []
         if owner is not None:
@@ -24,12 +23,12 @@ async def run_pods(desk: Any, *names: str, owner: Any = None) -> None:
             references = [about | {"uid": owner.uid, "controller": True}]
         metadata = {"name": name, "labels": {"app": "web"}, "ownerReferences": references}
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await desk.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
+        await stage.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
         status = {"status": {"phase": "Running", "conditions": READY}}
-        await desk.api.patch(Pod, name, status, "default", subresource="status")
+        await stage.api.patch(Pod, name, status, "default", subresource="status")
 
 
-async def make_set(desk: Any, replicas: int) -> StatefulSet:
+async def make_set(stage: ControllerStage, replicas: int) -> StatefulSet:
     template = {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -40,98 +39,98 @@ async def make_set(desk: Any, replicas: int) -> StatefulSet:
         "selector": {"matchLabels": {"app": "web"}},
         "template": template,
     }
-    made: StatefulSet = await desk.api.create(
+    made: StatefulSet = await stage.api.create(
         StatefulSet, {"metadata": {"name": "web"}, "spec": spec}, "default"
     )
     return made
 
 
-async def make_budget(desk: Any, **spec: Any) -> None:
+async def make_budget(stage: ControllerStage, **spec: Any) -> None:
     body = {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
-    await desk.api.create(PodDisruptionBudget, body, "default")
+    await stage.api.create(PodDisruptionBudget, body, "default")
 
 
-async def evict(desk: Any, name: str) -> None:
+async def evict(stage: ControllerStage, name: str) -> None:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
-    await desk.api.create_raw(Pod, body, name=name, namespace="default", sub="eviction")
+    await stage.api.create_raw(Pod, body, name=name, namespace="default", sub="eviction")
 
 
-async def status_of(desk: Any) -> Any:
+async def status_of(stage: ControllerStage) -> Any:
     await asyncio.sleep(1)
-    return (await desk.api.get(PodDisruptionBudget, "b", "default")).status
+    return (await stage.api.get(PodDisruptionBudget, "b", "default")).status
 
 
-def test_of_two_healthy_pods_of_which_one_is_needed_one_can_be_evicted(desk: Desk):
-    async def scene(desk: Any):
-        working = asyncio.create_task(desk.make(DisruptionController).run())
-        await run_pods(desk, "a", "b")
-        await make_budget(desk, minAvailable=1)
-        assert (await status_of(desk)).disruptions_allowed == 1
-        await evict(desk, "a")
+def test_of_two_healthy_pods_of_which_one_is_needed_one_can_be_evicted(play: Play):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(stage.make(DisruptionController).run())
+        await run_pods(stage, "a", "b")
+        await make_budget(stage, minAvailable=1)
+        assert (await status_of(stage)).disruptions_allowed == 1
+        await evict(stage, "a")
         with pytest.raises(Throttled, match="violate the pod's disruption budget"):
-            await evict(desk, "b")
-        await desk.api.delete(Pod, "a", "default", grace_period_seconds=0)
-        await run_pods(desk, "c")
-        status = await status_of(desk)
+            await evict(stage, "b")
+        await stage.api.delete(Pod, "a", "default", grace_period_seconds=0)
+        await run_pods(stage, "c")
+        status = await status_of(stage)
         assert (status.current_healthy, status.disruptions_allowed, status.disrupted_pods) == (2, 1, {})
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-def test_what_should_be_there_is_what_the_set_wants_and_changes_with_it(desk: Desk):
-    async def scene(desk: Any):
-        working = asyncio.create_task(desk.make(DisruptionController).run())
-        owner = await make_set(desk, 3)
-        await run_pods(desk, "web-0", "web-1", "web-2", owner=owner)
-        await make_budget(desk, maxUnavailable=1)
-        status = await status_of(desk)
+def test_what_should_be_there_is_what_the_set_wants_and_changes_with_it(play: Play):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(stage.make(DisruptionController).run())
+        owner = await make_set(stage, 3)
+        await run_pods(stage, "web-0", "web-1", "web-2", owner=owner)
+        await make_budget(stage, maxUnavailable=1)
+        status = await status_of(stage)
         assert (status.expected_pods, status.desired_healthy, status.disruptions_allowed) == (3, 2, 1)
-        await desk.api.patch(StatefulSet, "web", {"spec": {"replicas": 4}}, "default")
-        status = await status_of(desk)
+        await stage.api.patch(StatefulSet, "web", {"spec": {"replicas": 4}}, "default")
+        status = await status_of(stage)
         assert (status.expected_pods, status.desired_healthy, status.disruptions_allowed) == (4, 3, 0)
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-def test_pods_of_a_controller_that_is_gone_allow_nothing_and_an_event_says_why(desk: Desk):
-    async def scene(desk: Any):
-        working = asyncio.create_task(desk.make(DisruptionController).run())
-        owner = await make_set(desk, 2)
-        await run_pods(desk, "web-0", "web-1", owner=owner)
-        await desk.api.delete(StatefulSet, "web", "default")
-        await make_budget(desk, maxUnavailable=1)
-        status = await status_of(desk)
+def test_pods_of_a_controller_that_is_gone_allow_nothing_and_an_event_says_why(play: Play):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(stage.make(DisruptionController).run())
+        owner = await make_set(stage, 2)
+        await run_pods(stage, "web-0", "web-1", owner=owner)
+        await stage.api.delete(StatefulSet, "web", "default")
+        await make_budget(stage, maxUnavailable=1)
+        status = await status_of(stage)
         assert status.disruptions_allowed == 0
         assert [each.reason for each in status.conditions] == ["SyncFailed"]
-        events = {each.reason: each for each in (await desk.api.list(Event, "default")).items}
+        events = {each.reason: each for each in (await stage.api.list(Event, "default")).items}
         assert "found no controllers for pod" in events["CalculateExpectedPodCountFailed"].message
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-def test_a_kind_without_a_scale_is_named(desk: Desk):
-    async def scene(desk: Any):
-        working = asyncio.create_task(desk.make(DisruptionController).run())
+def test_a_kind_without_a_scale_is_named(play: Play):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(stage.make(DisruptionController).run())
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
         metadata = {"name": "p", "labels": {"app": "web"}, "ownerReferences": [reference]}
         spec = {"containers": [{"name": "c", "image": "i"}]}
-        await desk.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
-        await make_budget(desk, maxUnavailable=1)
-        [condition] = (await status_of(desk)).conditions
+        await stage.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
+        await make_budget(stage, maxUnavailable=1)
+        [condition] = (await status_of(stage)).conditions
         assert condition.message == "jobs.batch does not implement the scale subresource"
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(desk: Desk):
-    async def scene(desk: Any):
-        working = asyncio.create_task(desk.make(DisruptionController).run())
-        await run_pods(desk, "a")
-        since = desk.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(play: Play):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(stage.make(DisruptionController).run())
+        await run_pods(stage, "a")
+        since = stage.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         target = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -139,16 +138,16 @@ def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(desk: Desk
             "lastTransitionTime": since,
         }
         body = {"status": {"conditions": [target]}}
-        await desk.api.patch(Pod, "a", body, "default", subresource="status", strategy="strategic")
+        await stage.api.patch(Pod, "a", body, "default", subresource="status", strategy="strategic")
         await asyncio.sleep(100)
-        assert await _target(desk) == "True"
+        assert await _target(stage) == "True"
         await asyncio.sleep(30)
-        assert await _target(desk) == "False"
+        assert await _target(stage) == "False"
         assert not working.done()
 
-    desk(scene)
+    play(story)
 
 
-async def _target(desk: Any) -> str:
-    pod = await desk.api.get(Pod, "a", "default")
+async def _target(stage: ControllerStage) -> str:
+    pod = await stage.api.get(Pod, "a", "default")
     return next(each.status for each in pod.status.conditions if each.type == "DisruptionTarget")

@@ -164,109 +164,109 @@ def volume(*modes: str, block: bool = False, **source: Any) -> VolumeSpec:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> NodePluginWithDriver:
+def node(tmp_path: Path) -> NodePluginWithDriver:
     return NodePluginWithDriver(tmp_path)
 
 
-async def test_staged_then_published_then_back_and_nothing_is_left(desk: NodePluginWithDriver):
+async def test_staged_then_published_then_back_and_nothing_is_left(node: NodePluginWithDriver):
     spec = volume(fs_type="xfs")
-    path = await desk.stage(spec, {"lun": "7", "devicePath": ""})
-    mounter = desk.plugin.new_mounter(spec, POD)
+    path = await node.stage(spec, {"lun": "7", "devicePath": ""})
+    mounter = node.plugin.new_mounter(spec, POD)
     await mounter.set_up()
-    staged, published = desk.call("NodeStageVolume"), desk.call("NodePublishVolume")
+    staged, published = node.call("NodeStageVolume"), node.call("NodePublishVolume")
     assert dict(staged.publish_context) == dict(published.publish_context) == {"lun": "7"}
     assert published.staging_target_path == staged.staging_target_path == path
     assert published.target_path == mounter.get_path()
     mount = staged.volume_capability.mount
     assert (mount.fs_type, list(mount.mount_flags)) == ("xfs", ["noatime"])
-    await desk.start().new_unmounter("pv", "u1").tear_down()
-    await desk.plugin.new_detacher().unmount_device(path)
-    assert desk.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
-    assert [each for each in desk.root.rglob("*") if not each.is_dir()] == []
+    await node.start().new_unmounter("pv", "u1").tear_down()
+    await node.plugin.new_detacher().unmount_device(path)
+    assert node.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert [each for each in node.root.rglob("*") if not each.is_dir()] == []
     assert not Path(path).parent.exists()
 
 
-async def test_a_handle_is_never_part_of_a_path(desk: NodePluginWithDriver):
-    path = await desk.stage(volume(), {})
-    assert Path(path).is_relative_to(desk.root / "plugins" / "kubernetes.io~csi" / NAME)
+async def test_a_handle_is_never_part_of_a_path(node: NodePluginWithDriver):
+    path = await node.stage(volume(), {})
+    assert Path(path).is_relative_to(node.root / "plugins" / "kubernetes.io~csi" / NAME)
     assert ".." not in path
 
 
-async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(desk: NodePluginWithDriver):
+async def test_what_an_unmount_needs_lies_there_before_the_driver_is_asked(node: NodePluginWithDriver):
     spec = volume()
-    desk.storage.failing["NodeStageVolume"].errors = [Code.DEADLINE_EXCEEDED]
-    desk.storage.failing["NodeStageVolume"].after = True
+    node.storage.failing["NodeStageVolume"].errors = [Code.DEADLINE_EXCEEDED]
+    node.storage.failing["NodeStageVolume"].after = True
     with pytest.raises(OutcomeUnknown):
-        await desk.stage(spec, {})
-    path = desk.plugin.new_attacher().get_device_mount_path(spec)
+        await node.stage(spec, {})
+    path = node.plugin.new_attacher().get_device_mount_path(spec)
     data = json.loads((Path(path).parent / "vol_data.json").read_text())
     assert (data["driverName"], data["volumeHandle"], data["specVolID"]) == (NAME, "../v/1", "pv")
-    await desk.start().new_detacher().unmount_device(path)
-    assert desk.call("NodeUnstageVolume").volume_id == "../v/1"
+    await node.start().new_detacher().unmount_device(path)
+    assert node.call("NodeUnstageVolume").volume_id == "../v/1"
 
 
-async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(desk: NodePluginWithDriver):
+async def test_what_lies_there_tells_a_restarted_agent_which_volume_it_is(node: NodePluginWithDriver):
     spec = volume()
-    path = await desk.stage(spec, {})
-    await desk.plugin.new_mounter(spec, POD).set_up()
-    agent = desk.start()
+    path = await node.stage(spec, {})
+    await node.plugin.new_mounter(spec, POD).set_up()
+    agent = node.start()
     assert agent.get_volume_name_at(path) == f"{NAME}^../v/1"
-    assert agent.get_volume_name_at(str(desk.root)) is None
+    assert agent.get_volume_name_at(str(node.root)) is None
     found = await agent.construct_volume_spec("pv", agent.new_mounter(spec, POD).get_path())
     assert agent.get_volume_name(found) == f"{NAME}^../v/1"
 
 
 async def test_a_driver_that_stages_nothing_is_only_asked_to_publish(tmp_path: Path):
-    desk = NodePluginWithDriver(tmp_path, ())
+    node = NodePluginWithDriver(tmp_path, ())
     spec = volume()
-    path = await desk.stage(spec, {"lun": "7"})
-    await desk.plugin.new_mounter(spec, POD).set_up()
-    published = desk.call("NodePublishVolume")
+    path = await node.stage(spec, {"lun": "7"})
+    await node.plugin.new_mounter(spec, POD).set_up()
+    published = node.call("NodePublishVolume")
     assert published.staging_target_path == ""
     assert dict(published.publish_context) == {"lun": "7"}
-    await desk.plugin.new_unmounter("pv", "u1").tear_down()
-    await desk.plugin.new_detacher().unmount_device(path)
-    assert desk.storage.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
+    await node.plugin.new_unmounter("pv", "u1").tear_down()
+    await node.plugin.new_detacher().unmount_device(path)
+    assert node.storage.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
 
 
-async def test_a_device_without_record_is_not_unmounted_by_guessing(desk: NodePluginWithDriver):
+async def test_a_device_without_record_is_not_unmounted_by_guessing(node: NodePluginWithDriver):
     spec = volume()
-    path = await desk.stage(spec, {})
+    path = await node.stage(spec, {})
     (Path(path).parent / "vol_data.json").unlink()
     with pytest.raises(VolumeError, match="which driver has mounted"):
-        await desk.start().new_detacher().unmount_device(path)
-    assert path in desk.points.points
+        await node.start().new_detacher().unmount_device(path)
+    assert path in node.points.points
 
 
-async def test_a_driver_that_is_not_on_the_node_is_waited_for(desk: NodePluginWithDriver):
-    desk.plugin.drivers_here.remove(NAME)
+async def test_a_driver_that_is_not_on_the_node_is_waited_for(node: NodePluginWithDriver):
+    node.plugin.drivers_here.remove(NAME)
     with pytest.raises(NotAsked, match="not registered here"):
-        await desk.stage(volume(), {})
-    desk.plugin.drivers_here.add(NAME, "here")
-    await desk.stage(volume(), {})
+        await node.stage(volume(), {})
+    node.plugin.drivers_here.add(NAME, "here")
+    await node.stage(volume(), {})
 
 
-def known(desk: NodePluginWithDriver, **spec: Any) -> None:
+def known(node: NodePluginWithDriver, **spec: Any) -> None:
     driver = CSIDriver(metadata=ObjectMeta(name=NAME), spec=CSIDriverSpec(**spec))
-    desk.plugin.known_drivers = lambda name: driver if name == NAME else None
+    node.plugin.known_drivers = lambda name: driver if name == NAME else None
 
 
-async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(desk: NodePluginWithDriver):
+async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(node: NodePluginWithDriver):
     spec = volume()
-    await desk.stage(spec, {})
-    known(desk, pod_info_on_mount=True)
-    await desk.plugin.new_mounter(spec, POD).set_up()
-    context = desk.call("NodePublishVolume").volume_context
+    await node.stage(spec, {})
+    known(node, pod_info_on_mount=True)
+    await node.plugin.new_mounter(spec, POD).set_up()
+    context = node.call("NodePublishVolume").volume_context
     assert context["csi.storage.k8s.io/pod.name"] == "p"
     assert context["csi.storage.k8s.io/pod.uid"] == "u1"
     assert context["csi.storage.k8s.io/serviceAccount.name"] == "default"
     assert context["csi.storage.k8s.io/ephemeral"] == "false"
 
 
-def test_attaching_is_the_csidrivers_word(desk: NodePluginWithDriver):
-    assert desk.plugin.can_attach(volume())
-    known(desk, attach_required=False)
-    assert not desk.plugin.can_attach(volume())
+def test_attaching_is_the_csidrivers_word(node: NodePluginWithDriver):
+    assert node.plugin.can_attach(volume())
+    known(node, attach_required=False)
+    assert not node.plugin.can_attach(volume())
 
 
 GIVEN = [
@@ -280,7 +280,7 @@ GIVEN = [
 
 @pytest.mark.parametrize(("policy", "fs_type", "modes", "given"), GIVEN)
 async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
-    desk: NodePluginWithDriver,
+    node: NodePluginWithDriver,
     policy: str,
     fs_type: str,
     modes: tuple[str, ...],
@@ -291,9 +291,9 @@ async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
     where = "mooring.volumes.plugins.csi.publishing.give_to_group"
     monkeypatch.setattr(where, lambda path, group: groups.append(group))
     spec = volume(*modes, fs_type=fs_type)
-    await desk.stage(spec, {})
-    known(desk, fs_group_policy=policy)
-    await desk.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
+    await node.stage(spec, {})
+    known(node, fs_group_policy=policy)
+    await node.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
     assert groups == ([2000] if given else [])
 
 
@@ -303,74 +303,74 @@ async def test_a_driver_that_gives_the_group_itself_is_told_which(
     monkeypatch.setattr(
         "mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours")
     )
-    desk = NodePluginWithDriver(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
+    node = NodePluginWithDriver(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
     spec = volume(fs_type="ext4")
-    await desk.stage(spec, {})
-    await desk.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
-    assert desk.call("NodePublishVolume").volume_capability.mount.volume_mount_group == "2000"
+    await node.stage(spec, {})
+    await node.plugin.new_mounter(spec, POD).set_up(fs_group=2000)
+    assert node.call("NodePublishVolume").volume_capability.mount.volume_mount_group == "2000"
 
 
 def own_volume(**source: Any) -> VolumeSpec:
     return VolumeSpec.of_volume(Volume(name="own", csi=CSIVolumeSource(driver=NAME, **source)))
 
 
-async def test_a_pods_own_volume_is_published_alone(desk: NodePluginWithDriver):
-    known(desk, volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
+async def test_a_pods_own_volume_is_published_alone(node: NodePluginWithDriver):
+    known(node, volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
     spec = own_volume(volume_attributes={"size": "1"})
-    assert not desk.plugin.can_attach(spec)
-    assert not desk.plugin.can_device_mount(spec)
-    await desk.plugin.new_mounter(spec, POD).set_up()
-    published = desk.call("NodePublishVolume")
+    assert not node.plugin.can_attach(spec)
+    assert not node.plugin.can_device_mount(spec)
+    await node.plugin.new_mounter(spec, POD).set_up()
+    published = node.call("NodePublishVolume")
     assert published.volume_id.startswith("csi-")
     assert (published.volume_context["size"], published.volume_context["csi.storage.k8s.io/ephemeral"]) == (
         "1",
         "true",
     )
-    await desk.start().new_unmounter("own", "u1").tear_down()
-    assert desk.call("NodeUnpublishVolume").volume_id == published.volume_id
+    await node.start().new_unmounter("own", "u1").tear_down()
+    assert node.call("NodeUnpublishVolume").volume_id == published.volume_id
 
 
-def test_a_driver_that_has_no_such_volumes_is_named(desk: NodePluginWithDriver):
-    known(desk, volume_lifecycle_modes=("Persistent",))
+def test_a_driver_that_has_no_such_volumes_is_named(node: NodePluginWithDriver):
+    known(node, volume_lifecycle_modes=("Persistent",))
     with pytest.raises(InvalidSpec, match="does not have Ephemeral"):
-        desk.plugin.new_mounter(own_volume(), POD)
+        node.plugin.new_mounter(own_volume(), POD)
 
 
-async def test_a_raw_device_is_staged_published_and_linked(desk: NodePluginWithDriver):
+async def test_a_raw_device_is_staged_published_and_linked(node: NodePluginWithDriver):
     spec = volume(block=True)
-    await desk.plugin.new_attacher().wait_for_attach(spec, {"lun": "7"}, 1)
-    staged = await desk.plugin.set_up_device(spec, "")
-    mapper = desk.plugin.new_block_volume_mapper(spec, POD)
+    await node.plugin.new_attacher().wait_for_attach(spec, {"lun": "7"}, 1)
+    staged = await node.plugin.set_up_device(spec, "")
+    mapper = node.plugin.new_block_volume_mapper(spec, POD)
     await mapper.map_pod_device(staged)
-    published = desk.call("NodePublishVolume")
+    published = node.call("NodePublishVolume")
     assert published.volume_capability.HasField("block")
     assert dict(published.publish_context) == {"lun": "7"}
     link = Path(mapper.get_pod_device_map_path())
     assert str(link.readlink()) == published.target_path
-    agent = desk.start()
+    agent = node.start()
     await agent.new_block_volume_unmapper("pv", "u1").unmap_pod_device()
     await agent.tear_down_device(staged)
-    assert desk.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
-    assert [each for each in desk.root.rglob("*") if not each.is_dir()] == []
+    assert node.storage.methods()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert [each for each in node.root.rglob("*") if not each.is_dir()] == []
 
 
-async def test_use_is_the_drivers_word(desk: NodePluginWithDriver):
+async def test_use_is_the_drivers_word(node: NodePluginWithDriver):
     spec = volume()
-    await desk.stage(spec, {})
-    metrics = await desk.plugin.new_mounter(spec, POD).get_metrics()
+    await node.stage(spec, {})
+    metrics = await node.plugin.new_mounter(spec, POD).get_metrics()
     assert (metrics.capacity, metrics.used, metrics.available, metrics.inodes_free) == (10, 4, 6, 2)
 
 
-async def test_a_file_system_grows_where_it_is_staged(desk: NodePluginWithDriver):
+async def test_a_file_system_grows_where_it_is_staged(node: NodePluginWithDriver):
     spec = volume()
-    path = await desk.stage(spec, {})
-    await desk.plugin.expand_fs(spec, path)
-    asked = desk.call("NodeExpandVolume")
+    path = await node.stage(spec, {})
+    await node.plugin.expand_fs(spec, path)
+    asked = node.call("NodeExpandVolume")
     assert (asked.volume_path, asked.capacity_range.required_bytes) == (path, 1024**3)
 
 
-async def test_a_driver_that_refuses_has_done_nothing(desk: NodePluginWithDriver):
-    desk.storage.failing["NodeStageVolume"].errors = [Code.INVALID_ARGUMENT]
+async def test_a_driver_that_refuses_has_done_nothing(node: NodePluginWithDriver):
+    node.storage.failing["NodeStageVolume"].errors = [Code.INVALID_ARGUMENT]
     with pytest.raises(VolumeError, match="InvalidArgument") as raised:
-        await desk.stage(volume(), {})
+        await node.stage(volume(), {})
     assert isinstance(raised.value.__cause__, CsiError)
