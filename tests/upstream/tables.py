@@ -4,8 +4,8 @@
 
 - `package`, `version`: where the facts come from.
 - `tests`: the names of all test functions of the package, those without a table included.
-- `variables`: package-level variables of the tests that have a value in JSON; under `f()`, what the function f of
-  the tests returns.
+- `variables`: package-level variables of the tests that have a value in JSON; under `f()`, what the function
+  f of the tests returns.
 - `usual`: for each kind, the fields that most objects have alike. In the file, an object leaves such a field
   out; `null` says that it lacks the field. `tables_of` restores it.
 - `tables`: one for each loop over cases: `test` (the test function), `label` (the variable that it loops
