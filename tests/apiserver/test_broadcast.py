@@ -27,7 +27,7 @@ class OfNode:
     def index(self) -> tuple[str, str]:
         return ("node", self.node) if self.node else ANY
 
-    def told(self, change: Change) -> bytes:
+    def event(self, change: Change) -> bytes:
         if change.item.key[1] == "bad":
             raise RuntimeError("this one cannot be told")
         self.said.append(change.item.key[1])

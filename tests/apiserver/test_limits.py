@@ -135,7 +135,7 @@ def test_values_have_one_identity_exactly_if_they_are_equal(one: Any, other: Any
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "(a|aa)+$", "(.*a){20}$", "^(a?){50}a{50}$"])
 def test_a_pattern_takes_time_by_the_length_of_the_text(pattern: str) -> None:
     begun = time.process_time()
-    assert not patterns.found(pattern, "a" * 30_000 + "!" * 30 + "b")
+    assert not patterns.matches(pattern, "a" * 30_000 + "!" * 30 + "b")
     assert time.process_time() - begun < 5  # backtracking would take the age of the universe
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.objects.custom.jsonpath import BadPath, find
-from mooring.apiserver.objects.custom.structural import errors, fill_defaults, pruned
+from mooring.apiserver.objects.custom.structural import fill_defaults, pruned, value_errors
 
 SCHEMA = {
     "type": "object",
@@ -30,7 +30,7 @@ SCHEMA = {
 
 
 def told(value):
-    return [str(each) for each in errors(SCHEMA, value)]
+    return [str(each) for each in value_errors(SCHEMA, value)]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ anything = st.recursive(
 def test_anything_is_pruned_defaulted_and_judged_and_the_second_time_changes_nothing(value):
     kept = pruned(SCHEMA, value, [])
     fill_defaults(SCHEMA, kept)
-    errors(SCHEMA, kept)
+    value_errors(SCHEMA, kept)
     again: list[str] = []
     assert pruned(SCHEMA, copy.deepcopy(kept), again) == kept
     assert again == []

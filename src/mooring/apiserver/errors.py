@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 Obj = dict[str, Any]
 """A Kubernetes object as decoded JSON."""
 
-_MOST_TOLD = 256 * 1024
+_MAX_ERROR_BYTES = 256 * 1024
 """Bytes of field errors in an answer."""
 
 OBJECT_MODIFIED = (
@@ -196,9 +196,9 @@ class Unavailable(ApiError):
 class TooLargeVersion(ApiError):
     code, reason = 504, "Timeout"
 
-    def __init__(self, asked: int, current: int) -> None:
+    def __init__(self, requested: int, current: int) -> None:
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-        message = f"Timeout: Too large resource version: {asked}, current: {current}"
+        message = f"Timeout: Too large resource version: {requested}, current: {current}"
         super().__init__(message, causes=[cause], retryAfterSeconds=1)
 
 
@@ -287,16 +287,16 @@ def invalid_options(options: str, *errors: FieldError) -> Invalid:
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
     """The 422 answer that lists every field error at once; of very many the first."""
-    left = _MOST_TOLD
+    left = _MAX_ERROR_BYTES
     shown = [error for error in errors if (left := left - len(error.body) - len(error.field)) >= 0] or errors[
         :1
     ]
     texts = [str(error) for error in shown]
     if len(shown) < len(errors):
         texts.append(f"and {len(errors) - len(shown)} more")
-    told = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in shown]
     return Invalid(
-        f'{qualified} "{name}" is invalid: {told}', name=name, group=group, kind=kind, causes=causes
+        f'{qualified} "{name}" is invalid: {listed}', name=name, group=group, kind=kind, causes=causes
     )

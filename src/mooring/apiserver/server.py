@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.access import Authorizer, asked
+from mooring.apiserver.access import Authorizer, attributes_of
 from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
 from mooring.apiserver.errors import ApiError, BadRequest, NoSuchPath, Obj, StoreFailed, Unavailable
 from mooring.apiserver.message import ADMIN, Request, Response
@@ -169,7 +169,7 @@ class Server:
             return review
         route = resolve(request, kinds)
         if not user.is_admin:
-            self._authorizer.authorize(user, asked(route, request))
+            self._authorizer.authorize(user, attributes_of(route, request))
         if route.kind.custom is not None and route.kind.custom.deprecated:
             request.warnings.append(route.kind.custom.deprecated)
         answer = await self._handler(route)(request, route)

@@ -13,6 +13,6 @@ administrator, whatever verb, kind of patch or subresource it comes by. It must 
 or bodies as sent.
 """
 
-from mooring.apiserver.access.authorizer import Asked, Authorizer, asked
+from mooring.apiserver.access.authorizer import Attributes, Authorizer, attributes_of
 
-__all__ = ["Asked", "Authorizer", "asked"]
+__all__ = ["Attributes", "Authorizer", "attributes_of"]

@@ -26,7 +26,7 @@ _SELECTING = frozenset({"list", "watch"})
 _RIGHTS: Mapping[tuple[str, str], Mapping[str, Right]] = MappingProxyType(by_resource(NODE))
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Attributes(msgspec.Struct, frozen=True):
     """What a request wants to do. A list or watch that selects one name by its field selector asks for that
     name."""
 
@@ -40,12 +40,13 @@ class Asked(msgspec.Struct, frozen=True):
     def refused(self, user: User, why: str = "") -> Forbidden:
         """The refusal in upstream's words."""
         place = f'in the namespace "{self.namespace}"' if self.namespace else "at the cluster scope"
-        told = f'User "{user.name}" cannot {self.verb} resource "{self.resource}" in API group "{self.group}" {place}'
+        resource = f'resource "{self.resource}" in API group "{self.group}"'
+        message = f'User "{user.name}" cannot {self.verb} {resource} {place}'
         plural = self.resource.partition("/")[0]
-        return forbidden(Resource(self.group, plural), self.name, f"{told}: {why}" if why else told)
+        return forbidden(Resource(self.group, plural), self.name, f"{message}: {why}" if why else message)
 
 
-def asked(route: Route, request: Request) -> Asked:
+def attributes_of(route: Route, request: Request) -> Attributes:
     """What a request asks for. A field selector that cannot be read selects nothing that would give a
     right."""
     fields = FieldSelector()
@@ -56,7 +57,7 @@ def asked(route: Route, request: Request) -> Asked:
             fields = FieldSelector()
     resource = f"{route.kind.plural}/{route.subresource}" if route.subresource else route.kind.plural
     name = route.name or fields.exact("metadata.name") or ""
-    return Asked(route.verb, route.kind.group, resource, route.namespace, name, fields)
+    return Attributes(route.verb, route.kind.group, resource, route.namespace, name, fields)
 
 
 class Authorizer:
@@ -65,57 +66,61 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self._relations = Relations(store)
 
-    def authorize(self, user: User, wanted: Asked) -> None:
+    def authorize(self, user: User, attributes: Attributes) -> None:
         """Raises Forbidden unless the user may do what is asked, as far as can be told before the object is
         known."""
         if user.is_admin:
             return
         if (node := user.node_name) is not None:
-            why = self._refusal_of_node(node, wanted)
+            why = self._refusal_of_node(node, attributes)
         else:
-            why = None if _role_allows(user.role, wanted) else ""
+            why = None if _role_allows(user.role, attributes) else ""
         if why is not None:
-            raise wanted.refused(user, why)
+            raise attributes.refused(user, why)
 
-    def _refusal_of_node(self, node: str, wanted: Asked) -> str | None:
+    def _refusal_of_node(self, node: str, attributes: Attributes) -> str | None:
         """Why a node may not, or None if it may."""
-        right = _RIGHTS.get((wanted.group, wanted.resource), {}).get(wanted.verb)
+        right = _RIGHTS.get((attributes.group, attributes.resource), {}).get(attributes.verb)
         if right is None:
             return ""
-        if right.namespace and wanted.namespace != right.namespace:
+        if right.namespace and attributes.namespace != right.namespace:
             return f'can only access {right.resources[0]} in the "{right.namespace}" system namespace'
         match right.scope:
             case Scope.ALL | Scope.JUDGED:
                 return None
             case Scope.OWN_NAME:
-                return _refusal_of_name(node, wanted)
-            case Scope.OWN_PODS if wanted.verb in _SELECTING and wanted.fields.exact("spec.nodeName") == node:
+                return _refusal_of_name(node, attributes)
+            case Scope.OWN_PODS if (
+                attributes.verb in _SELECTING and attributes.fields.exact("spec.nodeName") == node
+            ):
                 return None
-            case Scope.OWN_PODS if not wanted.name:
+            case Scope.OWN_PODS if not attributes.name:
                 return "can only list/watch pods with spec.nodeName field selector"
             case _:
-                return self._refusal_of_relation(node, wanted)
+                return self._refusal_of_relation(node, attributes)
 
-    def _refusal_of_relation(self, node: str, wanted: Asked) -> str | None:
-        if not wanted.name:
+    def _refusal_of_relation(self, node: str, attributes: Attributes) -> str | None:
+        if not attributes.name:
             return "No Object name found"
-        plural = wanted.resource.partition("/")[0]
-        if self._relations.has(node, plural, wanted.namespace, wanted.name):
+        plural = attributes.resource.partition("/")[0]
+        if self._relations.has(node, plural, attributes.namespace, attributes.name):
             return None
         return f"no relationship found between node '{node}' and this object"
 
 
-def _role_allows(role: str | None, wanted: Asked) -> bool:
+def _role_allows(role: str | None, attributes: Attributes) -> bool:
     rules = ROLES.get(role or "", ())
     return any(
-        rule.allows(wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name)
+        rule.allows(
+            attributes.verb, attributes.group, attributes.resource, attributes.namespace, attributes.name
+        )
         for rule in rules
     )
 
 
-def _refusal_of_name(node: str, wanted: Asked) -> str | None:
-    if wanted.verb == "create" or wanted.name == node:
+def _refusal_of_name(node: str, attributes: Attributes) -> str | None:
+    if attributes.verb == "create" or attributes.name == node:
         return None  # the name in what is created is judged by `node_restriction`
-    if not wanted.name:
-        return f"node '{node}' cannot read all {wanted.resource}, only its own"
-    return f"node '{node}' cannot {wanted.verb} '{wanted.name}', only the object of its own name"
+    if not attributes.name:
+        return f"node '{node}' cannot read all {attributes.resource}, only its own"
+    return f"node '{node}' cannot {attributes.verb} '{attributes.name}', only the object of its own name"

@@ -55,11 +55,11 @@ def admit_create(user: User, kind: Kind, obj: Obj, find_node: FindNode) -> None:
             _refuse(kind, name, _refusal_of_mirror(node, obj))
             _check_owner_uid(kind, name, node, obj, find_node)
         case "csinodes.storage.k8s.io":
-            told = "can only access CSINode with the same name as the requesting node"
-            _refuse(kind, name, "" if name == node else told)
+            refusal = "can only access CSINode with the same name as the requesting node"
+            _refuse(kind, name, "" if name == node else refusal)
         case "leases.coordination.k8s.io":
-            told = "can only access node lease with the same name as the requesting node"
-            _refuse(kind, name, "" if name == node else told)
+            refusal = "can only access node lease with the same name as the requesting node"
+            _refuse(kind, name, "" if name == node else refusal)
         case _:
             return
 
@@ -192,8 +192,10 @@ def _refusal_of_claim_status(node: str, new: Obj, old: Obj) -> str:
     changed = sorted(_differing(_fixed_of_claim(new), _fixed_of_claim(old)))
     if not changed:
         return ""
-    told = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
-    return f"{told}: {', '.join(changed)}"
+    refusal = (
+        f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+    )
+    return f"{refusal}: {', '.join(changed)}"
 
 
 def _fixed_of_claim(claim: Obj) -> dict[str, Any]:

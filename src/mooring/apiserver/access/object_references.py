@@ -134,9 +134,9 @@ def _api_object_of_volume(volume: Obj) -> str:
     """What a volume refers to beside a Secret. A source that is not known may refer to anything."""
     for source in (each for each in volume if each != "name" and volume[each] is not None):
         if source == "projected":
-            found = (_projected(each) for each in _objects(_object(volume, source), "sources"))
-            if told := next((each for each in found if each), ""):
-                return told
+            references = (_projected(each) for each in _objects(_object(volume, source), "sources"))
+            if first := next((each for each in references if each), ""):
+                return first
         elif source not in _LOCAL:
             return _REMOTE.get(source, f"something of the unknown kind of volume {source}")
     return ""

@@ -47,6 +47,6 @@ def negotiate(accept: str, *, protobuf: bool = False) -> Accepted:
             return Accepted(form, "yaml")
         if media == MEDIA_TYPE and form != "table" and (protobuf or form == "metadata"):
             return Accepted(form, "protobuf")
-    told = "application/json, application/yaml" + (f", {MEDIA_TYPE}" if protobuf else "")
+    accepted = "application/json, application/yaml" + (f", {MEDIA_TYPE}" if protobuf else "")
     failure = NotAcceptable if any(media in accept for media in _MEDIA) else NoRepresentation
-    raise failure(f"only the following media types are accepted: {told}")
+    raise failure(f"only the following media types are accepted: {accepted}")

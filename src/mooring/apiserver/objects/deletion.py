@@ -90,13 +90,13 @@ def parse_options(body: Obj, query: Mapping[str, str]) -> DeleteOptions:
 
 
 def _grace(body: Obj, query: Mapping[str, str]) -> int | None:
-    asked = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    if asked is None or asked == "":
+    text = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    if text is None or text == "":
         return None
     try:
-        seconds = int(asked)
+        seconds = int(text)
     except (TypeError, ValueError) as error:
-        raise BadRequest(f'strconv.ParseInt: parsing "{asked}": invalid syntax') from error
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
     return seconds if seconds >= 0 else 1
 
 

@@ -29,8 +29,8 @@ _SYSTEM = frozenset({
 
 def fields_of(obj: Obj, at: Place) -> set[Path]:
     """Every field that a manager can own of an object: not its identity, nor what the server sets."""
-    found = set(_walk(obj, (), at))
-    return {path for path in found - _IDENTITY if not (path[0] == "f:metadata" and path[1][2:] in _SYSTEM)}
+    paths = set(_walk(obj, (), at))
+    return {path for path in paths - _IDENTITY if not (path[0] == "f:metadata" and path[1][2:] in _SYSTEM)}
 
 
 def _walk(value: Any, path: Path, at: Place) -> Iterable[Path]:
@@ -63,9 +63,9 @@ def _compact(value: Any) -> str:
 
 def values_of(obj: Any, paths: Iterable[Path]) -> dict[Path, Any]:
     """The values of fields; those that are not there are not among them."""
-    found: dict[Path, Any] = {}
-    _find(obj, _tree(paths), found)
-    return found
+    values: dict[Path, Any] = {}
+    _find(obj, _tree(paths), values)
+    return values
 
 
 class _Tree:
@@ -92,11 +92,11 @@ def _tree(paths: Iterable[Path]) -> _Tree:
     return root
 
 
-def _find(value: Any, tree: _Tree, found: dict[Path, Any]) -> None:
+def _find(value: Any, tree: _Tree, values: dict[Path, Any]) -> None:
     if tree.path is not None:
-        found[tree.path] = value
+        values[tree.path] = value
     for step, child in _children(value, tree.below).items():
-        _find(child, tree.below[step], found)
+        _find(child, tree.below[step], values)
 
 
 def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
         return {step: fields[step[2:]] for step in steps if step.startswith("f:") and step[2:] in fields}
     if not isinstance(value, list):
         return {}
-    found: dict[str, Any] = {}
+    children: dict[str, Any] = {}
     places: dict[tuple[str, ...], dict[Hashable, Any]] = {}
     for step in steps:
         if step.startswith("f:"):
@@ -117,8 +117,8 @@ def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
             places[keys] = _places(cast(list[Any], value), keys)
         mark = tuple(identity(wanted[key]) for key in keys) if keys else identity(wanted)
         if mark in places[keys]:
-            found[step] = places[keys][mark]
-    return found
+            children[step] = places[keys][mark]
+    return children
 
 
 def _places(entries: list[Any], keys: tuple[str, ...]) -> dict[Hashable, Any]:

@@ -53,9 +53,9 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
         kind.strategy.prepare_update(obj, old, admission)
         if kind.strategy.counts_generations and _counted(kind, obj) != _counted(kind, old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        found = [] if _is_judged(obj, old) else kind.strategy.validate(obj)
+        errors = [] if _is_judged(obj, old) else kind.strategy.validate(obj)
         changes = kind.strategy.validate_update(obj, old)
-        return [*changes, *found] if kind.strategy.changes_first else [*found, *changes]
+        return [*changes, *errors] if kind.strategy.changes_first else [*errors, *changes]
 
     _judge(kind, obj, admit, old)
     metadata.tidy(obj["metadata"])
@@ -120,16 +120,18 @@ def _counted(kind: Kind, obj: Obj) -> Sequence[Any]:
 def _judge(kind: Kind, obj: Obj, admit: Callable[[], Sequence[FieldError]], old: Obj | None = None) -> None:
     meta: Obj = obj["metadata"]
     try:
-        found = admit()
+        rule_errors = admit()
     except _FORM_ERRORS as error:
-        raise BadRequest(f"the object does not have the form of a {kind.name}: {_told(error)}") from error
+        raise BadRequest(
+            f"the object does not have the form of a {kind.name}: {_description(error)}"
+        ) from error
     errors = metadata.validate(kind, meta, old["metadata"] if old is not None else None)
     if old is not None:
         errors += metadata.validate_update(meta, old["metadata"])
-    errors += found
+    errors += rule_errors
     if errors:
         raise invalid(kind.group, kind.name, meta.get("name") or "", errors)
 
 
-def _told(error: Exception) -> Any:
+def _description(error: Exception) -> Any:
     return f"field {error} is missing" if isinstance(error, KeyError) else error

@@ -61,8 +61,8 @@ def _entry(book: Obj) -> Entry:
 def with_entries(obj: Obj, entries: Sequence[Entry], api_version: str) -> Obj:
     """`obj` with its book, without entries that own nothing."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    told = sorted((each for each in entries if each.fields), key=lambda each: (each.time, each.manager))
-    book = [_booked(each, api_version) for each in told]
+    owning = sorted((each for each in entries if each.fields), key=lambda each: (each.time, each.manager))
+    book = [_booked(each, api_version) for each in owning]
     return obj | {"metadata": metadata | ({"managedFields": book} if book else {})}
 
 
@@ -148,43 +148,43 @@ def _released(
     others: Iterable[Entry], live: Obj, sent: Obj, wanted: FieldSet, *, force: bool, kind: Kind
 ) -> list[Entry]:
     """The other managers' entries, less what is taken from them by force. Raises Conflict."""
-    found: list[tuple[Entry, Path]] = []
+    conflicts: list[tuple[Entry, Path]] = []
     kept: list[Entry] = []
     for entry in others:
         lost = _differing(live, sent, entry.fields & wanted)
-        found += [(entry, path) for path in sorted(lost)]
+        conflicts += [(entry, path) for path in sorted(lost)]
         kept.append(replace(entry, fields=entry.fields - lost))
-    if found and not force:
-        raise _conflict(found, kind)
+    if conflicts and not force:
+        raise _conflict(conflicts, kind)
     return kept
 
 
-def _conflict(found: Sequence[tuple[Entry, Path]], kind: Kind) -> Conflict:
+def _conflict(conflicts: Sequence[tuple[Entry, Path]], kind: Kind) -> Conflict:
     by_manager: dict[str, list[str]] = {}
-    for entry, path in found:
-        by_manager.setdefault(_told(entry.manager, kind), []).append(printed(path))
+    for entry, path in conflicts:
+        by_manager.setdefault(_shown(entry.manager, kind), []).append(printed(path))
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}
         for manager, fields in by_manager.items()
         for field in fields
     ]
     if len(causes) == 1:
-        told = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        summary = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         lines = [
             line
             for who, fields in by_manager.items()
             for line in (f"conflicts with {who}:", *_listed(fields))
         ]
-        told = f"{len(causes)} conflicts: " + "\n".join(lines)
-    return Conflict(f"Apply failed with {told}", causes=causes)
+        summary = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {summary}", causes=causes)
 
 
 def _listed(fields: Iterable[str]) -> list[str]:
     return [f"- {field}" for field in fields]
 
 
-def _told(manager: Manager, kind: Kind) -> str:
+def _shown(manager: Manager, kind: Kind) -> str:
     through = f' with subresource "{manager.subresource}"' if manager.subresource else ""
     return f'"{manager.name}"{through}' + (
         f" using {kind.api_version}" if manager.operation == "Update" else ""

@@ -72,14 +72,14 @@ def carry_over(metadata: Obj, old: Obj) -> None:
 def validate(kind: Kind, metadata: Obj, old: Obj | None = None) -> list[FieldError]:
     """Everything wrong with an object's metadata; what is as in `old`, which is stored, is right."""
     before = old or {}
-    found = [*_name_errors(kind, metadata)] if old is None else _base_errors(kind, metadata, before)
+    errors = [*_name_errors(kind, metadata)] if old is None else _base_errors(kind, metadata, before)
     for field, check in _CHECKS.items():
         if metadata.get(field) != before.get(field):
-            found += at(f"metadata.{field}", check(metadata.get(field)))
+            errors += at(f"metadata.{field}", check(metadata.get(field)))
     finalizers = metadata.get("finalizers")
     if kind.strategy.kube_finalizers and finalizers and finalizers != before.get("finalizers"):
-        found += at("metadata.finalizers", each(kube_finalizer)(finalizers))
-    return found
+        errors += at("metadata.finalizers", each(kube_finalizer)(finalizers))
+    return errors
 
 
 def _base_errors(kind: Kind, metadata: Obj, old: Obj) -> list[FieldError]:
@@ -96,7 +96,7 @@ def _base_errors(kind: Kind, metadata: Obj, old: Obj) -> list[FieldError]:
 def _name_errors(kind: Kind, metadata: Obj) -> Sequence[FieldError]:
     """A name of the kind's form that can be a part of a path, and a base that names can be made from."""
     base, name = metadata.get("generateName") or "", metadata.get("name") or ""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     form = path_segment_error if kind.strategy.any_base else kind.strategy.name_error
     for field, value, judge in (
         ("generateName", _as_name(base), form),
@@ -104,8 +104,8 @@ def _name_errors(kind: Kind, metadata: Obj) -> Sequence[FieldError]:
     ):
         why = judge(value) or path_segment_error(value) if value else None
         if why is not None:
-            found.append(invalid_value(f"metadata.{field}", metadata.get(field), why))
-    return found if name else [*found, required("metadata.name", "name or generateName is required")]
+            errors.append(invalid_value(f"metadata.{field}", metadata.get(field), why))
+    return errors if name else [*errors, required("metadata.name", "name or generateName is required")]
 
 
 def _as_name(base: str) -> str:
@@ -114,37 +114,37 @@ def _as_name(base: str) -> str:
 
 
 def _finalizers(value: Any) -> Errors:
-    found = [error for each in value or () for error in name_errors("", each)]
+    errors = [error for each in value or () for error in name_errors("", each)]
     if {"orphan", "foregroundDeletion"} <= set(value or ()):
-        told = "finalizer orphan and foregroundDeletion cannot be both set"
-        found.append(invalid_value("", value, told))
-    return found
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid_value("", value, detail))
+    return errors
 
 
 def _owner(owner: Obj) -> Errors:
     version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not version or version.count("/") > 1 or version.endswith("/"):
-        found.append(invalid_value("apiVersion", version, "version must not be empty"))
+        errors.append(invalid_value("apiVersion", version, "version must not be empty"))
     empty = [field for field in ("kind", "name", "uid") if not owner.get(field)]
-    found += [invalid_value(field, "", "must not be empty") for field in empty]
+    errors += [invalid_value(field, "", "must not be empty") for field in empty]
     if (version, kind) == ("v1", "Event"):
-        found.append(invalid_value("", owner, "/v1, Kind=Event is disallowed from being an owner"))
-    return found
+        errors.append(invalid_value("", owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
 
 
 def _owners(value: Any) -> Errors:
     owners: list[Obj] = value or []
     # As upstream: of whichever owner it is, without its index.
-    found = [error for owner in owners for error in _owner(owner)]
+    errors = [error for owner in owners for error in _owner(owner)]
     controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         detail = (
             'Only one reference can have Controller set to true. Found "true" in references for '
             f"{' and '.join(controllers)}"
         )
-        found.append(invalid_value("", owners, detail))
-    return found
+        errors.append(invalid_value("", owners, detail))
+    return errors
 
 
 _CHECKS: Mapping[str, Check] = {
@@ -166,17 +166,17 @@ def validate_update(metadata: Obj, old: Obj) -> list[FieldError]:
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     )
-    found = [
+    errors = [
         invalid_value(f"metadata.{field}", metadata.get(field), "field is immutable")
         for field in immutable
         if metadata.get(field) != old.get(field)
     ]
     added = set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added and "deletionTimestamp" in old:
-        told = ", ".join(f'"{each}"' for each in sorted(added))
+        shown = ", ".join(f'"{each}"' for each in sorted(added))
         detail = (
             f"no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{told}}}"
+            f"[]string{{{shown}}}"
         )
-        found.append(forbidden_field("metadata.finalizers", detail))
-    return found
+        errors.append(forbidden_field("metadata.finalizers", detail))
+    return errors

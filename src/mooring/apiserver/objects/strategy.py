@@ -59,7 +59,7 @@ class Strategy:
     any_base: ClassVar[bool] = False
     """Whether a new object may have any `generateName` beside its name."""
     changes_first: ClassVar[bool] = False
-    """Whether what may not change is told before what is wrong."""
+    """Whether errors of forbidden changes come before errors of values."""
     rules: ClassVar[Sequence[Check]] = ()
     """What every object of the kind must be."""
     new_rules: ClassVar[Sequence[Check]] = ()
@@ -110,7 +110,7 @@ class Strategy:
     def mark_deleted(self, obj: Obj) -> None:
         """Change an object that stays although it is deleted."""
 
-    def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
+    def grace_seconds(self, obj: Obj, requested: int | None) -> int | None:
         """The grace period of a deletion, or None if the kind is deleted at once."""
         return None
 

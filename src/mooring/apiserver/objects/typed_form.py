@@ -26,8 +26,8 @@ def tidied(kind: Kind, sent: Obj, unknown: list[str], *, zeroes: bool = True) ->
     try:
         made = _shaped(kind, sent, unknown, zeroes)
     except WrongShape as error:
-        told = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
-        raise Unreadable(told) from error
+        message = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
+        raise Unreadable(message) from error
     return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": made.pop("metadata")} | made
 
 

@@ -8,7 +8,7 @@ about others.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from mooring.apiserver.access import Asked, Authorizer
+from mooring.apiserver.access import Attributes, Authorizer
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.encodings.body import read_object
 from mooring.apiserver.encodings.negotiation import negotiate
@@ -53,7 +53,7 @@ def answer(
     if kind is None:
         return None
     if not kind.name.startswith("Self") and not user.is_admin:
-        raise Asked("create", kind.group, kind.plural).refused(user)
+        raise Attributes("create", kind.group, kind.plural).refused(user)
     sent = read_object(request.body, request.headers.get("content-type", ""))
     review = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": object_at(sent, "metadata")}
     if "spec" in sent:
@@ -87,20 +87,20 @@ def _access(user: User, attributes: Obj, around: _Around) -> Obj:
     if not any((each.group, each.plural) == named for each in around.kinds.all):
         return {"allowed": False}
     try:
-        around.authorizer.authorize(user, _asked(attributes))
+        around.authorizer.authorize(user, _attributes(attributes))
     except Forbidden as refusal:
         return {"allowed": False, "reason": str(refusal)}
     return {"allowed": True}
 
 
-def _asked(attributes: Obj) -> Asked:
+def _attributes(attributes: Obj) -> Attributes:
     verb, namespace, name, sub = (
         text_at(attributes, each) for each in ("verb", "namespace", "name", "subresource")
     )
     plural = text_at(attributes, "resource")
     fields = _fields(attributes) if verb in ("list", "watch") else FieldSelector()
     resource = f"{plural}/{sub}" if sub else plural
-    return Asked(verb, text_at(attributes, "group"), resource, namespace, name, fields)
+    return Attributes(verb, text_at(attributes, "group"), resource, namespace, name, fields)
 
 
 def _fields(attributes: Obj) -> FieldSelector:
@@ -136,17 +136,17 @@ def _asking(kind: Kind) -> Obj:
 
 
 def _identity(sent: Obj, around: _Around) -> Obj:
-    return {"userInfo": _told(around.user)}
+    return {"userInfo": _user_info(around.user)}
 
 
 def _token(sent: Obj, around: _Around) -> Obj:
     try:
-        return {"authenticated": True, "user": _told(around.tokens.user(text_at(sent, "spec.token")))}
+        return {"authenticated": True, "user": _user_info(around.tokens.user(text_at(sent, "spec.token")))}
     except Unauthorized:
         return {"user": {}, "error": "invalid bearer token"}
 
 
-def _told(user: User) -> Obj:
+def _user_info(user: User) -> Obj:
     return {"username": user.name, "groups": user.groups}
 
 

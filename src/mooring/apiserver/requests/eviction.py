@@ -2,7 +2,7 @@
 
 The disruption controller counts pods and writes how many disruptions a budget allows; the eviction
 subresource spends them. A budget that no controller has counted since it was changed allows nothing: the
-client is told to come again.
+client gets 429 with a time to wait.
 """
 
 from collections.abc import Sequence
@@ -111,14 +111,14 @@ def _note_allowed(status: Obj, now: str) -> None:
     others = [each for each in objects_at(status, "conditions") if each.get("type") != _ALLOWED]
     before = next((each for each in objects_at(status, "conditions") if each.get("type") == _ALLOWED), None)
     when = before["lastTransitionTime"] if before and before.get("status") == value else now
-    told: Obj = {
+    condition: Obj = {
         "type": _ALLOWED,
         "status": value,
         "reason": reason,
         "message": "",
         "lastTransitionTime": when,
     }
-    status["conditions"] = [*others, told | {"observedGeneration": status["observedGeneration"]}]
+    status["conditions"] = [*others, condition | {"observedGeneration": status["observedGeneration"]}]
 
 
 def _name(budget: Obj) -> str:
@@ -128,7 +128,7 @@ def _name(budget: Obj) -> str:
 _ALLOWED = "DisruptionAllowed"
 
 
-def _refused(told: str, retry: int = 0) -> TooManyRequests:
-    cause = {"reason": "DisruptionBudget", "message": told}
+def _refused(detail: str, retry: int = 0) -> TooManyRequests:
+    cause = {"reason": "DisruptionBudget", "message": detail}
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     return TooManyRequests(message, causes=[cause], retryAfterSeconds=retry or None)

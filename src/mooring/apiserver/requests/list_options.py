@@ -70,9 +70,9 @@ def selection(request: Request, route: Route) -> Selection:
         labels = parse_label_selector(label_text)
         fields = parse_field_selector(field_text)
     except InvalidKey as error:
-        told = "; ".join(qualified_name_errors(error.key))
+        detail = "; ".join(qualified_name_errors(error.key))
         raise BadRequest(
-            f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {told}'
+            f'unable to parse requirement: <nil>: Invalid value: "{error.key}": {detail}'
         ) from error
     except InvalidSelector as error:
         raise BadRequest(str(error)) from error
@@ -87,16 +87,16 @@ def selection(request: Request, route: Route) -> Selection:
 def _unknown_field(field: str, special: Collection[str]) -> BadRequest:
     if special:
         return BadRequest(f"field label not supported: {field}")
-    told = 'only "metadata.name", "metadata.namespace"'
-    return BadRequest(f'"{field}" is not a known field selector: {told}')
+    detail = 'only "metadata.name", "metadata.namespace"'
+    return BadRequest(f'"{field}" is not a known field selector: {detail}')
 
 
 def check_list_options(request: Request, *, watch: bool) -> None:
     """Raises Invalid if the parameters of a list or a watch contradict each other (upstream's rules)."""
     version = request.parameter("resourceVersion")
     if watch and version and not version.isdecimal():
-        told = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise Unclassified(f'resourceVersion: Invalid value: "{version}": {told}')
+        detail = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise Unclassified(f'resourceVersion: Invalid value: "{version}": {detail}')
     errors = _watch_errors(request) if watch else _match_errors(request)
     if errors:
         raise invalid_options("ListOptions", *errors)
@@ -149,8 +149,8 @@ def version_of(text: str, parameter: str = "resourceVersion") -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-        told = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise BadRequest(f'invalid resource version: {parameter}: Invalid value: "{text}": {told}')
+        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadRequest(f'invalid resource version: {parameter}: Invalid value: "{text}": {detail}')
     return int(text)
 
 

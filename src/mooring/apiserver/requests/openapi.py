@@ -64,8 +64,8 @@ def _index(kinds: Kinds) -> bytes:
     then."""
     paths: Obj = {}
     for root, members in _by_root(kinds).items():
-        told = repr([(kind.name, kind.version, kind.custom and kind.custom.schema) for kind in members])
-        digest = sha256(told.encode()).hexdigest()[:32].upper()
+        described = repr([(kind.name, kind.version, kind.custom and kind.custom.schema) for kind in members])
+        digest = sha256(described.encode()).hexdigest()[:32].upper()
         paths[root.lstrip("/")] = {"serverRelativeURL": f"{_V3}{root}?hash={digest}"}
     return encode({"paths": paths})
 

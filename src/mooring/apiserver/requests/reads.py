@@ -55,8 +55,8 @@ def _page(token: str) -> _Page:
         namespace, name = value["start"]
         return _Page(int(value["v"]), (str(namespace), str(name)))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        told = "it must be one that the server has returned"
-        raise BadRequest(f"invalid continue token: continue key is not valid: {told}") from error
+        detail = "it must be one that the server has returned"
+        raise BadRequest(f"invalid continue token: continue key is not valid: {detail}") from error
 
 
 class Reader:

@@ -44,7 +44,7 @@ class View:
         """A field and the value that every object in sight has there."""
         return next(self.selected.values(), ANY)
 
-    def told(self, change: Change) -> bytes:
+    def event(self, change: Change) -> bytes:
         """The line for a change as the selection sees it.
 
         An object that leaves the selection is DELETED for it, as it was before.
@@ -133,7 +133,7 @@ class Watch:
         due = loop.time() + self._bookmark_s
         while True:
             changes = cursor.take(_CHUNK_CHANGES)
-            if chunk := b"".join(map(self._view.told, changes)):
+            if chunk := b"".join(map(self._view.event, changes)):
                 yield chunk
             if changes:
                 if len(changes) == _CHUNK_CHANGES:

@@ -31,8 +31,8 @@ class View(Protocol):
         """A field and the value that every object in sight has there, or `ANY`."""
         ...
 
-    def told(self, change: Change) -> bytes:
-        """What is said of a change; nothing if it is out of sight."""
+    def event(self, change: Change) -> bytes:
+        """Returns the watch event of a change, encoded; nothing if the object is out of sight."""
         ...
 
     def __hash__(self) -> int: ...
@@ -102,11 +102,11 @@ class Broadcaster:
 
     def _pieces(self) -> list[tuple[_Channel, bytes]]:
         """What is new, for each channel that sees some of it."""
-        told: dict[_Channel, list[bytes]] = {}
+        lines_of: dict[_Channel, list[bytes]] = {}
         for change in self._cursor.take():
             for channel in self._concerned(change):
-                told.setdefault(channel, []).append(channel.view.told(change))
-        return [(channel, piece) for channel, lines in told.items() if (piece := b"".join(lines))]
+                lines_of.setdefault(channel, []).append(channel.view.event(change))
+        return [(channel, piece) for channel, lines in lines_of.items() if (piece := b"".join(lines))]
 
     def _concerned(self, change: Change) -> Iterator[_Channel]:
         """The channels that may see the object as it is or as it was."""

@@ -83,19 +83,19 @@ def unknown_fields(request: Request) -> TellFields:
         raise invalid_options(options_of(request), unsupported("fieldValidation", wish, _WISHES))
 
     def tell(kind: Kind, paths: Sequence[str], what: str = "unknown") -> None:
-        told = [f'{what} field "{path}"' for path in paths]
+        described = [f'{what} field "{path}"' for path in paths]
         if wish == "Warn":
-            request.warnings.extend(told)
-        if wish == "Strict" and told:
-            raise _refusal(request, kind, told)
+            request.warnings.extend(described)
+        if wish == "Strict" and described:
+            raise _refusal(request, kind, described)
 
     return tell
 
 
-def _refusal(request: Request, kind: Kind, told: Sequence[str]) -> ApiError:
+def _refusal(request: Request, kind: Kind, warnings: Sequence[str]) -> ApiError:
     """Upstream's answer to unknown fields: of a patch, that it is invalid; of an object, that it is no such
     object."""
-    why = f"strict decoding error: {', '.join(told)}"
+    why = f"strict decoding error: {', '.join(warnings)}"
     if request.method == "PATCH":
         return invalid("", "", "", [invalid_value("patch", request.body.decode(errors="replace"), why)])
     return BadRequest(
@@ -131,19 +131,19 @@ def settle_name(meta: Obj, route: Route, *, needed: bool = True) -> None:
             f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
         )
     if (meta.get("name") or route.name) != route.name:
-        told = (
+        message = (
             f"the name of the object ({meta.get('name')}) does not match the name on the URL ({route.name})"
         )
-        raise BadRequest(told)
+        raise BadRequest(message)
     meta["name"] = route.name
 
 
 def is_dry_run(request: Request) -> bool:
     """Whether the request asks for a dry run. Raises Invalid for a value that is not All."""
-    asked = [value for key, value in request.query if key == "dryRun" and value]
-    if any(value != "All" for value in asked):
-        raise invalid_options(options_of(request), unsupported("dryRun", asked, ["All"]))
-    return bool(asked)
+    values = [value for key, value in request.query if key == "dryRun" and value]
+    if any(value != "All" for value in values):
+        raise invalid_options(options_of(request), unsupported("dryRun", values, ["All"]))
+    return bool(values)
 
 
 def delete_options(request: Request) -> DeleteOptions:
@@ -184,9 +184,9 @@ def patch_of(request: Request) -> Patch:
         )
     content_type = media_type(request.headers.get("content-type", ""))
     if content_type not in _PATCHES:
-        told = ", ".join(sorted([*_PATCHES, APPLY]))
+        message = ", ".join(sorted([*_PATCHES, APPLY]))
         raise UnknownPatch(
-            f"the body of the request was in an unknown format - accepted media types include: {told}"
+            f"the body of the request was in an unknown format - accepted media types include: {message}"
         )
     body = read(request.body, "application/yaml" if content_type.endswith("yaml") else "application/json")
     apply = _PATCHES[content_type]
@@ -236,8 +236,8 @@ def check_kind(sent: Obj, kind: Kind) -> None:
             f"the object provided is unrecognized (must be of type {kind.name}): kind and apiVersion are text"
         )
     if (version, name) != (kind.api_version, kind.name):
-        told = f"it says that it is a {name} of {version}, and this is the path of {kind.name} of {kind.api_version}"
-        raise Unreadable(f'{name} in version "{version}" cannot be handled as a {kind.name}: {told}')
+        message = f"it says that it is a {name} of {version}, and this is the path of {kind.name} of {kind.api_version}"
+        raise Unreadable(f'{name} in version "{version}" cannot be handled as a {kind.name}: {message}')
 
 
 def check_uid(route: Route, meta: Obj, head: Item) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from mooring.apiserver.access import Authorizer, asked
+from mooring.apiserver.access import Authorizer, attributes_of
 from mooring.apiserver.access.node_restriction import admit_access, admit_create, admit_update
 from mooring.apiserver.encodings.negotiation import negotiate
 from mooring.apiserver.errors import (
@@ -97,8 +97,8 @@ class Writer:
         meta.pop("managedFields", None)
         generated = not meta.get("name") and bool(meta.get("generateName"))
         if kind.custom is not None and kind.custom.terminating:
-            told = "create not allowed while custom resource definition is terminating"
-            raise MethodNotAllowed(told, group=kind.group, kind=kind.plural)
+            refusal = "create not allowed while custom resource definition is terminating"
+            raise MethodNotAllowed(refusal, group=kind.group, kind=kind.plural)
         for attempt in range(_NAME_TRIES):
             if generated:
                 meta["name"] = self._generated_name(meta["generateName"])
@@ -183,12 +183,12 @@ class Writer:
         kind, sent = route.kind, read_applied(request, route.kind)
         manager = manager_of(request, route, "Apply")
         meta = metadata.of(sent)
-        told = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {type_of(sent)}"
+        what = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {type_of(sent)}"
         settle_name(meta, route, needed=False)
         settle_namespace(meta, route)
         if "managedFields" in meta:
             raise BadRequest("metadata.managedFields must be nil")
-        sent = _declared(kind, sent, told)
+        sent = _declared(kind, sent, what)
         force, now = request.flag("force"), stamp(self.now())
         head = self.head(request, route)
         if head is None and route.subresource:
@@ -326,7 +326,7 @@ class Writer:
 
     def _authorize_create(self, request: Request, route: Route) -> None:
         """That an update or a patch may create what it names."""
-        wanted = msgspec.structs.replace(asked(route, request), verb="create")
+        wanted = msgspec.structs.replace(attributes_of(route, request), verb="create")
         self.authorizer.authorize(request.user or ADMIN, wanted)
 
     def _node(self, name: str) -> Obj | None:
@@ -364,13 +364,13 @@ def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:
     return kind.conversion.stored, kind.conversion.to_stored(sent)
 
 
-def _declared(kind: Kind, sent: Obj, told: str) -> Obj:
+def _declared(kind: Kind, sent: Obj, what: str) -> Obj:
     """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
     unknown: list[str] = []
     tidy = tidied(kind, sent, unknown, zeroes=False)
     if unknown:
         raise Unclassified(
-            f"failed to create typed patch object ({told}): .{unknown[0]}: field not declared in schema"
+            f"failed to create typed patch object ({what}): .{unknown[0]}: field not declared in schema"
         )
     return tidy
 

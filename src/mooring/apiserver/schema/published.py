@@ -83,13 +83,13 @@ def _value(kind: str, reference: str) -> Schema:
 
 def _merging(field: Field) -> Schema:
     """How patches and applies merge a list."""
-    said: Schema = {}
+    extensions: Schema = {}
     if field.merge_key is not None:
-        said["x-kubernetes-patch-strategy"] = "merge"
+        extensions["x-kubernetes-patch-strategy"] = "merge"
     if field.merge_key:
-        said["x-kubernetes-patch-merge-key"] = field.merge_key
+        extensions["x-kubernetes-patch-merge-key"] = field.merge_key
     if field.list_keys:
-        said |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(field.list_keys)}
+        extensions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(field.list_keys)}
     elif field.is_set:
-        said["x-kubernetes-list-type"] = "set"
-    return said
+        extensions["x-kubernetes-list-type"] = "set"
+    return extensions

@@ -17,9 +17,9 @@ _TYPES = frozenset({"External", "Pods", "Object", "Resource", "ContainerResource
 def targets(obj: Obj, now: datetime) -> str:
     """What a HorizontalPodAutoscaler aims at: the present value and the wanted one of its first metrics."""
     metrics, current = objects_at(obj, "spec.metrics"), objects_at(obj, "status.currentMetrics")
-    told = [_target(each, current[n] if n < len(current) else {}) for n, each in enumerate(metrics)]
-    more = f" + {len(told) - _SHOWN} more..." if len(told) > _SHOWN else ""
-    return ", ".join(told[:_SHOWN]) + more or NONE
+    shown = [_target(each, current[n] if n < len(current) else {}) for n, each in enumerate(metrics)]
+    more = f" + {len(shown) - _SHOWN} more..." if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more or NONE
 
 
 def requested_duration(obj: Obj, now: datetime) -> str:

@@ -25,17 +25,17 @@ def endpoint_of(node: Obj, allowed: Sequence[Network]) -> tuple[str, int]:
     connect to.
     """
     name, port = text_at(node, "metadata.name"), value_at(node, "status.daemonEndpoints.kubeletEndpoint.Port")
-    said = next(
+    reported = next(
         (e.get("address") for e in objects_at(node, "status.addresses") if e.get("type") == "InternalIP"),
         None,
     )
-    if not port or said is None:
+    if not port or reported is None:
         raise NotImplementedYet(f'node "{name}" has no endpoint for logs and commands: its agent serves none')
-    address = _address(said)
+    address = _address(reported)
     if address is None or not any(address in network for network in allowed):
         networks = ", ".join(map(str, allowed))
         raise BadGateway(
-            f'node "{name}" says that its agent is at {said!r:.60}, which is not in {networks} ({_SETTING})'
+            f'node "{name}" says that its agent is at {reported!r:.60}, which is not in {networks} ({_SETTING})'
         )
     if isinstance(port, bool) or not isinstance(port, int) or port not in _PORTS:
         why = f"agents listen on ports from {_PORTS.start} to {_PORTS.stop - 1}"
@@ -43,12 +43,12 @@ def endpoint_of(node: Obj, allowed: Sequence[Network]) -> tuple[str, int]:
     return str(address), port
 
 
-def _address(said: object) -> IPv4Address | IPv6Address | None:
+def _address(reported: object) -> IPv4Address | IPv6Address | None:
     """The address, of IPv4 also if it is written as one of IPv6; None for anything else, as a zone."""
     try:
-        found = ip_address(said) if isinstance(said, str) else None
+        address = ip_address(reported) if isinstance(reported, str) else None
     except ValueError:
         return None
-    if isinstance(found, IPv6Address):
-        return None if found.scope_id else found.ipv4_mapped or found
-    return found
+    if isinstance(address, IPv6Address):
+        return None if address.scope_id else address.ipv4_mapped or address
+    return address

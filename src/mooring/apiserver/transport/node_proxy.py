@@ -243,27 +243,29 @@ def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Sen
     """Before the application's own routes."""
 
     async def on_pod(incoming: web.Request) -> web.StreamResponse:
-        asked, what = incoming.match_info, incoming.match_info["what"]
+        path, what = incoming.match_info, incoming.match_info["what"]
         _only_admin(incoming, tokens, f"pods/{what}")
-        pod = await proxy.pod(asked["namespace"], asked["name"])
+        pod = await proxy.pod(path["namespace"], path["name"])
         if what != "exec":
             raise NotImplementedYet(f"pods/{what} is not served: use `kubectl logs` or `kubectl exec`")
         return await proxy.exec(incoming, pod)
 
     async def on_node(incoming: web.Request) -> web.StreamResponse:
         _only_admin(incoming, tokens, "nodes/proxy")
-        asked = incoming.match_info
+        path = incoming.match_info
         return await send(
-            incoming, await proxy.page(asked["name"], asked["path"], list(incoming.query.items()))
+            incoming, await proxy.page(path["name"], path["path"], list(incoming.query.items()))
         )
 
     what = "{what:exec|attach|portforward}"
-    app.router.add_route("*", f"/api/v1/namespaces/{{namespace}}/pods/{{name}}/{what}", _told(on_pod))
-    app.router.add_get("/api/v1/nodes/{name}/proxy/{path:.*}", _told(on_node))
+    app.router.add_route(
+        "*", f"/api/v1/namespaces/{{namespace}}/pods/{{name}}/{what}", _with_status_errors(on_pod)
+    )
+    app.router.add_get("/api/v1/nodes/{name}/proxy/{path:.*}", _with_status_errors(on_node))
 
 
-def _told(handler: Handler) -> Handler:
-    """Its errors are Status objects, as the core's."""
+def _with_status_errors(handler: Handler) -> Handler:
+    """The handler, with its errors answered as Status objects, as the core answers them."""
 
     async def handle(incoming: web.Request) -> web.StreamResponse:
         try:

@@ -28,10 +28,10 @@ class BadPath(ValueError):
 
 def find(path: str, obj: Any) -> list[Any]:
     """Everything in `obj` that the path leads to. Raises `BadPath`."""
-    found: list[Any] = [obj]
+    values: list[Any] = [obj]
     for step in _steps(path):
-        found = [each for value in found for each in step(value)]
-    return found
+        values = [each for value in values for each in step(value)]
+    return values
 
 
 @lru_cache(maxsize=1024)

@@ -23,13 +23,13 @@ class CustomObjects(Strategy):
         structural.fill_defaults(self._schema, obj)
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        return structural.errors(self._schema, obj)
+        return structural.value_errors(self._schema, obj)
 
     def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
         structural.fill_defaults(self._schema, obj)
 
     def validate_status(self, obj: Obj) -> list[FieldError]:
-        return structural.errors(self._schema, obj)
+        return structural.value_errors(self._schema, obj)
 
 
 def kinds_of(definition: Obj) -> Sequence[Kind]:
@@ -73,8 +73,8 @@ def _deprecation(definition: Obj, version: Obj) -> str:
     if not version.get("deprecated"):
         return ""
     group, name = text_at(definition, "spec.group"), text_at(version, "name")
-    told = f"{group}/{name} {text_at(definition, 'spec.names.kind')} is deprecated"
-    return text_at(version, "deprecationWarning") or told
+    default = f"{group}/{name} {text_at(definition, 'spec.names.kind')} is deprecated"
+    return text_at(version, "deprecationWarning") or default
 
 
 def _custom(definition: Obj, version: Obj) -> Custom:

@@ -37,7 +37,7 @@ def check(pattern: str) -> None:
     _compiled(pattern)
 
 
-def found(pattern: str, text: str) -> bool:
+def matches(pattern: str, text: str) -> bool:
     """Whether the pattern is found in the text. One that is none, which an older server let in, is found
     everywhere."""
     spend(len(text) >> 2)

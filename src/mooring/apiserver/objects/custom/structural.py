@@ -81,7 +81,7 @@ def fill_defaults(schema: Obj, value: Any) -> None:
             fill_defaults(inner, each)
 
 
-def errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
+def value_errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
     """Everything that the schema finds wrong with a value."""
     spend(2)
     if value is None and schema.get("nullable"):
@@ -89,19 +89,19 @@ def errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
     wrong = _type_error(schema, value, path)
     if wrong is not None:
         return [wrong]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     spend(len(schema.get("enum") or ()) >> 4)
     if "enum" in schema and value not in schema["enum"]:
-        found.append(unsupported(path, value, [str(each) for each in schema["enum"]]))
+        errors.append(unsupported(path, value, [str(each) for each in schema["enum"]]))
     if isinstance(value, str):
-        found += _text_errors(schema, value, path)
+        errors += _text_errors(schema, value, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        found += _number_errors(schema, value, path)
+        errors += _number_errors(schema, value, path)
     elif isinstance(value, list):
-        found += _list_errors(schema, cast(list[Any], value), path)
+        errors += _list_errors(schema, cast(list[Any], value), path)
     elif isinstance(value, dict):
-        found += _object_errors(schema, cast(Obj, value), path)
-    return found + _combined_errors(schema, value, path)
+        errors += _object_errors(schema, cast(Obj, value), path)
+    return errors + _combined_errors(schema, value, path)
 
 
 def _is_integer(value: Any) -> bool:
@@ -137,29 +137,29 @@ def _type_error(schema: Obj, value: Any, path: str) -> FieldError | None:
         fits = wanted is None or _TYPES.get(str(wanted), lambda value: True)(value)
     if fits:
         return None
-    found = type_name(value)
-    detail = f'{path or "value"} in body must be of type {wanted}: "{found}"'
-    return FieldError("FieldValueTypeInvalid", path, f'Invalid value: "{found}": {detail}')
+    actual = type_name(value)
+    detail = f'{path or "value"} in body must be of type {wanted}: "{actual}"'
+    return FieldError("FieldValueTypeInvalid", path, f'Invalid value: "{actual}": {detail}')
 
 
 def _text_errors(schema: Obj, value: str, path: str) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if len(value) > schema.get("maxLength", math.inf):
-        found.append(
+        errors.append(
             FieldError(
                 "FieldValueTooLong", path, f"Too long: may not be more than {schema['maxLength']} bytes"
             )
         )
     if len(value) < schema.get("minLength", 0):
-        found.append(
+        errors.append(
             invalid_value(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
         )
-    if schema.get("pattern") and not patterns.found(schema["pattern"], value):
-        found.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
+    if schema.get("pattern") and not patterns.matches(schema["pattern"], value):
+        errors.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
     format_ = schema.get("format", "")
     if format_ in _FORMATS and not _FORMATS[format_](value):
-        found.append(invalid_value(path, value, f'{path} in body must be of type {format_}: "{value}"'))
-    return found
+        errors.append(invalid_value(path, value, f'{path} in body must be of type {format_}: "{value}"'))
+    return errors
 
 
 def _is_moment(value: str) -> bool:
@@ -186,17 +186,17 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def _number_errors(schema: Obj, value: float, path: str) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
         orequal = "" if schema.get("exclusiveMinimum") else " or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be greater than{orequal} {least}"))
+        errors.append(invalid_value(path, value, f"{path} in body should be greater than{orequal} {least}"))
     if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
         orequal = "" if schema.get("exclusiveMaximum") else " or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be less than{orequal} {most}"))
+        errors.append(invalid_value(path, value, f"{path} in body should be less than{orequal} {most}"))
     if step and not _is_multiple(value, step):
-        found.append(invalid_value(path, value, f"{path} in body should be a multiple of {step}"))
-    return found
+        errors.append(invalid_value(path, value, f"{path} in body should be a multiple of {step}"))
+    return errors
 
 
 def _is_multiple(value: float, step: float) -> bool:
@@ -207,17 +207,17 @@ def _is_multiple(value: float, step: float) -> bool:
 
 
 def _list_errors(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if len(value) > schema.get("maxItems", math.inf):
-        told = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
-        found.append(FieldError("FieldValueTooMany", path, told))
+        detail = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
+        errors.append(FieldError("FieldValueTooMany", path, detail))
     if len(value) < schema.get("minItems", 0):
-        found.append(
+        errors.append(
             invalid_value(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
         )
     for index, each in enumerate(value):
-        found += errors(_object(schema.get("items")), each, f"{path}[{index}]")
-    return found + _repetitions(schema, value, path)
+        errors += value_errors(_object(schema.get("items")), each, f"{path}[{index}]")
+    return errors + _repetitions(schema, value, path)
 
 
 def _repetitions(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
@@ -239,29 +239,29 @@ def _repetitions(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
 
 def _object_errors(schema: Obj, value: Obj, path: str) -> list[FieldError]:
     prefix = f"{path}." if path else ""
-    found = [required(prefix + name) for name in schema.get("required", ()) if name not in value]
+    errors = [required(prefix + name) for name in schema.get("required", ()) if name not in value]
     if len(value) > schema.get("maxProperties", math.inf):
-        told = f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"
-        found.append(FieldError("FieldValueTooMany", path, told))
+        detail = f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"
+        errors.append(FieldError("FieldValueTooMany", path, detail))
     if len(value) < schema.get("minProperties", 0):
-        told = f"{path} in body should have at least {schema['minProperties']} properties"
-        found.append(invalid_value(path, len(value), told))
+        detail = f"{path} in body should have at least {schema['minProperties']} properties"
+        errors.append(invalid_value(path, len(value), detail))
     for name, each in value.items():
         inner = _schema_of(schema, name)
         if inner is not None and not (not path and name in _IDENTITY):
-            found += errors(inner, each, prefix + name)
-    return found
+            errors += value_errors(inner, each, prefix + name)
+    return errors
 
 
 def _combined_errors(schema: Obj, value: Any, path: str) -> list[FieldError]:
-    found = [error for each in schema.get("allOf", ()) for error in errors(each, value, path)]
-    if "anyOf" in schema and all(errors(each, value, path) for each in schema["anyOf"]):
-        found.append(_unmet(path, value, "must validate at least one schema (anyOf)"))
-    if "oneOf" in schema and sum(not errors(each, value, path) for each in schema["oneOf"]) != 1:
-        found.append(_unmet(path, value, "must validate one and only one schema (oneOf)"))
-    if "not" in schema and not errors(schema["not"], value, path):
-        found.append(_unmet(path, value, "must not validate the schema (not)"))
-    return found
+    errors = [error for each in schema.get("allOf", ()) for error in value_errors(each, value, path)]
+    if "anyOf" in schema and all(value_errors(each, value, path) for each in schema["anyOf"]):
+        errors.append(_unmet(path, value, "must validate at least one schema (anyOf)"))
+    if "oneOf" in schema and sum(not value_errors(each, value, path) for each in schema["oneOf"]) != 1:
+        errors.append(_unmet(path, value, "must validate one and only one schema (oneOf)"))
+    if "not" in schema and not value_errors(schema["not"], value, path):
+        errors.append(_unmet(path, value, "must not validate the schema (not)"))
+    return errors
 
 
 def _unmet(path: str, value: Any, what: str) -> FieldError:

@@ -27,8 +27,8 @@ def json_patch(target: Any, operations: Any) -> Any:
         raise BadRequest("a JSON patch must be a list of operations")
     steps = cast(list[Any], operations)
     if len(steps) > MAX_OPERATIONS:
-        told = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(steps)}"
-        raise TooLarge(f"Request entity too large: {told}")
+        detail = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(steps)}"
+        raise TooLarge(f"Request entity too large: {detail}")
     document, _ = _copied(target)
     copied = 0
     for step in steps:
@@ -55,8 +55,8 @@ def _copied(value: Any, most: int | None = None) -> tuple[Any, int]:
     """A copy of a value, and its size as JSON, of which there may be `most`. Raises Rejected."""
     written = msgspec.json.encode(value)
     if most is not None and len(written) > most:
-        told = f"the accumulated size increase of copy is {MAX_COPIED_BYTES - most + len(written)}"
-        raise _rejected(f"Unable to complete the copy, {told}, exceeding the limit {MAX_COPIED_BYTES}")
+        detail = f"the accumulated size increase of copy is {MAX_COPIED_BYTES - most + len(written)}"
+        raise _rejected(f"Unable to complete the copy, {detail}, exceeding the limit {MAX_COPIED_BYTES}")
     spend(len(written) >> 3)
     return msgspec.json.decode(written), len(written)
 

@@ -23,8 +23,8 @@ def strategic_merge_patch(target: Obj, patch: Any, at: Place) -> Obj:
     Raises BadRequest for a patch that is no object, Unclassified for one that does not fit its lists.
     """
     if not isinstance(patch, dict):
-        found = json_type(patch)
-        raise BadRequest(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+        actual = json_type(patch)
+        raise BadRequest(f"json: cannot unmarshal {actual} into Go value of type map[string]interface {{}}")
     return _objects(target, cast(Obj, patch), at)
 
 
@@ -152,8 +152,8 @@ def _check_order(order: list[Any], patch: list[Any], key: str) -> None:
     named = [_identity(each, key) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
     known = ranks(named)
     if order and [each for each in wanted if identity(each) in known] != named:
-        told = f"The order in patch list:\n{_in_go(patch)}\n doesn't match $setElementOrder list:\n{_in_go(order)}\n"
-        raise Unclassified(told)
+        message = f"The order in patch list:\n{_in_go(patch)}\n doesn't match $setElementOrder list:\n{_in_go(order)}\n"
+        raise Unclassified(message)
 
 
 def _interleaved(entries: Sequence[Any], order: Sequence[Any], before: Sequence[Any], key: str) -> list[Any]:

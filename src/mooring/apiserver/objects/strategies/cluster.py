@@ -146,10 +146,10 @@ class NewEvents(Events):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         series = valid.series(obj) if obj.get("series") != old.get("series") else ()
-        found = [*series, *super().validate_update(obj, old)]
+        errors = [*series, *super().validate_update(obj, old)]
         if text_at(obj, "reportingComponent") != text_at(old, "reportingComponent"):
-            found.append(invalid_value("reportingController", obj.get("reportingComponent"), IMMUTABLE))
-        return found
+            errors.append(invalid_value("reportingController", obj.get("reportingComponent"), IMMUTABLE))
+        return errors
 
 
 class Secrets(Strategy):

@@ -55,10 +55,10 @@ class Definitions(Strategy):
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         named = {text_at(each, "name") for each in objects_at(obj, "spec.versions")}
         gone = [each for each in list_at(old, "status.storedVersions") if each not in named]
-        found = [
+        errors = [
             invalid_value("status.storedVersions[0]", each, "must appear in spec.versions") for each in gone
         ]
-        return found + list(super().validate_update(obj, old))
+        return errors + list(super().validate_update(obj, old))
 
     def holds(self, obj: Obj) -> bool:
         """A deletion first marks: the instances go before their definition."""
@@ -70,8 +70,8 @@ class Definitions(Strategy):
             return
         obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
         when = obj["metadata"]["deletionTimestamp"]
-        told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-        _set_condition(obj, "Terminating", ("True", "InstanceDeletionPending", told), when)
+        message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        _set_condition(obj, "Terminating", ("True", "InstanceDeletionPending", message), when)
 
 
 def _settle(obj: Obj, admission: Admission) -> None:
@@ -90,8 +90,8 @@ def _settle(obj: Obj, admission: Admission) -> None:
     status.setdefault("acceptedNames", {"plural": "", "kind": ""})
     _set_condition(obj, "NamesAccepted", ("False", *clash), admission.now)
     if not is_established(obj):
-        told = ("False", "NotAccepted", "not all names are accepted")
-        _set_condition(obj, "Established", told, admission.now)
+        message = ("False", "NotAccepted", "not all names are accepted")
+        _set_condition(obj, "Established", message, admission.now)
 
 
 def _clash(obj: Obj, others: Sequence[Obj]) -> tuple[str, str] | None:
@@ -131,8 +131,8 @@ def is_terminating(definition: Obj) -> bool:
     return value_at(definition, "metadata.deletionTimestamp") is not None
 
 
-def _set_condition(obj: Obj, kind: str, told: tuple[str, str, str], now: str) -> None:
-    status, reason, message = told
+def _set_condition(obj: Obj, kind: str, state: tuple[str, str, str], now: str) -> None:
+    status, reason, message = state
     conditions = objects_at(obj, "status.conditions")
     before = next((each for each in conditions if each.get("type") == kind), Obj())
     since = before.get("lastTransitionTime", now) if before.get("status") == status else now

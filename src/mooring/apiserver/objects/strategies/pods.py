@@ -146,11 +146,11 @@ class Pods(Strategy):
         _add_tolerations(spec)
 
     def validate_new(self, obj: Obj) -> list[FieldError]:
-        found = super().validate_new(obj)
-        if not found and object_at(obj, "spec").get("overhead") is not None:  # admission plugin RuntimeClass
-            told = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise forbidden(Resource("", "pods"), text_at(obj, "metadata.name"), told)
-        return found
+        errors = super().validate_new(obj)
+        if not errors and object_at(obj, "spec").get("overhead") is not None:  # admission plugin RuntimeClass
+            detail = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(Resource("", "pods"), text_at(obj, "metadata.name"), detail)
+        return errors
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
         before, spec = object_at(old, "spec"), object_at(obj, "spec")
@@ -162,9 +162,9 @@ class Pods(Strategy):
         for group in ("containers", "initContainers"):
             if len(objects_at(after, group)) != len(objects_at(before, group)):
                 return [forbidden_field(f"spec.{group}", "pod updates may not add or remove containers")]
-        found = [*_deadline_errors(after, before), *_toleration_errors(after, before)]
+        errors = [*_deadline_errors(after, before), *_toleration_errors(after, before)]
         changed = _fixed_part(after, before) != _fixed_part(before, before)
-        return found + ([forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else [])
+        return errors + ([forbidden_field("spec", _UPDATE_FORBIDDEN)] if changed else [])
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         named = ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName")
@@ -172,17 +172,17 @@ class Pods(Strategy):
         fields = {path: text_at(obj, path) for path in (*named, *states)}
         return fields | {"spec.hostNetwork": "true" if value_at(obj, "spec.hostNetwork") else "false"}
 
-    def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
+    def grace_seconds(self, obj: Obj, requested: int | None) -> int | None:
         """Upstream's rule: an unscheduled or finished pod has nothing to stop, so it goes at once."""
         if not text_at(obj, "spec.nodeName") or text_at(obj, "status.phase") in ("Succeeded", "Failed"):
             return 0
-        wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if asked is None else asked
+        wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if requested is None else requested
         return int(wanted) if wanted >= 0 else 1
 
 
 def _default_container(container: Obj, *, host_network: bool) -> None:
-    """What holds of pods, not of templates: requests are the limits, and ports the host's, unless they are
-    said."""
+    """The defaults that pods have and templates lack: a request is the limit, and a host port of a pod in
+    the host's network is the container's port."""
     resources = container["resources"]
     if limits := resources.get("limits"):
         resources["requests"] = limits | resources.get("requests", {})
@@ -195,10 +195,10 @@ def _deadline_errors(spec: Obj, old: Obj) -> list[FieldError]:
     before, after = old.get("activeDeadlineSeconds"), spec.get("activeDeadlineSeconds")
     if before is None or (after is not None and after <= before):
         return []
-    told = "must be less than or equal to previous value"
+    detail = "must be less than or equal to previous value"
     if after is None:
-        told = "must not update from a positive integer to nil value"
-    return [invalid_value("spec.activeDeadlineSeconds", after, told)]
+        detail = "must not update from a positive integer to nil value"
+    return [invalid_value("spec.activeDeadlineSeconds", after, detail)]
 
 
 def _toleration_errors(spec: Obj, old: Obj) -> list[FieldError]:
@@ -235,15 +235,15 @@ def _fixed_part(spec: Obj, old: Obj) -> Obj:
 
 _COMPUTED = {
     "priority": (
-        "the integer value of priority ({said}) must not be provided in pod spec; "
+        "the integer value of priority ({given}) must not be provided in pod spec; "
         "priority admission controller computed {computed} from the given PriorityClass name"
     ),
     "preemptionPolicy": (
-        "the string value of PreemptionPolicy ({said}) must not be provided in pod spec; "
+        "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
         "priority admission controller computed {computed} from the given PriorityClass name"
     ),
 }
-"""What upstream's admission plugin Priority tells of a pod that says otherwise than its class."""
+"""Upstream's answers (admission plugin Priority) to a pod whose value differs from its class's."""
 
 
 def _priority(pod: Obj, admission: Admission) -> Obj:
@@ -254,25 +254,26 @@ def _priority(pod: Obj, admission: Admission) -> Obj:
         for each in admission.objects("priorityclasses.scheduling.k8s.io")
     }
     if name and name not in classes:
-        told = f"no PriorityClass with name {name} was found"
-        raise forbidden(Resource("", "pods"), text_at(pod, "metadata.name"), told)
+        missing = f"no PriorityClass with name {name} was found"
+        raise forbidden(Resource("", "pods"), text_at(pod, "metadata.name"), missing)
     defaults = [each for each in classes.values() if each.get("globalDefault")]
     none: Obj = {}
     chosen = classes[name] if name else min(defaults, key=lambda each: each.get("value", 0), default=none)
-    found: Obj = {"priority": chosen.get("value", 0)}
-    found["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
-    for field, told in _COMPUTED.items():
-        said = value_at(pod, f"spec.{field}")
-        if said is not None and said != found[field]:
+    computed: Obj = {"priority": chosen.get("value", 0)}
+    computed["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    for field, template in _COMPUTED.items():
+        given = value_at(pod, f"spec.{field}")
+        if given is not None and given != computed[field]:
             name = text_at(pod, "metadata.name")
-            raise forbidden(Resource("", "pods"), name, told.format(said=said, computed=found[field]))
-    return found | ({"priorityClassName": text_at(chosen, "metadata.name")} if chosen else {})
+            raise forbidden(
+                Resource("", "pods"), name, template.format(given=given, computed=computed[field])
+            )
+    return computed | ({"priorityClassName": text_at(chosen, "metadata.name")} if chosen else {})
 
 
 def _add_tolerations(spec: Obj) -> None:
-    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the pod says
-    otherwise. Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node unless the
-    pod says otherwise."""
+    """Admission plugin DefaultTolerationSeconds: 300 s on an unready or unreachable node, unless the pod
+    has tolerations of its own for that."""
     present = objects_at(spec, "tolerations")
     missing = [each for each in _TOLERATIONS if not any(_tolerates(own, each["key"]) for own in present)]
     spec["tolerations"] = [*present, *(dict(each) for each in missing)]

@@ -154,22 +154,22 @@ class Jobs(Strategy):
         own |= {f"batch.kubernetes.io/{key}": value for key, value in own.items()}
         metadata = obj["spec"]["template"].setdefault("metadata", {})
         metadata["labels"] = own | strings_at(metadata, "labels")
-        # A selector of the client's own is kept: that it does not fit is told by the rules.
+        # A selector of the client's own is kept: the rules report that it does not fit.
         selector = object_at(obj, "spec.selector")
         wanted = {"batch.kubernetes.io/controller-uid": uid} | strings_at(selector, "matchLabels")
         obj["spec"]["selector"] = selector | {"matchLabels": wanted}
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = object_at(old, "spec"), object_at(obj, "spec")
-        found = _completions_errors(after, before)
+        errors = _completions_errors(after, before)
         if before.get("suspend"):
             # Where and with how much the pods will run may still change (KEP-2926, KEP-5440).
             pod, fixed = object_at(after, "template.spec"), object_at(before, "template.spec")
             if _fixed_pod(pod, pod) != _fixed_pod(fixed, pod):
-                found.append(invalid_value("spec.template.spec", pod, IMMUTABLE))
+                errors.append(invalid_value("spec.template.spec", pod, IMMUTABLE))
         elif after.get("template") != before.get("template"):
-            found.append(invalid_value("spec.template", after.get("template"), IMMUTABLE))
-        return [*found, *super().validate_update(obj, old)]
+            errors.append(invalid_value("spec.template", after.get("template"), IMMUTABLE))
+        return [*errors, *super().validate_update(obj, old)]
 
     def fields(self, obj: Obj) -> Mapping[str, str]:
         return {"status.successful": str(value_at(obj, "status.succeeded") or 0)}

@@ -148,17 +148,17 @@ class Volumes(Strategy):
             obj["status"]["lastPhaseTransitionTime"] = admission.now
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         if _source(obj) != _source(old):
             detail = "spec.persistentvolumesource is immutable after creation"
-            found.append(forbidden_field("spec.persistentvolumesource", detail))
+            errors.append(forbidden_field("spec.persistentvolumesource", detail))
         if value_at(obj, "spec.volumeMode") != value_at(old, "spec.volumeMode"):
-            found.append(invalid_value("volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
+            errors.append(invalid_value("volumeMode", value_at(obj, "spec.volumeMode"), IMMUTABLE))
         before, after = (value_at(each, "spec.nodeAffinity") for each in (old, obj))
         if before is not None and not _is_same_affinity(after, before):
-            told = f"{IMMUTABLE}, except for updating from beta label to GA"
-            found.append(invalid_value("nodeAffinity", after, told))
-        return found
+            detail = f"{IMMUTABLE}, except for updating from beta label to GA"
+            errors.append(invalid_value("nodeAffinity", after, detail))
+        return errors
 
 
 _GENERAL_LABELS = {
@@ -235,8 +235,8 @@ class CSIDrivers(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         before, after = (value_at(each, "spec.attachRequired") for each in (old, obj))
-        found = [invalid_value("spec.attachedRequired", after, IMMUTABLE)] if before != after else []  # sic
-        return [*found, *super().validate_update(obj, old)]
+        errors = [invalid_value("spec.attachedRequired", after, IMMUTABLE)] if before != after else []  # sic
+        return [*errors, *super().validate_update(obj, old)]
 
 
 def _fixed_driver(driver: Obj) -> Obj:

@@ -23,7 +23,7 @@ _STATEFULSET_FORBIDDEN = (
 )
 
 
-def _rolling_unless_said(strategy: Obj) -> Obj | None:
+def _rolling_without_type(strategy: Obj) -> Obj | None:
     return None if strategy.get("type") else {}
 
 
@@ -35,7 +35,7 @@ class StatefulSets(PodTemplates):
     defaults: ClassVar[Rules] = {
         "spec.replicas": 1,
         "spec.podManagementPolicy": "OrderedReady",
-        "spec.updateStrategy.rollingUpdate": _rolling_unless_said,
+        "spec.updateStrategy.rollingUpdate": _rolling_without_type,
         "spec.updateStrategy.type": "RollingUpdate",
         "spec.revisionHistoryLimit": 10,
         "spec.persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain",

@@ -26,8 +26,8 @@ _segment = text(path_segment_error)
 
 def _version(value: Any) -> Errors:
     fits = (value or "").count("/") < 2
-    told = f"unexpected GroupVersion string: {value}"
-    return [] if fits else [invalid_value("", value, told)]
+    detail = f"unexpected GroupVersion string: {value}"
+    return [] if fits else [invalid_value("", value, detail)]
 
 
 _reference = record(("kind", needed(_segment)), ("name", needed(_segment)), ("apiVersion", _version))
@@ -40,35 +40,35 @@ def autoscaler(obj: Obj) -> Errors:
 
 def _spec(spec: Obj) -> Errors:
     fewest, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if fewest is not None and fewest < 1:
-        found.append(invalid_value("minReplicas", fewest, "must be greater than or equal to 1"))
+        errors.append(invalid_value("minReplicas", fewest, "must be greater than or equal to 1"))
     if not most:
-        found.append(required("maxReplicas", "must be set and greater than 0"))
+        errors.append(required("maxReplicas", "must be set and greater than 0"))
     elif most < 0:
-        found.append(invalid_value("maxReplicas", most, "must be greater than or equal to 1"))
+        errors.append(invalid_value("maxReplicas", most, "must be greater than or equal to 1"))
     if fewest is not None and most < fewest:
-        found.append(invalid_value("maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    found += at("scaleTargetRef", _reference(part(spec, "scaleTargetRef")))
-    found += at("metrics", each(_metric)(spec.get("metrics")))
+        errors.append(invalid_value("maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    errors += at("scaleTargetRef", _reference(part(spec, "scaleTargetRef")))
+    errors += at("metrics", each(_metric)(spec.get("metrics")))
     if fewest == 0 and not any(
         each.get("type") in ("Object", "External") for each in objects(spec.get("metrics"))
     ):
-        told = "must specify at least one Object or External metric to support scaling to zero replicas"
-        found.append(forbidden_field("metrics", told))
-    return [*found, *_BEHAVIOR(spec)]
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden_field("metrics", detail))
+    return [*errors, *_BEHAVIOR(spec)]
 
 
 def _rules(rules: Obj) -> Errors:
     seconds = rules.get("stabilizationWindowSeconds")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if seconds is not None and not 0 <= seconds <= 3600:
         bound = "greater than or equal to zero" if seconds < 0 else "less than or equal to 3600"
-        found.append(invalid_value("stabilizationWindowSeconds", seconds, f"must be {bound}"))
-    found += _RULES(rules)
+        errors.append(invalid_value("stabilizationWindowSeconds", seconds, f"must be {bound}"))
+    errors += _RULES(rules)
     if not rules.get("policies"):
-        found.append(required("policies", "must specify at least one Policy"))
-    return [*found, *at("policies", each(_policy)(rules.get("policies"))), *_TOLERANCE(rules)]
+        errors.append(required("policies", "must specify at least one Policy"))
+    return [*errors, *at("policies", each(_policy)(rules.get("policies"))), *_TOLERANCE(rules)]
 
 
 _RULES = record(("selectPolicy", one_of("Disabled", "Max", "Min")))
@@ -77,13 +77,13 @@ _TOLERANCE = record(("tolerance", not_negative_amount))
 
 def _policy(policy: Obj) -> Errors:
     value, seconds = policy.get("value") or 0, policy.get("periodSeconds") or 0
-    found = at("type", one_of("Percent", "Pods")(policy.get("type")))
+    errors = at("type", one_of("Percent", "Pods")(policy.get("type")))
     if value <= 0:
-        found.append(invalid_value("value", value, "must be greater than zero"))
+        errors.append(invalid_value("value", value, "must be greater than zero"))
     if not 0 < seconds <= 1800:
         bound = "greater than zero" if seconds <= 0 else "less than or equal to 1800"
-        found.append(invalid_value("periodSeconds", seconds, f"must be {bound}"))
-    return found
+        errors.append(invalid_value("periodSeconds", seconds, f"must be {bound}"))
+    return errors
 
 
 _BEHAVIOR = record(("behavior", record(("scaleUp", _rules), ("scaleDown", _rules))))
@@ -91,20 +91,20 @@ _BEHAVIOR = record(("behavior", record(("scaleUp", _rules), ("scaleDown", _rules
 
 def _metric(metric: Obj) -> Errors:
     kind, allowed = metric.get("type") or "", sorted(_TYPES)
-    found: list[FieldError] = [] if kind else [required("type", "must specify a metric source type")]
-    found += at("type", one_of(*allowed)(kind))
+    errors: list[FieldError] = [] if kind else [required("type", "must specify a metric source type")]
+    errors += at("type", one_of(*allowed)(kind))
     given = [field for field in _SOURCES if metric.get(field) is not None]
     if given:
-        found += at(given[0], _SOURCES[given[0]](metric[given[0]]))
+        errors += at(given[0], _SOURCES[given[0]](metric[given[0]]))
     expected = _TYPES.get(kind)
     if expected is None:
-        found.append(unsupported("type", kind, allowed))
+        errors.append(unsupported("type", kind, allowed))
     elif metric.get(expected) is None:
-        found.append(required(expected, "must populate information for the given metric source"))
+        errors.append(required(expected, "must populate information for the given metric source"))
     if len(given) != 1:
-        told = "must populate the given metric source only"
-        found += [forbidden_field(field, told) for field in given if field != expected]
-    return found
+        detail = "must populate the given metric source only"
+        errors += [forbidden_field(field, detail) for field in given if field != expected]
+    return errors
 
 
 def _amount(value: Any) -> Errors:
@@ -117,10 +117,10 @@ def _utilization(value: int) -> Errors:
 
 def _target(target: Obj) -> list[FieldError]:
     kind = target.get("type") or ""
-    found: list[FieldError] = [] if kind else [required("type", "must specify a metric target type")]
+    errors: list[FieldError] = [] if kind else [required("type", "must specify a metric target type")]
     if kind not in ("Utilization", "Value", "AverageValue"):
-        found.append(invalid_value("type", kind, "must be either Utilization, Value, or AverageValue"))
-    return [*found, *_TARGET(target)]
+        errors.append(invalid_value("type", kind, "must be either Utilization, Value, or AverageValue"))
+    return [*errors, *_TARGET(target)]
 
 
 _TARGET = record(("value", _amount), ("averageValue", _amount), ("averageUtilization", _utilization))
@@ -129,50 +129,50 @@ _IDENTIFIER = record(("name", needed(_segment, detail="must specify a metric nam
 
 
 def _wanted(
-    source: Obj, *fields: str, default: str, told: str, exclusive: str = "", twice: str = ""
+    source: Obj, *fields: str, default: str, detail: str, exclusive: str = "", twice: str = ""
 ) -> list[FieldError]:
     """A metric's target, and that it says one of some fields, or exactly one."""
     target = part(source, "target")
-    found = at("target", _target(target))
+    errors = at("target", _target(target))
     given = [field for field in fields if target.get(field) is not None]
     if not given:
-        found.append(required(f"target.{default}", told))
+        errors.append(required(f"target.{default}", detail))
     if exclusive and len(given) > 1:
-        found.append(forbidden_field(f"target.{exclusive}", twice))
-    return found
+        errors.append(forbidden_field(f"target.{exclusive}", twice))
+    return errors
 
 
 def _object(source: Obj) -> Errors:
-    found = at("describedObject", _reference(part(source, "describedObject")))
-    told = "must set either a target value or averageValue"
+    errors = at("describedObject", _reference(part(source, "describedObject")))
+    detail = "must set either a target value or averageValue"
     return [
-        *found,
+        *errors,
         *_METRIC(source),
-        *_wanted(source, "value", "averageValue", default="averageValue", told=told),
+        *_wanted(source, "value", "averageValue", default="averageValue", detail=detail),
     ]
 
 
 def _external(source: Obj) -> Errors:
-    told = "must set either a target value for metric or a per-pod target"
+    detail = "must set either a target value for metric or a per-pod target"
     twice = "may not set both a target value for metric and a per-pod target"
     fields = ("value", "averageValue")
     return [
         *_METRIC(source),
-        *_wanted(source, *fields, default="averageValue", told=told, exclusive="value", twice=twice),
+        *_wanted(source, *fields, default="averageValue", detail=detail, exclusive="value", twice=twice),
     ]
 
 
 def _pods(source: Obj) -> Errors:
-    told = "must specify a positive target averageValue"
-    return [*_METRIC(source), *_wanted(source, "averageValue", default="averageValue", told=told)]
+    detail = "must specify a positive target averageValue"
+    return [*_METRIC(source), *_wanted(source, "averageValue", default="averageValue", detail=detail)]
 
 
 def _resource_target(source: Obj) -> list[FieldError]:
-    told = "must set either a target raw value or a target utilization"
+    detail = "must set either a target raw value or a target utilization"
     twice = "may not set both a target raw value and a target utilization"
     fields = ("averageUtilization", "averageValue")
     return _wanted(
-        source, *fields, default="averageUtilization", told=told, exclusive="averageValue", twice=twice
+        source, *fields, default="averageUtilization", detail=detail, exclusive="averageValue", twice=twice
     )
 
 

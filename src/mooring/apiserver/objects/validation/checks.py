@@ -47,15 +47,15 @@ def record(*rules: tuple[str, Check] | Check) -> Check:
     steps = [(name, check, bool(getattr(check, "always", False))) for name, check in plan]
 
     def check_record(obj: Obj) -> Errors:
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for name, check, always in steps:
             if not name:
-                found += check(obj)
+                errors += check(obj)
             elif (value := obj.get(name)) is not None or always:
-                errors = check(value)
-                if errors:
-                    found += at(name, errors)
-        return found
+                inner = check(value)
+                if inner:
+                    errors += at(name, inner)
+        return errors
 
     return check_record
 
@@ -104,13 +104,15 @@ def all_of(*checks: Check) -> Check:
 def text(why: Format) -> Check:
     """A text of a format; an empty one counts as absent."""
     return lambda value: (
-        [invalid_value("", value, told)] if value and (told := why(value)) is not None else NONE
+        [invalid_value("", value, detail)] if value and (detail := why(value)) is not None else NONE
     )
 
 
 def exactly(why: Format) -> Check:
     """A text of a format, also if it is empty."""
-    return lambda value: [invalid_value("", value, told)] if (told := why(value or "")) is not None else NONE
+    return lambda value: (
+        [invalid_value("", value, detail)] if (detail := why(value or "")) is not None else NONE
+    )
 
 
 def one_of(*allowed: str, needs: bool = False) -> Check:
@@ -145,14 +147,14 @@ def too_many(path: str, count: int, limit: int) -> FieldError:
 
 def between(least: int, most: int = _TEXTS) -> Check:
     """A whole number within bounds, both inclusive."""
-    told = f"must be between {least} and {most}, inclusive"
-    return lambda value: NONE if least <= (value or 0) <= most else [invalid_value("", value or 0, told)]
+    detail = f"must be between {least} and {most}, inclusive"
+    return lambda value: NONE if least <= (value or 0) <= most else [invalid_value("", value or 0, detail)]
 
 
-def least(limit: int, told: str = "") -> Check:
+def least(limit: int, detail: str = "") -> Check:
     """A whole number that is not below a limit."""
-    told = told or f"must be greater than or equal to {limit}"
-    return lambda value: NONE if (value or 0) >= limit else [invalid_value("", value or 0, told)]
+    detail = detail or f"must be greater than or equal to {limit}"
+    return lambda value: NONE if (value or 0) >= limit else [invalid_value("", value or 0, detail)]
 
 
 not_negative = least(0, NOT_NEGATIVE)
@@ -163,15 +165,15 @@ group_id = between(0, _TEXTS)
 
 def file_mode(value: Any) -> Errors:
     """The mode of a file, as `chmod` takes it."""
-    told = "must be a number between 0 and 0777 (octal), both inclusive"
-    return NONE if 0 <= value <= 0o777 else [invalid_value("", value, told)]
+    detail = "must be a number between 0 and 0777 (octal), both inclusive"
+    return NONE if 0 <= value <= 0o777 else [invalid_value("", value, detail)]
 
 
 def port_or_name(value: Any) -> Errors:
     """A port's number, or its name."""
     if isinstance(value, str):
-        told = port_name_error(value)
-        return [invalid_value("", value, told)] if told is not None else NONE
+        detail = port_name_error(value)
+        return [invalid_value("", value, detail)] if detail is not None else NONE
     return port(value)
 
 
@@ -179,12 +181,12 @@ def each(check: Check) -> Check:
     """Every entry of a list."""
 
     def check_each(value: Any) -> Errors:
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for index, entry in enumerate(value or ()):
-            errors = check(entry)
-            if errors:
-                found += at(f"[{index}]", errors)
-        return found
+            inner = check(entry)
+            if inner:
+                errors += at(f"[{index}]", inner)
+        return errors
 
     return check_each
 
@@ -194,13 +196,13 @@ def distinct(name: Callable[[Any], Any], path: str = "") -> Check:
 
     def check_distinct(value: Any) -> Errors:
         seen: set[Any] = set()
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for index, entry in enumerate(value or ()):
             key = name(entry)
             if key in seen:
-                found.append(duplicate(joined(f"[{index}]", path), key))
+                errors.append(duplicate(joined(f"[{index}]", path), key))
             seen.add(key)
-        return found
+        return errors
 
     return check_distinct
 
@@ -212,16 +214,16 @@ def no_steps_back(value: Any) -> Errors:
 
 def descending(value: Any) -> Errors:
     """A relative path without `..`."""
-    found = [invalid_value("", value, "must be a relative path")] if (value or "").startswith("/") else []
-    return [*found, *no_steps_back(value)]
+    errors = [invalid_value("", value, "must be a relative path")] if (value or "").startswith("/") else []
+    return [*errors, *no_steps_back(value)]
 
 
 def local_path(value: Any) -> Errors:
     """A relative path that neither goes up nor begins with what kubelet keeps for itself (`..data`)."""
-    found = list(descending(value))
+    errors = list(descending(value))
     if (value or "").startswith("..") and not value.startswith("../"):
-        found.append(invalid_value("", value, "must not start with '..'"))
-    return found
+        errors.append(invalid_value("", value, "must not start with '..'"))
+    return errors
 
 
 def exclusive(
@@ -229,31 +231,31 @@ def exclusive(
     *,
     none: Callable[[], FieldError],
     more: str = "may not specify more than 1 volume type",
-    told_as: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
     unchecked: Collection[str] = (),
 ) -> Check:
     """An object with exactly one of some fields: the first is checked, every later one is forbidden.
 
-    `told_as` has the paths that upstream gives to some of them; those in `unchecked` count, but are never
-    forbidden.
+    `renamed` has the paths under which upstream reports some of them; those in `unchecked` count, but are
+    never forbidden.
     """
-    names = told_as or {}
+    names = renamed or {}
 
     def check_sources(obj: Obj) -> Errors:
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         count = 0
         for name, check in sources.items():
             source = obj.get(name)
             if source is None:
                 continue
             if count and name not in unchecked:
-                found.append(forbidden_field(names.get(f"{name}!", name), more))
+                errors.append(forbidden_field(names.get(f"{name}!", name), more))
                 continue
             count += 1
-            errors = check(source)
-            if errors:
-                found += at(names.get(name, name), errors)
-        return found if count else [*found, none()]
+            inner = check(source)
+            if inner:
+                errors += at(names.get(name, name), inner)
+        return errors if count else [*errors, none()]
 
     return check_sources
 

@@ -20,6 +20,7 @@ from mooring.apiserver.objects.validation.labels import annotations, labels, sel
 from mooring.apiserver.objects.validation.resources import positive_amount
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_NOT_INLINE = "may not be specified in the context of inline volumes"
 volume_mode = one_of("Block", "Filesystem")
 class_name = text(subdomain_error)
 """The name of a StorageClass or VolumeAttributesClass."""
@@ -27,19 +28,19 @@ class_name = text(subdomain_error)
 
 def access_modes(modes: list[str]) -> Errors:
     """Known modes; ReadWriteOncePod is alone."""
-    found = [unsupported("", mode, _MODES) for mode in modes if mode not in _MODES]
+    errors = [unsupported("", mode, _MODES) for mode in modes if mode not in _MODES]
     if "ReadWriteOncePod" in modes and any(mode in _MODES and mode != "ReadWriteOncePod" for mode in modes):
-        found.append(forbidden_field("", "may not use ReadWriteOncePod with other access modes"))
-    return found
+        errors.append(forbidden_field("", "may not use ReadWriteOncePod with other access modes"))
+    return errors
 
 
 def _data_source(source: Obj) -> Errors:
     group, kind = source.get("apiGroup") or "", source.get("kind") or ""
-    found = [*_NAMED(source)]
+    errors = [*_NAMED(source)]
     if not group and kind != "PersistentVolumeClaim":
-        told = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        found.append(invalid_value("", kind, told))
-    return [*found, *at("apiGroup", text(subdomain_error)(group))]
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        errors.append(invalid_value("", kind, detail))
+    return [*errors, *at("apiGroup", text(subdomain_error)(group))]
 
 
 _NAMED = record(("name", needed()), ("kind", needed()))
@@ -48,12 +49,14 @@ _NAMED = record(("name", needed()), ("kind", needed()))
 def claim_spec(spec: Obj) -> Errors:
     """The spec of a PersistentVolumeClaim."""
     modes = entries(spec, "accessModes")
-    found: list[FieldError] = [] if modes else [required("accessModes", "at least 1 access mode is required")]
-    found += at("selector", selector(part(spec, "selector")))
-    found += at("accessModes", access_modes(modes))
+    errors: list[FieldError] = (
+        [] if modes else [required("accessModes", "at least 1 access mode is required")]
+    )
+    errors += at("selector", selector(part(spec, "selector")))
+    errors += at("accessModes", access_modes(modes))
     storage = (part(part(spec, "resources"), "requests")).get("storage")
-    found += at("resources[storage]", [required("")] if storage is None else positive_amount(storage))
-    return [*found, *_CLAIM(spec), *_one_source(spec)]
+    errors += at("resources[storage]", [required("")] if storage is None else positive_amount(storage))
+    return [*errors, *_CLAIM(spec), *_one_source(spec)]
 
 
 _CLAIM = record(
@@ -76,18 +79,18 @@ def _one_source(spec: Obj) -> Errors:
 
 def claim_template(template: Obj) -> Errors:
     """The template of an ephemeral volume's claim: labels, annotations and a spec."""
-    found = at("metadata", template_metadata(part(template, "metadata")))
-    return [*found, *at("spec", claim_spec(part(template, "spec")))]
+    errors = at("metadata", template_metadata(part(template, "metadata")))
+    return [*errors, *at("spec", claim_spec(part(template, "spec")))]
 
 
 def template_metadata(metadata: Obj) -> Errors:
     """The metadata of a template of claims: labels and annotations, nothing else."""
-    found = [
+    errors = [
         *at("annotations", annotations(metadata.get("annotations"))),
         *at("labels", labels(metadata.get("labels"))),
     ]
     return [
-        *found,
+        *errors,
         *(
             forbidden_field(_TOLD.get(field, field), "cannot be set")
             for field in _METADATA
@@ -104,11 +107,11 @@ _METADATA = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVe
 
 
 def _capacity(capacity: Obj) -> Errors:
-    found: list[FieldError] = [] if capacity else [required("")]
+    errors: list[FieldError] = [] if capacity else [required("")]
     if set(capacity) != {"storage"}:
-        found.append(unsupported("", capacity or None, ("storage",)))
+        errors.append(unsupported("", capacity or None, ("storage",)))
     return [
-        *found,
+        *errors,
         *(error for name, size in capacity.items() for error in at(f"[{name}]", positive_amount(size))),
     ]
 
@@ -116,12 +119,12 @@ def _capacity(capacity: Obj) -> Errors:
 def volume_head(spec: Obj) -> Errors:
     """Of a PersistentVolume's spec what comes before its source: modes, capacity, reclaim policy."""
     modes = entries(spec, "accessModes")
-    found: list[FieldError] = [] if modes else [required("accessModes")]
-    found += at("accessModes", access_modes(modes))
-    found += at("capacity", _capacity(part(spec, "capacity")))
+    errors: list[FieldError] = [] if modes else [required("accessModes")]
+    errors += at("accessModes", access_modes(modes))
+    errors += at("capacity", _capacity(part(spec, "capacity")))
     policy = spec.get("persistentVolumeReclaimPolicy")
     return [
-        *found,
+        *errors,
         *at(
             "persistentVolumeReclaimPolicy", one_of("Delete", "Recycle", "Retain")(policy) if policy else NONE
         ),
@@ -130,48 +133,50 @@ def volume_head(spec: Obj) -> Errors:
 
 def volume_tail(spec: Obj) -> Errors:
     """Of a PersistentVolume's spec what comes after its source: class, mode, attributes."""
-    found = list(record(("storageClassName", class_name), ("volumeMode", volume_mode))(spec))
+    errors = list(record(("storageClassName", class_name), ("volumeMode", volume_mode))(spec))
     attributes = spec.get("volumeAttributesClassName")
     if attributes is None:
-        return found
-    told = (
+        return errors
+    detail = (
         exactly(subdomain_error)(attributes)
         if attributes
         else [required("", "an empty string is disallowed")]
     )
-    found += at("volumeAttributesClassName", told)
+    errors += at("volumeAttributesClassName", detail)
     if spec.get("csi") is None:
-        found.append(required("csi", "has to be specified when using volumeAttributesClassName"))
-    return found
+        errors.append(required("csi", "has to be specified when using volumeAttributesClassName"))
+    return errors
 
 
 def inline_volume_head(spec: Obj) -> Errors:
     """What an inline volume's spec may not say that a PersistentVolume's can, before its source."""
-    told = "may not be specified in the context of inline volumes"
-    found: list[FieldError] = [
-        forbidden_field(field, told) for field in ("claimRef", "capacity") if spec.get(field)
+    errors: list[FieldError] = [
+        forbidden_field(field, _NOT_INLINE) for field in ("claimRef", "capacity") if spec.get(field)
     ]
     if spec.get("csi") is None:
-        found.append(required("csi", "has to be specified in the context of inline volumes"))
+        errors.append(required("csi", "has to be specified in the context of inline volumes"))
     modes = entries(spec, "accessModes")
-    found += [] if modes else [required("accessModes")]
-    found += at("accessModes", access_modes(modes))
+    errors += [] if modes else [required("accessModes")]
+    errors += at("accessModes", access_modes(modes))
     if (spec.get("persistentVolumeReclaimPolicy") or "Retain") != "Retain":
         detail = "may only be Retain in the context of inline volumes"
-        found.append(forbidden_field("persistentVolumeReclaimPolicy", detail))
-    return [*found, forbidden_field("nodeAffinity", told)] if spec.get("nodeAffinity") is not None else found
+        errors.append(forbidden_field("persistentVolumeReclaimPolicy", detail))
+    return (
+        [*errors, forbidden_field("nodeAffinity", _NOT_INLINE)]
+        if spec.get("nodeAffinity") is not None
+        else errors
+    )
 
 
 def inline_volume_tail(spec: Obj) -> Errors:
     """The same, after its source."""
-    told = "may not be specified in the context of inline volumes"
-    found: list[FieldError] = (
-        [forbidden_field("storageClassName", told)] if spec.get("storageClassName") else []
+    errors: list[FieldError] = (
+        [forbidden_field("storageClassName", _NOT_INLINE)] if spec.get("storageClassName") else []
     )
     if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
         detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
-        found.append(forbidden_field("volumeMode", detail))
-    return found
+        errors.append(forbidden_field("volumeMode", detail))
+    return errors
 
 
 def is_root(path: Any) -> bool:

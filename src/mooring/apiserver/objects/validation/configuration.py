@@ -57,8 +57,8 @@ MOST_BYTES = 1024 * 1024
 
 
 def _keys(field: str, held: Mapping[str, Any]) -> list[FieldError]:
-    found = [(key, config_key_error(key)) for key in held]
-    return [invalid_value(f"{field}[{key}]", key, why) for key, why in found if why is not None]
+    errors = [(key, config_key_error(key)) for key in held]
+    return [invalid_value(f"{field}[{key}]", key, why) for key, why in errors if why is not None]
 
 
 def _binary_size(text_of: str) -> int:
@@ -70,24 +70,24 @@ def _binary_size(text_of: str) -> int:
 def config_map(obj: Obj) -> Errors:
     """A ConfigMap."""
     texts, binary = part(obj, "data"), part(obj, "binaryData")
-    found = _keys("data", texts)
-    told = "duplicate of key present in binaryData"
-    found += [invalid_value(f"data[{key}]", key, told) for key in texts if key in binary]
-    found += _keys("binaryData", binary)
+    errors = _keys("data", texts)
+    detail = "duplicate of key present in binaryData"
+    errors += [invalid_value(f"data[{key}]", key, detail) for key in texts if key in binary]
+    errors += _keys("binaryData", binary)
     size = sum(len(value.encode(errors="replace")) for value in texts.values())
     size += sum(map(_binary_size, binary.values()))
     # As upstream: the path of the whole object is printed as "[]".
-    return [*found, too_long("[]", MOST_BYTES)] if size > MOST_BYTES else found
+    return [*errors, too_long("[]", MOST_BYTES)] if size > MOST_BYTES else errors
 
 
 def secret(obj: Obj) -> Errors:
     """A Secret: its keys, its size, and what its type needs."""
     data: Mapping[str, str] = part(obj, "data")
-    found = _keys("data", data)
+    errors = _keys("data", data)
     if sum(map(_binary_size, data.values())) > MOST_BYTES:
-        found.append(too_long("data", MOST_BYTES))
+        errors.append(too_long("data", MOST_BYTES))
     needs = _SECRET_TYPES.get(obj.get("type") or "")
-    return [*found, *needs(obj, data)] if needs else found
+    return [*errors, *needs(obj, data)] if needs else errors
 
 
 def _token_secret(obj: Obj, data: Mapping[str, str]) -> Errors:
@@ -140,8 +140,8 @@ _FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 def kube_finalizer(name: str) -> Errors:
     """A finalizer has a domain, unless it is one of Kubernetes' own."""
-    told = "name is neither a standard finalizer name nor is it fully qualified"
-    return NONE if "/" in name or name in _FINALIZERS else [invalid_value("", name, told)]
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return NONE if "/" in name or name in _FINALIZERS else [invalid_value("", name, detail)]
 
 
 def namespace(obj: Obj) -> Errors:
@@ -155,13 +155,14 @@ def namespace(obj: Obj) -> Errors:
 
 
 def node(obj: Obj) -> Errors:
-    """A Node. As upstream, taints are told as the metadata's, capacities without brackets."""
+    """A Node. As upstream, errors of taints are reported at the metadata, and those of capacities without
+    brackets."""
     status, spec = part(obj, "status"), part(obj, "spec")
-    found = at("metadata.taints", taints(spec.get("taints")))
+    errors = at("metadata.taints", taints(spec.get("taints")))
     for field in ("capacity", "allocatable"):
         for name, value in part(status, field).items():
-            found += at(f"status.{field}.{name}", amount(name, value))
-    return [*found, *at("status.declaredFeatures", _features(status.get("declaredFeatures") or []))]
+            errors += at(f"status.{field}.{name}", amount(name, value))
+    return [*errors, *at("status.declaredFeatures", _features(status.get("declaredFeatures") or []))]
 
 
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(\/[a-zA-Z][a-zA-Z0-9]*)*")
@@ -169,46 +170,46 @@ _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(\/[a-zA-Z][a-zA-Z0-9]*)*")
 
 def _features(names: list[str]) -> list[FieldError]:
     """What a node says it can do: sorted, each once."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for index, name in enumerate(names):
         if len(name) > 253 or _FEATURE.fullmatch(name) is None:
-            told = f'invalid feature name "{name}": must start with an UpperCamelCase segment'
-            found.append(invalid_value(f"[{index}]", name, told))
+            detail = f'invalid feature name "{name}": must start with an UpperCamelCase segment'
+            errors.append(invalid_value(f"[{index}]", name, detail))
         if index and names[index - 1] == name:
-            found.append(duplicate(f"[{index}]", name))
+            errors.append(duplicate(f"[{index}]", name))
         elif index and names[index - 1] > name:
-            found.append(invalid_value(f"[{index}]", name, "list must be sorted alphabetically"))
-    return found
+            errors.append(invalid_value(f"[{index}]", name, "list must be sorted alphabetically"))
+    return errors
 
 
 def new_node(obj: Obj) -> Errors:
     """What of a Node is looked at only when it registers."""
     blocks = entries(part(obj, "spec"), "podCIDRs")
-    found = at("spec.podCIDRs", each(exactly(cidr_error))(blocks))
+    errors = at("spec.podCIDRs", each(exactly(cidr_error))(blocks))
     if len(blocks) > 1 and (len(blocks) > 2 or len({":" in block for block in blocks}) < 2):
-        told = "may specify no more than one CIDR for each IP family"
-        found.append(invalid_value("spec.podCIDRs", blocks, told))
-    return found
+        detail = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid_value("spec.podCIDRs", blocks, detail))
+    return errors
 
 
 def changed_node(obj: Obj, old: Obj) -> list[FieldError]:
     """What of a Node may not change, and what is looked at only then."""
     before, spec = part(old, "spec"), part(obj, "spec")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     addresses = objects(part(obj, "status").get("addresses"))
     first: dict[tuple[Any, Any], int] = {}
     for index, address in enumerate(addresses):
         if first.setdefault((address.get("type"), address.get("address")), index) < index:
-            found.append(duplicate(f"status.addresses[{index}]", address))
+            errors.append(duplicate(f"status.addresses[{index}]", address))
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
-        told = 'node updates may not change podCIDR except from "" to valid'
-        found.append(forbidden_field("spec.podCIDRs", told))
+        detail = 'node updates may not change podCIDR except from "" to valid'
+        errors.append(forbidden_field("spec.podCIDRs", detail))
     if before.get("providerID") and before["providerID"] != spec.get("providerID"):
-        told = 'node updates may not change providerID except from "" to valid'
-        found.append(forbidden_field("spec.providerID", told))
+        detail = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden_field("spec.providerID", detail))
     if (spec.get("externalID") or "") != (before.get("externalID") or ""):
-        found.append(forbidden_field("spec.externalID", "may not be updated"))
-    return found
+        errors.append(forbidden_field("spec.externalID", "may not be updated"))
+    return errors
 
 
 def _resources(field: str, names: Callable[[str], Errors], held: Mapping[str, Any]) -> list[FieldError]:
@@ -221,7 +222,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest")
 
 def limit_range(obj: Obj) -> Errors:
     """A LimitRange."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, limit in enumerate(objects(part(obj, "spec").get("limits"))):
         kind = limit.get("type") or ""
@@ -231,58 +232,60 @@ def limit_range(obj: Obj) -> Errors:
         if kind in seen:
             wrong.append(duplicate("type", kind))
         seen.add(kind)
-        found += at(f"spec.limits[{index}]", [*wrong, *_limit(limit, kind)])
-    return found
+        errors += at(f"spec.limits[{index}]", [*wrong, *_limit(limit, kind)])
+    return errors
 
 
 def _limit(limit: Obj, kind: str) -> list[FieldError]:
     names = container_resource_name if kind in ("Pod", "Container") else resource_name
     held = {field: part(limit, field) for field in (*_BOUNDS, "maxLimitRequestRatio")}
-    found = [error for field in ("max", "min") for error in _resources(field, names, held[field])]
+    errors = [error for field in ("max", "min") for error in _resources(field, names, held[field])]
     for field in ("default", "defaultRequest"):
         if kind != "Pod":
-            found += _resources(field, names, held[field])
+            errors += _resources(field, names, held[field])
         elif held[field]:
-            found.append(forbidden_field(field, "may not be specified when `type` is 'Pod'"))
+            errors.append(forbidden_field(field, "may not be specified when `type` is 'Pod'"))
             held[field] = {}
     if kind == "PersistentVolumeClaim" and not any("storage" in held[field] for field in ("min", "max")):
-        told = "either minimum or maximum storage value is required, but neither was provided"
-        found.append(required("limits", told))
-    found += _resources("maxLimitRequestRatio", names, held["maxLimitRequestRatio"])
+        detail = "either minimum or maximum storage value is required, but neither was provided"
+        errors.append(required("limits", detail))
+    errors += _resources("maxLimitRequestRatio", names, held["maxLimitRequestRatio"])
     for name in dict.fromkeys(name for amounts in held.values() for name in amounts):
-        found += _bounds(
+        errors += _bounds(
             name, {field: parse_quantity(held[field][name]) for field in held if name in held[field]}
         )
-    return found
+    return errors
 
 
 _ORDER = (
     ("min", "max", "min"), ("min", "defaultRequest", "defaultRequest"), ("defaultRequest", "max", "defaultRequest"),
     ("defaultRequest", "default", "defaultRequest"), ("min", "default", "default"), ("default", "max", "default"),
 )  # fmt: skip
-"""Of which two bounds the first may not be above the second, and of which of them it is told."""
+"""Pairs of bounds whose first may not be above the second, and the one at which the error is reported."""
 
 
 def _bounds(name: str, held: Mapping[str, Any]) -> list[FieldError]:
-    found: list[FieldError] = []
-    for low, high, told in _ORDER:
+    errors: list[FieldError] = []
+    for low, high, bound in _ORDER:
         if low in held and high in held and held[low] > held[high]:
-            found.append(
-                invalid_value(f"{told}[{name}]", str(held[told]), f"{low} value is greater than {high} value")
+            errors.append(
+                invalid_value(
+                    f"{bound}[{name}]", str(held[bound]), f"{low} value is greater than {high} value"
+                )
             )
     ratio, path = held.get("maxLimitRequestRatio"), f"maxLimitRequestRatio[{name}]"
     if ratio is not None and ratio < 1:
-        found.append(invalid_value(path, str(ratio), f"ratio {ratio} is less than 1"))
+        errors.append(invalid_value(path, str(ratio), f"ratio {ratio} is less than 1"))
     if ratio is not None and held.get("min") and "max" in held and ratio > held["max"] / held["min"]:
-        found.append(invalid_value(path, str(ratio), f"ratio {ratio} is greater than max/min"))
+        errors.append(invalid_value(path, str(ratio), f"ratio {ratio} is greater than max/min"))
     if (
         not overcommits(name)
         and "default" in held
         and held["default"] != held.get("defaultRequest", held["default"])
     ):
-        told = f"default value must equal to defaultRequest value in {name}"
-        found.append(invalid_value(f"defaultRequest[{name}]", str(held["defaultRequest"]), told))
-    return found
+        bound = f"default value must equal to defaultRequest value in {name}"
+        errors.append(invalid_value(f"defaultRequest[{name}]", str(held["defaultRequest"]), bound))
+    return errors
 
 
 _PODS = frozenset({"pods"})
@@ -306,52 +309,52 @@ def quota(obj: Obj) -> Errors:
 
 def _quota(spec: Obj) -> list[FieldError]:
     hard: Mapping[str, Any] = part(spec, "hard")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for name, value in hard.items():
-        found += at(f"hard[{name}]", [*quota_resource_name(name), *amount(name, value)])
+        errors += at(f"hard[{name}]", [*quota_resource_name(name), *amount(name, value)])
     scopes = entries(spec, "scopes")
     for scope in scopes:
-        found += _scope("scopes", scope, scopes, hard, "scopes")
-    found += _conflicts("scopes", set(scopes), scopes)
+        errors += _scope("scopes", scope, scopes, hard, "scopes")
+    errors += _conflicts("scopes", set(scopes), scopes)
     chosen = spec.get("scopeSelector")
     if chosen is None:
-        return found
+        return errors
     path = "scopeSelector.matchExpressions"
     for requirement in objects(chosen.get("matchExpressions")):
         scope = requirement.get("scopeName") or ""
-        found += _scope(path, scope, chosen, hard, f"{path}.scopeName")
-        found += at(path, _scope_operator(scope, requirement))
+        errors += _scope(path, scope, chosen, hard, f"{path}.scopeName")
+        errors += at(path, _scope_operator(scope, requirement))
     named = {each.get("scopeName") for each in objects(chosen.get("matchExpressions"))}
-    return [*found, *_conflicts(path, named, scopes)]
+    return [*errors, *_conflicts(path, named, scopes)]
 
 
-def _scope(path: str, scope: str, told: Any, hard: Mapping[str, Any], own: str) -> list[FieldError]:
+def _scope(path: str, scope: str, value: Any, hard: Mapping[str, Any], own: str) -> list[FieldError]:
     if scope not in _SCOPES:
-        return [invalid_value(own, told if own == path else scope, "unsupported scope")]
+        return [invalid_value(own, value if own == path else scope, "unsupported scope")]
     outside = [name for name in hard if standard_in_quota(name) and name not in _SCOPES[scope]]
-    return [invalid_value(path, told, "unsupported scope applied to resource") for _ in outside]
+    return [invalid_value(path, value, "unsupported scope applied to resource") for _ in outside]
 
 
-def _conflicts(path: str, scopes: set[Any], told: Any) -> list[FieldError]:
-    return [invalid_value(path, told, "conflicting scopes") for pair in _OPPOSITES if pair <= scopes]
+def _conflicts(path: str, scopes: set[Any], value: Any) -> list[FieldError]:
+    return [invalid_value(path, value, "conflicting scopes") for pair in _OPPOSITES if pair <= scopes]
 
 
 def _scope_operator(scope: str, requirement: Obj) -> Errors:
     operator, values = requirement.get("operator") or "", requirement.get("values")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if scope in _ONLY_EXISTS and operator != "Exists":
-        found.append(invalid_value("operator", operator, f"must be 'Exists' when scope is {scope}"))
+        errors.append(invalid_value("operator", operator, f"must be 'Exists' when scope is {scope}"))
     if operator in ("In", "NotIn"):
         if not values:
-            told = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            found.append(required("values", told))
+            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(required("values", detail))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            told = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            found.append(invalid_value("values", values, told))
+            detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errors.append(invalid_value("values", values, detail))
     else:
-        found.append(invalid_value("operator", operator, "not a valid selector operator"))
-    return found
+        errors.append(invalid_value("operator", operator, "not a valid selector operator"))
+    return errors
 
 
 lease = record(
@@ -380,23 +383,23 @@ def event_v1(obj: Obj) -> Errors:
 def _event(obj: Obj, reporter: str) -> Errors:
     """`reporter` is what the request's version calls the controller."""
     about, own = part(obj, "involvedObject").get("namespace") or "", obj["metadata"].get("namespace") or ""
-    told = invalid_value("involvedObject.namespace", about, "does not match event.namespace")
+    mismatch = invalid_value("involvedObject.namespace", about, "does not match event.namespace")
     if obj.get("eventTime") is None:
-        return NONE if about == own or (not about and own in ("", "default")) else [told]
-    found = [told] if not about and own not in ("default", "kube-system") else []
-    found += at(
+        return NONE if about == own or (not about and own in ("", "default")) else [mismatch]
+    errors = [mismatch] if not about and own not in ("default", "kube-system") else []
+    errors += at(
         reporter,
         [*needed()(obj.get("reportingComponent")), *name_errors("", obj.get("reportingComponent") or "")],
     )
     for field, most in _EVENT_LENGTHS:
         value = obj.get(field) or ""
         if not value:
-            found.append(required(field))
+            errors.append(required(field))
         if len(value) > most:
-            found.append(invalid_value(field, "", f"can have at most {most} characters"))
+            errors.append(invalid_value(field, "", f"can have at most {most} characters"))
     if len(obj.get("message") or "") > 1024:
-        found.append(invalid_value("message", "", "can have at most 1024 characters"))
-    return found
+        errors.append(invalid_value("message", "", "can have at most 1024 characters"))
+    return errors
 
 
 def series(obj: Obj) -> Errors:
@@ -404,23 +407,23 @@ def series(obj: Obj) -> Errors:
     value = obj.get("series")
     if value is None:
         return NONE
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if (value.get("count") or 0) < 2:
-        found.append(invalid_value("series.count", "", "should be at least 2"))
-    return found if value.get("lastObservedTime") else [*found, required("series.lastObservedTime")]
+        errors.append(invalid_value("series.count", "", "should be at least 2"))
+    return errors if value.get("lastObservedTime") else [*errors, required("series.lastObservedTime")]
 
 
 def new_event_v1(obj: Obj) -> Errors:
     """What events.k8s.io asks of an Event, which is given as core/v1, when it is created."""
-    found, source = list(series(obj)), part(obj, "source")
+    errors, source = list(series(obj)), part(obj, "source")
     if obj.get("eventTime") is None:
-        found.append(required("eventTime"))
+        errors.append(required("eventTime"))
     if obj.get("type") not in ("Normal", "Warning"):
-        found.append(invalid_value("type", "", f"has invalid value: {obj.get('type') or ''}"))
+        errors.append(invalid_value("type", "", f"has invalid value: {obj.get('type') or ''}"))
     unset = [field for field in ("firstTimestamp", "lastTimestamp", "count") if obj.get(field)]
     if source.get("component") or source.get("host"):
         unset.append("source")
-    return [*found, *(invalid_value(field, "", "needs to be unset") for field in unset)]
+    return [*errors, *(invalid_value(field, "", "needs to be unset") for field in unset)]
 
 
 _OWN_GROUP = "rbac.authorization.k8s.io"
@@ -429,21 +432,21 @@ _OWN_GROUP = "rbac.authorization.k8s.io"
 def _policy_rule(*, namespaced: bool) -> Check:
     def check(rule: Obj) -> Errors:
         paths = rule.get("nonResourceURLs")
-        found: list[FieldError] = (
+        errors: list[FieldError] = (
             [] if rule.get("verbs") else [required("verbs", "verbs must contain at least one value")]
         )
         if paths:
             if namespaced:
-                told = "namespaced rules cannot apply to non-resource URLs"
-                found.append(invalid_value("nonResourceURLs", paths, told))
+                detail = "namespaced rules cannot apply to non-resource URLs"
+                errors.append(invalid_value("nonResourceURLs", paths, detail))
             if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
-                told = "rules cannot apply to both regular resources and non-resource URLs"
-                found.append(invalid_value("nonResourceURLs", paths, told))
-            return found
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                errors.append(invalid_value("nonResourceURLs", paths, detail))
+            return errors
         for field, one in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get(field):
-                found.append(required(field, f"resource rules must supply at least one {one}"))
-        return found
+                errors.append(required(field, f"resource rules must supply at least one {one}"))
+        return errors
 
     return check
 
@@ -451,8 +454,8 @@ def _policy_rule(*, namespaced: bool) -> Check:
 def _aggregation(rule: Obj) -> Errors:
     selectors = rule.get("clusterRoleSelectors")
     if not selectors:
-        told = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-        return [required("clusterRoleSelectors", told)]
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        return [required("clusterRoleSelectors", detail)]
     return at("clusterRoleSelectors", each(selector)(selectors))
 
 
@@ -465,16 +468,16 @@ cluster_role = record(("rules", each(_policy_rule(namespaced=False))), ("aggrega
 def _subject(*, namespaced: bool) -> Check:
     def check(subject: Obj) -> Errors:
         kind, name, group = (subject.get(field) or "" for field in ("kind", "name", "apiGroup"))
-        found: list[FieldError] = [] if name else [required("name")]
+        errors: list[FieldError] = [] if name else [required("name")]
         if kind == "ServiceAccount":
-            found += at("name", text(subdomain_error)(name))
-            found += [unsupported("apiGroup", group, ("",))] if group else []
-            found += [] if namespaced or subject.get("namespace") else [required("namespace")]
+            errors += at("name", text(subdomain_error)(name))
+            errors += [unsupported("apiGroup", group, ("",))] if group else []
+            errors += [] if namespaced or subject.get("namespace") else [required("namespace")]
         elif kind in ("User", "Group"):
-            found += at("apiGroup", one_of(_OWN_GROUP)(group))
+            errors += at("apiGroup", one_of(_OWN_GROUP)(group))
         else:
-            found.append(unsupported("kind", kind, ("ServiceAccount", "User", "Group")))
-        return found
+            errors.append(unsupported("kind", kind, ("ServiceAccount", "User", "Group")))
+        return errors
 
     return check
 
@@ -499,15 +502,15 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2 * _HIGHEST, "system-node-critica
 def priority_class(obj: Obj) -> Errors:
     """A PriorityClass."""
     name, value = obj["metadata"].get("name") or "", obj.get("value") or 0
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if name.startswith("system-"):
         if _SYSTEM_CLASSES.get(name) != value or obj.get("globalDefault"):
-            told = "priority class names with 'system-' prefix are reserved for system use only"
-            found.append(forbidden_field("metadata.name", told))
+            detail = "priority class names with 'system-' prefix are reserved for system use only"
+            errors.append(forbidden_field("metadata.name", detail))
     elif value > _HIGHEST:
-        told = f"maximum allowed value of a user defined priority is {_HIGHEST}"
-        found.append(forbidden_field("value", told))
-    return [*found, *_PREEMPTION(obj)]
+        detail = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+        errors.append(forbidden_field("value", detail))
+    return [*errors, *_PREEMPTION(obj)]
 
 
 _PREEMPTION = record(("preemptionPolicy", one_of("PreemptLowerPriority", "Never", needs=True)))

@@ -73,7 +73,7 @@ class Around:
 
 
 def _ports(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, entry in enumerate(objects(value)):
         name = entry.get("name") or ""
@@ -89,13 +89,13 @@ def _ports(value: Any) -> Errors:
         if host := entry.get("hostPort"):
             wrong += at("hostPort", port(host))
         wrong += at("protocol", one_of(*PROTOCOLS, needs=True)(entry.get("protocol")))
-        found += at(f"[{index}]", wrong)
-    return found
+        errors += at(f"[{index}]", wrong)
+    return errors
 
 
 def _variable(variable: Obj) -> Errors:
-    found = list(_VARIABLE(variable))
-    return [*found, *at("valueFrom", variable_source(variable))]
+    errors = list(_VARIABLE(variable))
+    return [*errors, *at("valueFrom", variable_source(variable))]
 
 
 _VARIABLE = record(("name", needed(text(variable_error))))
@@ -104,26 +104,26 @@ _SOURCES = ("configMapRef", "secretRef")
 
 
 def _variables_from(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for index, entry in enumerate(objects(value)):
         given = [name for name in _SOURCES if entry.get(name) is not None]
         wrong = at("prefix", text(variable_error)(entry.get("prefix")))
         wrong += [error for name in given for error in at(name, _SOURCE(entry[name]))]
-        found += at(f"[{index}]", wrong)
+        errors += at(f"[{index}]", wrong)
         if len(given) != 1:
             # As upstream: about the list, not the entry.
             none, more = (
                 "must specify one of: `configMapRef` or `secretRef`",
                 "may not have more than one field specified",
             )
-            found.append(invalid_value("", "", f"{more} at a time" if given else none))
-    return found
+            errors.append(invalid_value("", "", f"{more} at a time" if given else none))
+    return errors
 
 
 def _mounts(container: Obj, around: Around) -> Errors:
-    """Mounts. As upstream, some errors are told of the list, not of the entry."""
+    """Mounts. As upstream, some errors are reported at the list rather than the entry."""
     devices = {each.get("name"): each.get("devicePath") for each in objects(container.get("volumeDevices"))}
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     paths: set[str] = set()
     for index, mount in enumerate(objects(container.get("volumeMounts"))):
         name, path = mount.get("name") or "", mount.get("mountPath") or ""
@@ -142,26 +142,26 @@ def _mounts(container: Obj, around: Around) -> Errors:
                 invalid_value("mountPath", path, "must not already exist as a path in volumeDevices")
             )
         if wrong:
-            found += at(f"[{index}]", wrong)
-        found += _mount_details(mount, index, container)
-    return found
+            errors += at(f"[{index}]", wrong)
+        errors += _mount_details(mount, index, container)
+    return errors
 
 
 def _mount_details(mount: Obj, index: int, container: Obj) -> list[FieldError]:
     sub_path, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
-    found = at("subPath", descending(sub_path)) if sub_path else []
+    errors = at("subPath", descending(sub_path)) if sub_path else []
     if expression:
         if sub_path:
-            told = "subPathExpr and subPath are mutually exclusive"
-            found.append(invalid_value(f"[{index}].subPathExpr", expression, told))
-        found += at("subPathExpr", descending(expression))
+            detail = "subPathExpr and subPath are mutually exclusive"
+            errors.append(invalid_value(f"[{index}].subPathExpr", expression, detail))
+        errors += at("subPathExpr", descending(expression))
     propagation = mount.get("mountPropagation")
     if propagation is not None:
-        found += at("mountPropagation", one_of(*_PROPAGATIONS)(propagation))
+        errors += at("mountPropagation", one_of(*_PROPAGATIONS)(propagation))
         if propagation == "Bidirectional" and not part(container, "securityContext").get("privileged"):
-            told = "Bidirectional mount propagation is available only to privileged containers"
-            found.append(forbidden_field("mountPropagation", told))
-    return [*found, *at("recursiveReadOnly", _recursive(mount))]
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            errors.append(forbidden_field("mountPropagation", detail))
+    return [*errors, *at("recursiveReadOnly", _recursive(mount))]
 
 
 def _recursive(mount: Obj) -> Errors:
@@ -170,19 +170,19 @@ def _recursive(mount: Obj) -> Errors:
         return NONE
     if wanted not in ("Enabled", "IfPossible"):
         return [unsupported("", wanted, ("Disabled", "Enabled", "IfPossible"))]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not mount.get("readOnly"):
-        found.append(forbidden_field("", "may only be specified when readOnly is true"))
+        errors.append(forbidden_field("", "may only be specified when readOnly is true"))
     if mount.get("mountPropagation") not in (None, "None"):
-        found.append(
+        errors.append(
             forbidden_field("", "may only be specified when mountPropagation is None or not specified")
         )
-    return found
+    return errors
 
 
 def _devices(container: Obj, around: Around) -> Errors:
     mounts = {each.get("name"): each.get("mountPath") for each in objects(container.get("volumeMounts"))}
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(objects(container.get("volumeDevices"))):
@@ -204,21 +204,21 @@ def _devices(container: Obj, around: Around) -> Errors:
             )
         if name:
             names.add(name)
-        found += at(f"[{index}]", wrong)
-    return found
+        errors += at(f"[{index}]", wrong)
+    return errors
 
 
 def _device_name(name: str, seen: set[str], around: Around) -> list[FieldError]:
     volume = around.volumes.get(name)
-    found: list[FieldError] = [] if name else [required("name")]
+    errors: list[FieldError] = [] if name else [required("name")]
     if name in seen:
-        found.append(invalid_value("name", name, "must be unique"))
+        errors.append(invalid_value("name", name, "must be unique"))
     if volume is None:
-        found.append(not_among("name", name))
+        errors.append(not_among("name", name))
     elif all(volume.get(source) is None for source in _CLAIMS):
-        told = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        found.append(invalid_value("name", name, told))
-    return found
+        detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        errors.append(invalid_value("name", name, detail))
+    return errors
 
 
 def _header(header: Obj) -> Errors:
@@ -228,9 +228,9 @@ def _header(header: Obj) -> Errors:
 
 
 def _http_get(action: Obj) -> Errors:
-    found = list(_HTTP_GET(action))
+    errors = list(_HTTP_GET(action))
     return [
-        *found,
+        *errors,
         *(error for each in objects(action.get("httpHeaders")) for error in at("httpHeaders", _header(each))),
     ]
 
@@ -261,13 +261,13 @@ _hook = exclusive({**_ACTIONS, "sleep": _sleep}, none=_no_handler, more=_MORE)
 
 
 def _hook_handler(handler: Obj, grace_seconds: int | None) -> Errors:
-    found = list(_hook(handler))
+    errors = list(_hook(handler))
     seconds = part(handler, "sleep").get("seconds", 0)
     first = next((name for name in (*_ACTIONS, "sleep") if handler.get(name) is not None), "")
     if first == "sleep" and grace_seconds is not None and not 0 <= seconds <= grace_seconds:
-        told = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
-        found.append(invalid_value("sleep", seconds, told))
-    return found
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
+        errors.append(invalid_value("sleep", seconds, detail))
+    return errors
 
 
 _PROBE = record(
@@ -286,10 +286,10 @@ def _one_success(probe: Obj) -> Errors:
 
 def _readiness(probe: Obj) -> Errors:
     seconds = probe.get("terminationGracePeriodSeconds")
-    told = "must not be set for readinessProbes"
+    detail = "must not be set for readinessProbes"
     return [
         *_PROBE(probe),
-        *([] if seconds is None else [invalid_value("terminationGracePeriodSeconds", seconds, told)]),
+        *([] if seconds is None else [invalid_value("terminationGracePeriodSeconds", seconds, detail)]),
     ]
 
 
@@ -299,11 +299,11 @@ _PROBES = record(
 
 
 def _lifecycle(lifecycle: Obj, around: Around) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for name in ("postStart", "preStop"):
         if (handler := lifecycle.get(name)) is not None:
-            found += at(name, _hook_handler(handler, around.grace_seconds))
-    return found
+            errors += at(name, _hook_handler(handler, around.grace_seconds))
+    return errors
 
 
 def lively(container: Obj, around: Around) -> Errors:
@@ -314,37 +314,37 @@ def lively(container: Obj, around: Around) -> Errors:
 
 
 def _resize(policies: Any, restart_policy: Any) -> Errors:
-    """How a change of resources is made. As upstream, most errors are told of the list."""
-    found: list[FieldError] = []
+    """How a change of resources is made. As upstream, most errors are reported at the list."""
+    errors: list[FieldError] = []
     seen: set[Any] = set()
     for index, policy in enumerate(objects(policies)):
         name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if name in seen:
-            found.append(duplicate(f"[{index}]", name))
+            errors.append(duplicate(f"[{index}]", name))
         seen.add(name)
-        found += one_of("cpu", "memory", needs=True)(name)
-        found += one_of("NotRequired", "RestartContainer", needs=True)(restart)
+        errors += one_of("cpu", "memory", needs=True)(name)
+        errors += one_of("NotRequired", "RestartContainer", needs=True)(restart)
         if restart_policy == "Never" and restart != "NotRequired":
-            told = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            found.append(invalid_value("", restart, told))
-    return found
+            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            errors.append(invalid_value("", restart, detail))
+    return errors
 
 
 def common(container: Obj, around: Around) -> Errors:
     """What holds of every container, whenever it runs."""
-    found = list(_HEAD(container))
+    errors = list(_HEAD(container))
     if container.get("volumeMounts"):
-        found += at("volumeMounts", _mounts(container, around))
+        errors += at("volumeMounts", _mounts(container, around))
     if container.get("volumeDevices"):
-        found += at("volumeDevices", _devices(container, around))
-    found += _PULL(container)
+        errors += at("volumeDevices", _devices(container, around))
+    errors += _PULL(container)
     if resources := container.get("resources"):
-        found += at("resources", requirements(resources, container_resource_name, around.claims))
+        errors += at("resources", requirements(resources, container_resource_name, around.claims))
     if policies := container.get("resizePolicy"):
-        found += at("resizePolicy", _resize(policies, around.spec.get("restartPolicy")))
+        errors += at("resizePolicy", _resize(policies, around.spec.get("restartPolicy")))
     if (context := container.get("securityContext")) is not None:
-        found += at("securityContext", container_context(context, host_users=around.host_users))
-    return found
+        errors += at("securityContext", container_context(context, host_users=around.host_users))
+    return errors
 
 
 _HEAD = record(
@@ -362,28 +362,28 @@ def restarts(container: Obj) -> Errors:
     """A container's own restart policy and its rules (KEP-5307)."""
     policy, rules = container.get("restartPolicy"), objects(container.get("restartPolicyRules"))
     if policy is None:
-        told = "must specify restartPolicy when restart rules are used"
-        found: list[FieldError] = [required("restartPolicy", told)] if rules else []
+        detail = "must specify restartPolicy when restart rules are used"
+        errors: list[FieldError] = [required("restartPolicy", detail)] if rules else []
     else:
-        found = at("restartPolicy", one_of(*_RESTARTS)(policy))
+        errors = at("restartPolicy", one_of(*_RESTARTS)(policy))
     if len(rules) > 20:
-        found.append(too_many("restartPolicyRules", len(rules), 20))
-    return [*found, *at("restartPolicyRules", each(_restart_rule)(rules))]
+        errors.append(too_many("restartPolicyRules", len(rules), 20))
+    return [*errors, *at("restartPolicyRules", each(_restart_rule)(rules))]
 
 
 def _restart_rule(rule: Obj) -> Errors:
-    found = at("action", one_of("Restart", "RestartAllContainers")(rule.get("action")))
+    errors = at("action", one_of("Restart", "RestartAllContainers")(rule.get("action")))
     codes = rule.get("exitCodes")
     if codes is None:
-        return [*found, required("exitCodes", "must be specified")]
-    found += at("exitCodes.operator", one_of("In", "NotIn")(codes.get("operator")))
+        return [*errors, required("exitCodes", "must be specified")]
+    errors += at("exitCodes.operator", one_of("In", "NotIn")(codes.get("operator")))
     values = entries(codes, "values")
-    return [*found, too_many("exitCodes.values", len(values), 255)] if len(values) > 255 else found
+    return [*errors, too_many("exitCodes.values", len(values), 255)] if len(values) > 255 else errors
 
 
 def host_ports(containers: list[Obj]) -> Errors:
     """Ports of the host that two containers would take."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, container in enumerate(containers):
         for place, entry in enumerate(objects(container.get("ports"))):
@@ -391,16 +391,16 @@ def host_ports(containers: list[Obj]) -> Errors:
                 continue
             name = f"{entry.get('protocol') or ''}/{entry.get('hostIP') or ''}/{entry['hostPort']}"
             if name in seen:
-                found.append(duplicate(f"[{index}].ports[{place}].hostPort", name))
+                errors.append(duplicate(f"[{index}].ports[{place}].hostPort", name))
             seen.add(name)
-    return found
+    return errors
 
 
 def containers(entries: list[Obj], around: Around) -> Errors:
     """The containers of a pod: one at least."""
     if not entries:
         return [required("")]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, container in enumerate(entries):
         wrong = list(common(container, around))
@@ -410,8 +410,8 @@ def containers(entries: list[Obj], around: Around) -> Errors:
         seen.add(name)
         wrong += [*lively(container, around), *_RESTARTS_OF(container)]
         if wrong:
-            found += at(f"[{index}]", wrong)
-    return [*found, *host_ports(entries)]
+            errors += at(f"[{index}]", wrong)
+    return [*errors, *host_ports(entries)]
 
 
 def _RESTARTS_OF(container: Obj) -> Errors:
@@ -422,7 +422,7 @@ def _RESTARTS_OF(container: Obj) -> Errors:
 
 def init_containers(entries: list[Obj], others: list[Obj], around: Around) -> Errors:
     """The init containers of a pod; those that always restart are sidecars, and may be probed."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen = {other.get("name") for other in others}
     for index, container in enumerate(entries):
         wrong = [*common(container, around), *_RESTARTS_OF(container)]
@@ -430,26 +430,26 @@ def init_containers(entries: list[Obj], others: list[Obj], around: Around) -> Er
         if name in seen:
             wrong.append(duplicate("name", name))
         seen |= {name} - {""}
-        found += at(f"[{index}]", wrong)
-        found += host_ports([container])
+        errors += at(f"[{index}]", wrong)
+        errors += host_ports([container])
         if container.get("restartPolicy") == "Always":
-            found += at(f"[{index}]", lively(container, around))
+            errors += at(f"[{index}]", lively(container, around))
         else:
-            found += at(f"[{index}]", _not_lively(container))
-    return found
+            errors += at(f"[{index}]", _not_lively(container))
+    return errors
 
 
 def _not_lively(container: Obj) -> Errors:
-    told = "may not be set for init containers without restartPolicy=Always"
+    detail = "may not be set for init containers without restartPolicy=Always"
     fields = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-    found: list[FieldError] = [
-        forbidden_field(name, told) for name in fields if container.get(name) is not None
+    errors: list[FieldError] = [
+        forbidden_field(name, detail) for name in fields if container.get(name) is not None
     ]
     for index, policy in enumerate(objects(container.get("resizePolicy"))):
         if policy.get("restartPolicy") == "RestartContainer":
-            told = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            found.append(invalid_value(f"resizePolicy[{index}].restartPolicy", "RestartContainer", told))
-    return found
+            detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            errors.append(invalid_value(f"resizePolicy[{index}].restartPolicy", "RestartContainer", detail))
+    return errors
 
 
 _EPHEMERAL_LACKS = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
@@ -458,10 +458,10 @@ _EPHEMERAL_LACKS = ("ports", "resources", "livenessProbe", "readinessProbe", "st
 
 def ephemeral_containers(entries: list[Obj], others: list[Obj], around: Around) -> Errors:
     """Containers that were put into a running pod: no ports, resources, probes or hooks."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     running = {other.get("name") for other in others}
     seen = set(running)
-    told = "cannot be set for an Ephemeral Container"
+    detail = "cannot be set for an Ephemeral Container"
     for index, container in enumerate(entries):
         wrong = [*common(container, around), *trimmed_image(container)]
         name, target = container.get("name"), container.get("targetContainerName")
@@ -470,16 +470,16 @@ def ephemeral_containers(entries: list[Obj], others: list[Obj], around: Around) 
         seen.add(name)
         if target and target not in running:
             wrong.append(not_among("targetContainerName", target))
-        wrong += [forbidden_field(field, told) for field in _EPHEMERAL_LACKS if container.get(field)]
+        wrong += [forbidden_field(field, detail) for field in _EPHEMERAL_LACKS if container.get(field)]
         for place, mount in enumerate(objects(container.get("volumeMounts"))):
             paths = [field for field in ("subPath", "subPathExpr") if mount.get(field)]
-            wrong += [forbidden_field(f"volumeMounts[{place}].{field}", told) for field in paths]
-        found += at(f"[{index}]", wrong)
-    return found
+            wrong += [forbidden_field(f"volumeMounts[{place}].{field}", detail) for field in paths]
+        errors += at(f"[{index}]", wrong)
+    return errors
 
 
 def trimmed_image(container: Obj) -> Errors:
     """An image without white space around its name."""
     image = container.get("image") or ""
-    told = "must not have leading or trailing whitespace"
-    return [invalid_value("image", image, told)] if image != image.strip() else NONE
+    detail = "must not have leading or trailing whitespace"
+    return [invalid_value("image", image, detail)] if image != image.strip() else NONE

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: their names, versions and what each version offers.
 
-As upstream, what all versions say alike is told of the spec rather than of a version.
+As upstream, an error in what all versions have alike is reported at the spec rather than at a version.
 """
 
 from typing import Any
@@ -55,27 +55,27 @@ def _spec(spec: Obj) -> Errors:
     shared = {
         field: _shared(versions, field) for field in ("schema", "subresources", "additionalPrinterColumns")
     }
-    found = [*_SCOPE(spec)]
+    errors = [*_SCOPE(spec)]
     for index, version in enumerate(versions):
         if not part(version, "schema").get("openAPIV3Schema"):
-            found.append(required(f"versions[{index}].schema.openAPIV3Schema"))
+            errors.append(required(f"versions[{index}].schema.openAPIV3Schema"))
     for index, version in enumerate(versions):
         own = {field: version.get(field) for field in shared if not shared[field]}
         wrong = [*_label("name", version.get("name") or ""), *_warning(version), *_offered(own, version)]
-        found += at(f"versions[{index}]", wrong)
+        errors += at(f"versions[{index}]", wrong)
     names = [version.get("name") for version in versions]
     if len(set(names)) < len(names):
-        found.append(invalid_value("versions", names, "must contain unique version names"))
+        errors.append(invalid_value("versions", names, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        found.append(
+        errors.append(
             invalid_value("versions", names, "must have exactly one version marked as storage version")
         )
-    found += at("names", [*_NAMED(part(spec, "names")), *_names(part(spec, "names"))])
+    errors += at("names", [*_NAMED(part(spec, "names")), *_names(part(spec, "names"))])
     if versions:
         first = {field: versions[0].get(field) for field in shared if shared[field]}
         renamed = {"schema": "validation"}
-        found += _offered(first, versions[0], renamed)
-    return [*found, *_CONVERSION(spec)]
+        errors += _offered(first, versions[0], renamed)
+    return [*errors, *_CONVERSION(spec)]
 
 
 def _shared(versions: list[Obj], field: str) -> bool:
@@ -92,29 +92,29 @@ def _warning(version: Obj) -> list[FieldError]:
         return []
     if not version.get("deprecated"):
         return [invalid_value(path, warning, "can only be set for deprecated versions")]
-    told = None
+    detail = None
     if len(warning) > 256:
-        told = "must be <= 256 characters long"
+        detail = "must be <= 256 characters long"
     elif not warning:
-        told = "must not be an empty string"
+        detail = "must not be an empty string"
     elif not warning.isprintable():
-        told = "must only contain printable UTF-8 characters"
-    return [invalid_value(path, warning, told)] if told else []
+        detail = "must only contain printable UTF-8 characters"
+    return [invalid_value(path, warning, detail)] if detail else []
 
 
-def _offered(said: Obj, version: Obj, renamed: Obj | None = None) -> list[FieldError]:
-    """A version's schema, subresources and columns, as far as they are among what is `said`."""
+def _offered(selected: Obj, version: Obj, renamed: Obj | None = None) -> list[FieldError]:
+    """A version's schema, subresources and columns, as far as they are among `selected`."""
     names = renamed or {}
-    found: list[FieldError] = []
-    schema: Obj = part(said, "schema").get("openAPIV3Schema") or {}
+    errors: list[FieldError] = []
+    schema: Obj = part(selected, "schema").get("openAPIV3Schema") or {}
     if schema:
         has_status = part(version, "subresources").get("status") is not None
-        found += at(
+        errors += at(
             f"{names.get('schema', 'schema')}.openAPIV3Schema", schema_errors(schema, has_status=has_status)
         )
-    if (scale := part(said, "subresources").get("scale")) is not None:
-        found += at("subresources.scale", _scale(scale))
-    return [*found, *at("additionalPrinterColumns", each(_column)(said.get("additionalPrinterColumns")))]
+    if (scale := part(selected, "subresources").get("scale")) is not None:
+        errors += at("subresources.scale", _scale(scale))
+    return [*errors, *at("additionalPrinterColumns", each(_column)(selected.get("additionalPrinterColumns")))]
 
 
 def _path(value: str, *below: str) -> str | None:
@@ -127,75 +127,75 @@ def _path(value: str, *below: str) -> str | None:
 
 
 def _scale(scale: Obj) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for field, parent in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
         value = scale.get(field) or ""
         if not value:
-            found.append(required(field))
+            errors.append(required(field))
         elif (why := _path(value, parent)) is not None:
-            found.append(invalid_value(field, value, why))
+            errors.append(invalid_value(field, value, why))
     selector = scale.get("labelSelectorPath")
     if selector and (why := _path(selector, ".spec", ".status")) is not None:
-        found.append(invalid_value("labelSelectorPath", selector, why))
-    return found
+        errors.append(invalid_value("labelSelectorPath", selector, why))
+    return errors
 
 
 def _column(column: Obj) -> Errors:
     kind, form, path = (column.get(field) or "" for field in ("type", "format", "jsonPath"))
-    found: list[FieldError] = [] if column.get("name") else [required("name")]
-    told = f"must be one of {','.join(_COLUMN_TYPES)}"
+    errors: list[FieldError] = [] if column.get("name") else [required("name")]
+    detail = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not kind:
-        found.append(required("type", told))
+        errors.append(required("type", detail))
     elif kind not in _COLUMN_TYPES:
-        found.append(invalid_value("type", kind, told))
+        errors.append(invalid_value("type", kind, detail))
     if form and form not in _COLUMN_FORMATS:
-        found.append(invalid_value("format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
+        errors.append(invalid_value("format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
     if not path:
-        found.append(required("JSONPath"))
+        errors.append(required("JSONPath"))
     elif (why := _path(path)) is not None:
-        found.append(invalid_value("JSONPath", path, why))
-    return found
+        errors.append(invalid_value("JSONPath", path, why))
+    return errors
 
 
-def _label(field: str, value: str, *, told: str | None = None) -> list[FieldError]:
+def _label(field: str, value: str, *, printed: str | None = None) -> list[FieldError]:
     why = label_1035_error(value)
-    return [invalid_value(field, told or value, why)] if why is not None else []
+    return [invalid_value(field, printed or value, why)] if why is not None else []
 
 
 _NAMED = record(*((field, needed()) for field in ("plural", "singular", "kind", "listKind")))
 
 
 def _names(names: Obj) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for field in ("plural", "singular", "kind", "listKind"):
         value = names.get(field) or ""
         shown = value.lower() if field in ("kind", "listKind") else value
-        found += _label(field, shown, told=value) if value else []
+        errors += _label(field, shown, printed=value) if value else []
     for field in ("shortNames", "categories"):
         if field == "categories" and names.get("kind") and names["kind"] == names.get("listKind"):
-            found.append(
+            errors.append(
                 invalid_value("listKind", names["listKind"], "kind and listKind may not be the same")
             )
         for index, value in enumerate(names.get(field) or ()):
-            found += _label(f"{field}[{index}]", value)
-    return found
+            errors += _label(f"{field}[{index}]", value)
+    return errors
 
 
 def _conversion(conversion: Obj) -> Errors:
     strategy = conversion.get("strategy") or ""
-    found = at("strategy", one_of("None", "Webhook", needs=True)(strategy))
+    errors = at("strategy", one_of("None", "Webhook", needs=True)(strategy))
     hook = conversion.get("webhook")
     if strategy == "Webhook":
         # Not offered: nothing here would call the webhook.
-        return [*found, forbidden_field("strategy", "conversion by a webhook is not offered: use None")]
+        return [*errors, forbidden_field("strategy", "conversion by a webhook is not offered: use None")]
     if hook is not None:
-        told = "should not be set when strategy is not set to Webhook"
+        detail = "should not be set when strategy is not set to Webhook"
         fields = (
             ("clientConfig", "webhookClientConfig"),
             ("conversionReviewVersions", "conversionReviewVersions"),
         )
-        found += [forbidden_field(name, told) for field, name in fields if hook.get(field)]
-    return found
+        errors += [forbidden_field(name, detail) for field, name in fields if hook.get(field)]
+    return errors
 
 
 _CONVERSION = record(("conversion", _conversion))
@@ -208,8 +208,8 @@ def _approval(obj: Obj) -> list[FieldError]:
         return []
     if part(obj["metadata"], "annotations").get(_APPROVED):
         return []
-    told = (
+    detail = (
         f'protected groups must have approval annotation "{_APPROVED}", see '
         "https://github.com/kubernetes/enhancements/pull/1111"
     )
-    return [required(f"metadata.annotations[{_APPROVED}]", told)]
+    return [required(f"metadata.annotations[{_APPROVED}]", detail)]

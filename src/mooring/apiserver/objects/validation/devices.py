@@ -62,13 +62,13 @@ def _limited(most: int, check: Check) -> Check:
 
 def _identifier(value: str) -> Errors:
     """A name in the C language."""
-    found = [too_long("", _ID_LENGTH)] if len(value) > _ID_LENGTH else []
-    told = (
+    errors = [too_long("", _ID_LENGTH)] if len(value) > _ID_LENGTH else []
+    detail = (
         "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
         "characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is "
         "'[A-Za-z_][A-Za-z0-9_]*')"
     )
-    return found if _IDENTIFIER.fullmatch(value) else [*found, invalid_value("", value, told)]
+    return errors if _IDENTIFIER.fullmatch(value) else [*errors, invalid_value("", value, detail)]
 
 
 def _qualified(value: str) -> Errors:
@@ -83,8 +83,8 @@ def _qualified(value: str) -> Errors:
 
 
 def _fully_qualified(value: str) -> Errors:
-    told = "a fully qualified name must be a domain and a name separated by a slash"
-    return [*_qualified(value), *([] if "/" in value else [invalid_value("", value, told)])]
+    detail = "a fully qualified name must be a domain and a name separated by a slash"
+    return [*_qualified(value), *([] if "/" in value else [invalid_value("", value, detail)])]
 
 
 def _selector(selector: Obj) -> Errors:
@@ -101,8 +101,8 @@ _selectors = _limited(32, each(_selector))
 def _allocation(request: Obj) -> Errors:
     mode, count = request.get("allocationMode") or "", request.get("count") or 0
     if mode == "All":
-        told = "must not be specified when allocationMode is 'All'"
-        return [invalid_value("count", count, told)] if count else NONE
+        detail = "must not be specified when allocationMode is 'All'"
+        return [invalid_value("count", count, detail)] if count else NONE
     if mode == "ExactCount":
         return [invalid_value("count", count, "must be greater than zero")] if count <= 0 else NONE
     return [unsupported("allocationMode", mode, ("All", "ExactCount"))]
@@ -113,16 +113,16 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 def _toleration(toleration: Obj) -> Errors:
     operator, value, effect = (toleration.get(field) or "" for field in ("operator", "value", "effect"))
-    found = name_errors("key", toleration["key"]) if toleration.get("key") else []
+    errors = name_errors("key", toleration["key"]) if toleration.get("key") else []
     if operator == "Exists":
-        found += [invalid_value("value", value, "must be empty for operator `Exists`")] if value else []
+        errors += [invalid_value("value", value, "must be empty for operator `Exists`")] if value else []
     elif operator == "Equal":
-        found += at("value", text(label_value_error)(value))
+        errors += at("value", text(label_value_error)(value))
     elif not operator:
-        found.append(required("operator"))
+        errors.append(required("operator"))
     else:
-        found.append(unsupported("operator", operator, ("Equal", "Exists")))
-    return [*found, unsupported("effect", effect, _EFFECTS)] if effect and effect not in _EFFECTS else found
+        errors.append(unsupported("operator", operator, ("Equal", "Exists")))
+    return [*errors, unsupported("effect", effect, _EFFECTS)] if effect and effect not in _EFFECTS else errors
 
 
 _DEMAND = (
@@ -138,17 +138,17 @@ def _by_name(entry: Obj) -> Any:
 
 
 def _request(request: Obj) -> Errors:
-    found = list(_NAMED(request))
+    errors = list(_NAMED(request))
     exact, several = request.get("exactly"), entries(request, "firstAvailable")
-    told = "exactly one of `exactly` or `firstAvailable` is required"
+    detail = "exactly one of `exactly` or `firstAvailable` is required"
     if exact is None and not several:
-        return [*found, required("", told)]
+        return [*errors, required("", detail)]
     if exact is not None and several:
-        return [*found, invalid_value("", None, f"{told}, but multiple fields are set")]
+        return [*errors, invalid_value("", None, f"{detail}, but multiple fields are set")]
     if exact is not None:
-        return [*found, *at("exactly", _exact(exact))]
+        return [*errors, *at("exactly", _exact(exact))]
     return [
-        *found,
+        *errors,
         *at("firstAvailable", _limited(8, all_of(each(_alternative), distinct(_by_name)))(several)),
     ]
 
@@ -165,15 +165,15 @@ def _names(requests: list[Obj]) -> Mapping[str, set[str]]:
 
 def _reference(known: Mapping[str, set[str]]) -> Check:
     """The name of a request of the claim, or of one of its alternatives."""
-    told = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+    detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
     def check(name: str) -> Errors:
         parts = name.split("/")
         if len(parts) > 2:
-            return [invalid_value("", name, told)]
-        found = [error for each_part in parts for error in _label(each_part)]
+            return [invalid_value("", name, detail)]
+        errors = [error for each_part in parts for error in _label(each_part)]
         fits = parts[0] in known and (len(parts) == 1 or parts[1] in known[parts[0]])
-        return found if fits else [*found, invalid_value("", name, told)]
+        return errors if fits else [*errors, invalid_value("", name, detail)]
 
     return check
 
@@ -186,14 +186,14 @@ def _constraint(known: Mapping[str, set[str]]) -> Check:
     requests = _references(known)
 
     def check(constraint: Obj) -> Errors:
-        found = at("requests", requests(constraint.get("requests")))
+        errors = at("requests", requests(constraint.get("requests")))
         for field in ("matchAttribute", "distinctAttribute"):
             if (name := constraint.get(field)) is not None:
-                return [*found, *at(field, _fully_qualified(name))]
-        told = (
+                return [*errors, *at(field, _fully_qualified(name))]
+        detail = (
             'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         )
-        return [*found, required("", told)]
+        return [*errors, required("", detail)]
 
     return check
 
@@ -236,13 +236,13 @@ def claim(obj: Obj) -> Errors:
 def claim_template(obj: Obj) -> Errors:
     """A ResourceClaimTemplate."""
     spec = part(obj, "spec")
-    found = at("metadata", template_metadata(part(spec, "metadata")))
-    return at("spec", [*found, *at("spec", _claim_spec(part(spec, "spec")))])
+    errors = at("metadata", template_metadata(part(spec, "metadata")))
+    return at("spec", [*errors, *at("spec", _claim_spec(part(spec, "spec")))])
 
 
 def _extended(value: str) -> Errors:
-    told = "must be a valid extended resource name"
-    return NONE if is_extended(value) else [invalid_value("", value, told)]
+    detail = "must be a valid extended resource name"
+    return NONE if is_extended(value) else [invalid_value("", value, detail)]
 
 
 device_class = record(("spec", record(
@@ -254,21 +254,21 @@ device_class = record(("spec", record(
 def _pool_name(value: Any) -> Errors:
     if not value:
         return [required("")]
-    found = [too_long("", 253)] if len(value) > 253 else []
+    errors = [too_long("", 253)] if len(value) > 253 else []
     return [
-        *found,
+        *errors,
         *(error for each_part in value.split("/") for error in exactly(subdomain_error)(each_part)),
     ]
 
 
 def _pool(pool: Obj) -> Errors:
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
-    found = at("name", _pool_name(pool.get("name")))
+    errors = at("name", _pool_name(pool.get("name")))
     if count <= 0:
-        found.append(invalid_value("resourceSliceCount", count, "must be greater than zero"))
+        errors.append(invalid_value("resourceSliceCount", count, "must be greater than zero"))
     if generation < 0:
-        found.append(invalid_value("generation", generation, "must be greater than or equal to zero"))
-    return found
+        errors.append(invalid_value("generation", generation, "must be greater than or equal to zero"))
+    return errors
 
 
 _WHERE = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
@@ -278,43 +278,45 @@ _ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceN
 def resource_slice(obj: Obj) -> Errors:
     """A ResourceSlice."""
     spec = part(obj, "spec")
-    found = at("driver", csi_driver_name(spec.get("driver")))
-    found += at("pool", _pool(part(spec, "pool")))
-    found += _placed(spec)
+    errors = at("driver", csi_driver_name(spec.get("driver")))
+    errors += at("pool", _pool(part(spec, "pool")))
+    errors += _placed(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
-        found.append(invalid_value("", "", "only one of `sharedCounters` or `devices` is allowed"))
+        errors.append(invalid_value("", "", "only one of `sharedCounters` or `devices` is allowed"))
     devices = objects(spec.get("devices"))
     advanced = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     per_device = spec.get("perDeviceNodeSelection") is True
     judged = all_of(each(lambda device: _device(device, per_device=per_device)), distinct(_by_name))
-    found += at("devices", _limited(64 if advanced else 128, judged)(devices))
-    return at("spec", [*found, *_COUNTERS(spec)])
+    errors += at("devices", _limited(64 if advanced else 128, judged)(devices))
+    return at("spec", [*errors, *_COUNTERS(spec)])
 
 
 def _placed(spec: Obj) -> list[FieldError]:
     """Where the devices are: on one node, on some, on all, or each where it says."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if (name := spec.get("nodeName")) is not None:
-        told = "must be either unset or set to a non-empty string"
-        found += at("nodeName", exactly(subdomain_error)(name) if name else [invalid_value("", name, told)])
+        detail = "must be either unset or set to a non-empty string"
+        errors += at(
+            "nodeName", exactly(subdomain_error)(name) if name else [invalid_value("", name, detail)]
+        )
     if (wanted := spec.get("nodeSelector")) is not None:
-        found += at("nodeSelector", node_selector(wanted))
+        errors += at("nodeSelector", node_selector(wanted))
         if len(entries(wanted, "nodeSelectorTerms")) != 1:
-            told = "must have exactly one node selector term"
-            found.append(
-                invalid_value("nodeSelector.nodeSelectorTerms", entries(wanted, "nodeSelectorTerms"), told)
+            detail = "must have exactly one node selector term"
+            errors.append(
+                invalid_value("nodeSelector.nodeSelectorTerms", entries(wanted, "nodeSelectorTerms"), detail)
             )
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field) is False:
-            found.append(invalid_value(field, False, "must be either unset or set to true"))
+            errors.append(invalid_value(field, False, "must be either unset or set to true"))
     given = [field for field in _WHERE if spec.get(field)]
     if spec.get("nodeSelector") is not None and "nodeSelector" not in given:
         given.append("nodeSelector")
     if not given:
-        found.append(required("", _ONE_PLACE))
+        errors.append(required("", _ONE_PLACE))
     elif len(given) > 1:
-        found.append(invalid_value("", given, f"{_ONE_PLACE}, but multiple fields are set"))
-    return found
+        errors.append(invalid_value("", given, f"{_ONE_PLACE}, but multiple fields are set"))
+    return errors
 
 
 def _counters(most: int) -> Check:
@@ -336,23 +338,23 @@ _COUNTERS = record(("sharedCounters", _limited(8, all_of(each(_counter_set), dis
 
 
 def _keyed(check: Check) -> Check:
-    """A map whose keys are qualified names; as upstream, errors of keys are told of the map."""
+    """A map whose keys are qualified names; as upstream, errors of keys are reported at the map."""
 
     def check_map(value: Any) -> Errors:
         pairs: Mapping[str, Any] = value or {}
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for key, entry in pairs.items():
-            found += _qualified(key)
-            found += at(f"[{key if len(key) <= 96 else key[:47] + '...' + key[-46:]}]", check(entry))
-        return found
+            errors += _qualified(key)
+            errors += at(f"[{key if len(key) <= 96 else key[:47] + '...' + key[-46:]}]", check(entry))
+        return errors
 
     return check_map
 
 
 def _version(value: str) -> Errors:
-    told = "must be a string compatible with semver.org spec 2.0.0"
-    found = [] if _SEMVER.fullmatch(value) else [invalid_value("", value, told)]
-    return [*found, *_value(value)]
+    detail = "must be a string compatible with semver.org spec 2.0.0"
+    errors = [] if _SEMVER.fullmatch(value) else [invalid_value("", value, detail)]
+    return [*errors, *_value(value)]
 
 
 def _value(value: str) -> Errors:
@@ -364,9 +366,9 @@ _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versi
 
 def _attribute(attribute: Obj) -> Errors:
     given = [kind for kind in _KINDS if attribute.get(kind) is not None]
-    found = list(_ATTRIBUTE(attribute))
+    errors = list(_ATTRIBUTE(attribute))
     return (
-        found if len(given) == 1 else [*found, invalid_value("", "", "exactly one value must be specified")]
+        errors if len(given) == 1 else [*errors, invalid_value("", "", "exactly one value must be specified")]
     )
 
 
@@ -376,8 +378,8 @@ _ATTRIBUTE = record(
 
 
 def _single_capacity(capacity: Obj) -> Errors:
-    told = "allowMultipleAllocations must be true"
-    return NONE if capacity.get("requestPolicy") is None else [forbidden_field("requestPolicy", told)]
+    detail = "allowMultipleAllocations must be true"
+    return NONE if capacity.get("requestPolicy") is None else [forbidden_field("requestPolicy", detail)]
 
 
 def _shared_capacity(capacity: Obj) -> Errors:
@@ -386,8 +388,8 @@ def _shared_capacity(capacity: Obj) -> Errors:
         return NONE
     values, bounds, default = entries(policy, "validValues"), policy.get("validRange"), policy.get("default")
     if values and bounds is not None:
-        told = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
-        return [forbidden_field("requestPolicy", told)]
+        detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+        return [forbidden_field("requestPolicy", detail)]
     if (values or bounds is not None) and default is None:
         which = "validValues" if values else "validRange"
         return [required("requestPolicy.default", f"required when {which} is defined")]
@@ -402,68 +404,68 @@ def _shared_capacity(capacity: Obj) -> Errors:
 
 def _options(values: list[Any], default: Any, most: Any) -> list[FieldError]:
     numbers = [parse_quantity(value) for value in values]
-    found: list[FieldError] = [
+    errors: list[FieldError] = [
         invalid_value(f"[{index + 1}]", values[index + 1], "values must be sorted in ascending order")
         for index in range(len(values) - 1)
         if numbers[index] > numbers[index + 1]
     ]
     if len(values) > 10:
-        return [*found, too_many("", len(values), 10)]
-    told = f"option is larger than capacity value: {most}"
-    found += [
-        invalid_value(f"[{i}]", values[i], told) for i, n in enumerate(numbers) if n > parse_quantity(most)
+        return [*errors, too_many("", len(values), 10)]
+    detail = f"option is larger than capacity value: {most}"
+    errors += [
+        invalid_value(f"[{i}]", values[i], detail) for i, n in enumerate(numbers) if n > parse_quantity(most)
     ]
-    found += [duplicate(f"[{i}]", values[i]) for i, n in enumerate(numbers) if n in numbers[:i]]
+    errors += [duplicate(f"[{i}]", values[i]) for i, n in enumerate(numbers) if n in numbers[:i]]
     if parse_quantity(default) not in numbers:
-        told = "default value is not valid according to the requestPolicy"
-        found.append(invalid_value("", default, told))
-    return found
+        detail = "default value is not valid according to the requestPolicy"
+        errors.append(invalid_value("", default, detail))
+    return errors
 
 
 def _bounds(bounds: Obj, default: Any, most: Any) -> list[FieldError]:
     least, highest = bounds.get("min"), bounds.get("max")
     if least is None:
         return [required("min", "required when validRange is defined")]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     low, wanted, limit = parse_quantity(least), parse_quantity(default), parse_quantity(most)
     if low > limit:
-        found.append(invalid_value("min", least, f"min is larger than capacity value: {most}"))
+        errors.append(invalid_value("min", least, f"min is larger than capacity value: {most}"))
     if wanted < low:
-        found.append(invalid_value("min", default, f"default is less than min: {least}"))
+        errors.append(invalid_value("min", default, f"default is less than min: {least}"))
     if highest is not None:
         high = parse_quantity(highest)
         if low > high:
-            found.append(invalid_value("max", least, f"min is larger than max: {highest}"))
+            errors.append(invalid_value("max", least, f"min is larger than max: {highest}"))
         if high > limit:
-            found.append(invalid_value("max", highest, f"max is larger than capacity value: {most}"))
+            errors.append(invalid_value("max", highest, f"max is larger than capacity value: {most}"))
         if wanted > high:
-            found.append(invalid_value("max", default, f"default is more than max: {highest}"))
-    return found
+            errors.append(invalid_value("max", default, f"default is more than max: {highest}"))
+    return errors
 
 
 def _taint(taint: Obj) -> Errors:
     effect = taint.get("effect") or ""
-    found = name_errors("key", taint.get("key") or "")
-    found += at("value", text(label_value_error)(taint.get("value") or ""))
+    errors = name_errors("key", taint.get("key") or "")
+    errors += at("value", text(label_value_error)(taint.get("value") or ""))
     if not effect:
-        found.append(required("effect"))
+        errors.append(required("effect"))
     elif effect not in _EFFECTS:
-        found.append(unsupported("effect", effect, _EFFECTS))
-    return found
+        errors.append(unsupported("effect", effect, _EFFECTS))
+    return errors
 
 
 def _device(device: Obj, *, per_device: bool) -> Errors:
-    found = list(_NAMED(device))
+    errors = list(_NAMED(device))
     attributes, capacity = part(device, "attributes"), part(device, "capacity")
     if len(attributes) + len(capacity) > 32:
-        told = "the total number of attributes and capacities must not exceed 32"
-        found.append(invalid_value("", len(attributes) + len(capacity), told))
-    found += at("attributes", _keyed(_attribute)(attributes))
+        detail = "the total number of attributes and capacities must not exceed 32"
+        errors.append(invalid_value("", len(attributes) + len(capacity), detail))
+    errors += at("attributes", _keyed(_attribute)(attributes))
     shared = device.get("allowMultipleAllocations") is True
-    found += at("capacity", _keyed(_shared_capacity if shared else _single_capacity)(capacity))
-    found += _DEVICE(device)
-    found += _device_place(device, per_device=per_device)
-    return [*found, *_bindings(device), *at("nodeAllocatableResourceMappings", _mappings(device, capacity))]
+    errors += at("capacity", _keyed(_shared_capacity if shared else _single_capacity)(capacity))
+    errors += _DEVICE(device)
+    errors += _device_place(device, per_device=per_device)
+    return [*errors, *_bindings(device), *at("nodeAllocatableResourceMappings", _mappings(device, capacity))]
 
 
 _DEVICE = record(
@@ -479,57 +481,57 @@ _DEVICE_PLACES = ("nodeName", "nodeSelector", "allNodes")
 def _device_place(device: Obj, *, per_device: bool) -> list[FieldError]:
     given = [field for field in _DEVICE_PLACES if device.get(field) is not None]
     if not per_device:
-        told = (
+        detail = (
             "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in "
             "the ResourceSlice spec"
         )
-        return [invalid_value("", None, told)] if given else []
-    found: list[FieldError] = []
+        return [invalid_value("", None, detail)] if given else []
+    errors: list[FieldError] = []
     if (name := device.get("nodeName")) is not None:
-        found += at(
+        errors += at(
             "nodeName",
             exactly(subdomain_error)(name) if name else [invalid_value("", "", "must not be empty")],
         )
     if (wanted := device.get("nodeSelector")) is not None:
-        found += at("nodeSelector", node_selector(wanted))
+        errors += at("nodeSelector", node_selector(wanted))
     if device.get("allNodes") is False:
-        found.append(invalid_value("allNodes", False, "must be either unset or set to true"))
-    told = (
+        errors.append(invalid_value("allNodes", False, "must be either unset or set to true"))
+    detail = (
         "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to "
         "true in the ResourceSlice spec"
     )
-    said = [field for field in given if device[field] not in ("", False)]
-    if not said:
-        found.append(required("", told))
-    elif len(said) > 1:
-        found.append(invalid_value("", said, told))
-    return found
+    chosen = [field for field in given if device[field] not in ("", False)]
+    if not chosen:
+        errors.append(required("", detail))
+    elif len(chosen) > 1:
+        errors.append(invalid_value("", chosen, detail))
+    return errors
 
 
 def _bindings(device: Obj) -> list[FieldError]:
     """Conditions that devices must meet after they are chosen, and those by which they fail (KEP-5007)."""
     good, bad = entries(device, "bindingConditions"), entries(device, "bindingFailureConditions")
-    found = at("bindingConditions", _limited(4, each(label_name))(good))
-    found += at("bindingFailureConditions", _limited(4, each(label_name))(bad))
+    errors = at("bindingConditions", _limited(4, each(label_name))(good))
+    errors += at("bindingFailureConditions", _limited(4, each(label_name))(bad))
     for field, names in (("bindingConditions", good), ("bindingFailureConditions", bad)):
-        found += at(field, distinct(lambda name: name)(names))
-    told = "bindingFailureConditions must not overlap with bindingConditions"
-    found += [
-        invalid_value(f"bindingFailureConditions[{i}]", name, told)
+        errors += at(field, distinct(lambda name: name)(names))
+    detail = "bindingFailureConditions must not overlap with bindingConditions"
+    errors += [
+        invalid_value(f"bindingFailureConditions[{i}]", name, detail)
         for i, name in enumerate(bad)
         if name in good
     ]
     if bad and not good:
-        told = "bindingConditions are required to use bindingFailureConditions"
-        found.append(invalid_value("bindingConditions", good, told))
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        errors.append(invalid_value("bindingConditions", good, detail))
     if good and not bad:
-        told = "bindingFailureConditions are required to use bindingConditions"
-        found.append(invalid_value("bindingFailureConditions", bad, told))
-    return found
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        errors.append(invalid_value("bindingFailureConditions", bad, detail))
+    return errors
 
 
 def _mappings(device: Obj, capacity: Mapping[str, Any]) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for name, mapping in part(device, "nodeAllocatableResourceMappings").items():
         factor, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
         wrong = (
@@ -541,5 +543,5 @@ def _mappings(device: Obj, capacity: Mapping[str, Any]) -> list[FieldError]:
             wrong.append(invalid_value("capacityKey", "", "capacityKey must not be an empty string"))
         elif key is not None and key not in capacity:
             wrong.append(not_among("capacityKey", key))
-        found += at(f"[{name}]", wrong)
-    return found
+        errors += at(f"[{name}]", wrong)
+    return errors

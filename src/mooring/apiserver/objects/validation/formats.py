@@ -24,7 +24,7 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _HEADER = re.compile("[-A-Za-z0-9]+")
 _PERCENT = re.compile("[0-9]+%")
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
-_NAME_TOLD = (
+_NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_FORM}')"
 )
@@ -98,30 +98,30 @@ def path_segment_error(name: str) -> str | None:
 def qualified_name_errors(key: str) -> Sequence[str]:
     """Why `key` is not a qualified name (`name` or `prefix/name`): everything that is wrong."""
     if key.count("/") > 1:
-        told = (
-            f"a valid label key {_NAME_TOLD} with an optional DNS subdomain prefix and '/' (e.g. "
+        error = (
+            f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. "
             f"'example.com/MyName')"
         )
-        return (told,)
+        return (error,)
     prefix, slash, name = key.rpartition("/")
-    found: list[str] = []
+    errors: list[str] = []
     if slash and not prefix:
-        found.append("prefix part must be non-empty")
+        errors.append("prefix part must be non-empty")
     elif prefix and (why := subdomain_error(prefix)) is not None:
-        found.append(f"prefix part {why}")
+        errors.append(f"prefix part {why}")
     if not name:
-        found.append("name part must be non-empty")
+        errors.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
+        errors.append("name part must be no more than 63 bytes")
     if not _NAME.fullmatch(name):
-        found.append(f"name part {_NAME_TOLD}")
-    return found
+        errors.append(f"name part {_NAME_RULE}")
+    return errors
 
 
 def qualified_name_error(key: str) -> str | None:
     """`name` or `prefix/name`: keys of labels and annotations, finalizers, resources."""
-    found = qualified_name_errors(key)
-    return found[0] if found else None
+    errors = qualified_name_errors(key)
+    return errors[0] if errors else None
 
 
 def lowered_name_error(key: str) -> str | None:
@@ -243,20 +243,20 @@ def sloppy_ip(value: str) -> IPv4Address | IPv6Address | None:
 
 def ip_error(value: str) -> str | None:
     """An IP address."""
-    found = sloppy_ip(value)
-    if found is None:
+    address = sloppy_ip(value)
+    if address is None:
         return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return "must not be an IPv4-mapped IPv6 address"
-    return "must not have leading 0s" if isinstance(found, IPv4Address) and str(found) != value else None
+    return "must not have leading 0s" if isinstance(address, IPv4Address) and str(address) != value else None
 
 
 def strict_ip_error(value: str) -> str | None:
     """An IP address in its canonical form (RFC 5952)."""
-    found = sloppy_ip(value)
-    if found is None:
+    address = sloppy_ip(value)
+    if address is None:
         return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-    return None if str(found) == value else f'must be in canonical form ("{found}")'
+    return None if str(address) == value else f'must be in canonical form ("{address}")'
 
 
 def is_ipv6(value: str) -> bool:
@@ -266,32 +266,32 @@ def is_ipv6(value: str) -> bool:
 
 def reachable_ip_error(value: str) -> str | None:
     """An address that traffic can be sent to: neither unspecified, nor loopback, nor link-local."""
-    found = sloppy_ip(value)
-    if found is None:
+    address = sloppy_ip(value)
+    if address is None:
         return "must be a valid IP address"
-    if found.is_unspecified:
+    if address.is_unspecified:
         return f"may not be unspecified ({value})"
-    if found.is_loopback:
+    if address.is_loopback:
         return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
-    if found.is_link_local:
+    if address.is_link_local:
         return "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
-    if found in ip_network("224.0.0.0/24" if found.version == 4 else "ff02::/16"):
+    if address in ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16"):
         return "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
     return None
 
 
 def cidr_error(value: str) -> str | None:
     """An IP block."""
-    address, _, length = value.partition("/")
-    found = sloppy_ip(address)
+    base, _, length = value.partition("/")
+    address = sloppy_ip(base)
     bits = int(length) if length.isascii() and length.isdecimal() and len(length) < 5 else -1
-    if found is None or not 0 <= bits <= found.max_prefixlen:
+    if address is None or not 0 <= bits <= address.max_prefixlen:
         return "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-    if (isinstance(found, IPv4Address) and str(found) != address) or str(bits) != length:
+    if (isinstance(address, IPv4Address) and str(address) != base) or str(bits) != length:
         return "must not have leading 0s in IP or prefix length"
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return "must not have an IPv4-mapped IPv6 address"
-    masked = ip_network(f"{found}/{bits}", strict=False).network_address == found
+    masked = ip_network(f"{address}/{bits}", strict=False).network_address == address
     return None if masked else "must not have bits set beyond the prefix length"
 
 

@@ -34,21 +34,21 @@ def label_name(value: Any) -> Errors:
 
 def labels(value: Any) -> Errors:
     """A map of labels."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     pairs: Mapping[str, str] = value or {}
     for key, text in pairs.items():
-        found += name_errors("", key)
+        errors += name_errors("", key)
         if (why := label_value_error(text)) is not None:
-            found.append(invalid_value("", text, why))
-    return found
+            errors.append(invalid_value("", text, why))
+    return errors
 
 
 def annotations(value: Any) -> Errors:
     """A map of annotations: the keys' form in either case, and the size of all."""
     pairs: Mapping[str, str] = value or {}
-    found = [invalid_value("", key, why) for key in pairs for why in qualified_name_errors(key.lower())]
+    errors = [invalid_value("", key, why) for key in pairs for why in qualified_name_errors(key.lower())]
     size = sum(len(key) + len(text.encode(errors="replace")) for key, text in pairs.items())
-    return [*found, too_long("", MOST_ANNOTATIONS)] if size > MOST_ANNOTATIONS else found
+    return [*errors, too_long("", MOST_ANNOTATIONS)] if size > MOST_ANNOTATIONS else errors
 
 
 def label_values(value: Any) -> Errors:
@@ -60,18 +60,18 @@ def label_values(value: Any) -> Errors:
 
 def _requirement(requirement: Obj) -> Errors:
     operator, values = requirement.get("operator", ""), requirement.get("values")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if operator in ("In", "NotIn"):
         if not values:
-            found.append(required("values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            errors.append(required("values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(forbidden_field("values", detail))
+            errors.append(forbidden_field("values", detail))
     else:
-        found.append(invalid_value("operator", operator, "not a valid selector operator"))
-    found += name_errors("key", requirement.get("key") or "")
-    return [*found, *at("values", label_values(values))]
+        errors.append(invalid_value("operator", operator, "not a valid selector operator"))
+    errors += name_errors("key", requirement.get("key") or "")
+    return [*errors, *at("values", label_values(values))]
 
 
 selector = record(("matchLabels", labels), ("matchExpressions", each(_requirement)))

@@ -36,21 +36,23 @@ _NOT_AN_OPERATOR = "not a valid selector operator"
 
 def _requirement(requirement: Obj, *, values_count: bool) -> Errors:
     operator, values = requirement.get("operator") or "", entries(requirement, "values")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if operator in _IN:
         if not values:
-            found.append(required("values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            errors.append(required("values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(forbidden_field("values", detail))
+            errors.append(forbidden_field("values", detail))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
-            found.append(required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+            errors.append(
+                required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+            )
     else:
-        found.append(invalid_value("operator", operator, _NOT_AN_OPERATOR))
-    found += name_errors("key", requirement.get("key") or "")
-    return [*found, *at("values", label_values(values))] if values_count else found
+        errors.append(invalid_value("operator", operator, _NOT_AN_OPERATOR))
+    errors += name_errors("key", requirement.get("key") or "")
+    return [*errors, *at("values", label_values(values))] if values_count else errors
 
 
 def _field_requirement(requirement: Obj) -> Errors:
@@ -59,17 +61,17 @@ def _field_requirement(requirement: Obj) -> Errors:
         entries(requirement, "values"),
         requirement.get("key"),
     )
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if operator not in _IN:
-        found.append(invalid_value("operator", operator, _NOT_AN_OPERATOR))
+        errors.append(invalid_value("operator", operator, _NOT_AN_OPERATOR))
     elif len(values) != 1:
         detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.append(required("values", detail))
+        errors.append(required("values", detail))
     if key != "metadata.name":
-        return [*found, invalid_value("key", key or "", "not a valid field selector key")]
+        return [*errors, invalid_value("key", key or "", "not a valid field selector key")]
     wrong = [(index, value, subdomain_error(value)) for index, value in enumerate(values)]
     return [
-        *found,
+        *errors,
         *(invalid_value(f"values[{i}]", value, why) for i, value, why in wrong if why is not None),
     ]
 
@@ -117,37 +119,37 @@ def label_keys(constraint: Obj) -> Errors:
     (KEP-3633)."""
     matching, other = entries(constraint, "matchLabelKeys"), entries(constraint, "mismatchLabelKeys")
     wanted = constraint.get("labelSelector")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for field, keys in (("matchLabelKeys", matching), ("mismatchLabelKeys", other)):
         if keys and wanted is None:
-            found.append(forbidden_field(field, "must not be specified when labelSelector is not set"))
+            errors.append(forbidden_field(field, "must not be specified when labelSelector is not set"))
         elif keys:
-            found += at(field, each(label_name)(keys))
-    asked = set(part_of(wanted).get("matchLabels") or ())
+            errors += at(field, each(label_name)(keys))
+    selected = set(part_of(wanted).get("matchLabels") or ())
     for expression in part_of(wanted).get("matchExpressions") or ():
         key = expression.get("key")
-        if key in matching and key in asked:
+        if key in matching and key in selected:
             # As upstream: the index stands for the key's place in the other list.
-            told = "exists in both matchLabelKeys and labelSelector"
-            found.append(invalid_value(f"[{matching.index(key)}]", key, told))
-        asked.add(key)
+            detail = "exists in both matchLabelKeys and labelSelector"
+            errors.append(invalid_value(f"[{matching.index(key)}]", key, detail))
+        selected.add(key)
     both = "exists in both matchLabelKeys and mismatchLabelKeys"
     return [
-        *found,
+        *errors,
         *(invalid_value(f"matchLabelKeys[{i}]", k, both) for i, k in enumerate(matching) if k in other),
     ]
 
 
 def _pod_term(term: Obj) -> Errors:
-    found = list(record(("labelSelector", selector), ("namespaceSelector", selector))(term))
+    errors = list(record(("labelSelector", selector), ("namespaceSelector", selector))(term))
     for name in entries(term, "namespaces"):
         if (why := label_error(name)) is not None:
-            found.append(invalid_value("namespace", name, why))
-    found += label_keys(term)
+            errors.append(invalid_value("namespace", name, why))
+    errors += label_keys(term)
     key = term.get("topologyKey") or ""
     if not key:
-        found.append(required("topologyKey", "can not be empty"))
-    return [*found, *name_errors("topologyKey", key)]
+        errors.append(required("topologyKey", "can not be empty"))
+    return [*errors, *name_errors("topologyKey", key)]
 
 
 def _weighted_term(entry: Obj) -> Errors:
@@ -169,25 +171,25 @@ def _toleration(toleration: Obj) -> Errors:
     key, operator, value, effect = (
         toleration.get(field) or "" for field in ("key", "operator", "value", "effect")
     )
-    found = name_errors("key", key) if key else []
+    errors = name_errors("key", key) if key else []
     if not key and operator != "Exists":
-        told = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(invalid_value("operator", operator, told))
+        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        errors.append(invalid_value("operator", operator, detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        found.append(
+        errors.append(
             invalid_value("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
         )
     if operator in ("", "Equal"):
         if (why := label_value_error(value)) is not None:
-            found.append(invalid_value("operator", value, why))
+            errors.append(invalid_value("operator", value, why))
     elif operator == "Exists":
         if value:
-            found.append(invalid_value("operator", value, "value must be empty when `operator` is 'Exists'"))
+            errors.append(invalid_value("operator", value, "value must be empty when `operator` is 'Exists'"))
     elif operator in ("Lt", "Gt"):
-        found.append(unsupported("operator", operator, ("Equal", "Exists", "Lt", "Gt")))
+        errors.append(unsupported("operator", operator, ("Equal", "Exists", "Lt", "Gt")))
     else:
-        found.append(unsupported("operator", operator, ("Equal", "Exists")))
-    return [*found, *at("effect", one_of(*EFFECTS)(effect))] if effect else found
+        errors.append(unsupported("operator", operator, ("Equal", "Exists")))
+    return [*errors, *at("effect", one_of(*EFFECTS)(effect))] if effect else errors
 
 
 tolerations = each(_toleration)
@@ -196,7 +198,7 @@ tolerations = each(_toleration)
 
 def taints(value: Any) -> Errors:
     """What nodes do not want to be tolerated: each key once per effect."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[tuple[Any, Any]] = set()
     for index, taint in enumerate(objects(value)):
         effect, key = taint.get("effect") or "", taint.get("key") or ""
@@ -207,13 +209,13 @@ def taints(value: Any) -> Errors:
         if (key, effect) in seen:
             wrong.append(duplicate("", taint))
         seen.add((key, effect))
-        found += at(f"[{index}]", wrong)
-    return found
+        errors += at(f"[{index}]", wrong)
+    return errors
 
 
 def spreading(value: Any) -> Errors:
     """Topology spread constraints: each topology once per action."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     entries = objects(value)
     pairs = [(each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in entries]
     last = {pair: index for index, pair in enumerate(pairs)}
@@ -223,8 +225,8 @@ def spreading(value: Any) -> Errors:
             wrong.append(duplicate("{topologyKey, whenUnsatisfiable}", f"{{{pair[0]}, {pair[1]}}}"))
         wrong += [*_domains(constraint), *_POLICIES(constraint), *label_keys(constraint)]
         wrong += at("labelSelector", selector(part(constraint, "labelSelector")))
-        found += at(f"[{index}]", wrong)
-    return found
+        errors += at(f"[{index}]", wrong)
+    return errors
 
 
 _inclusion = one_of("Honor", "Ignore")
@@ -242,8 +244,8 @@ def _domains(constraint: Obj) -> Errors:
     domains, action = constraint.get("minDomains"), constraint.get("whenUnsatisfiable") or ""
     if domains is None:
         return NONE
-    found = list(positive(domains))
+    errors = list(positive(domains))
     if action != "DoNotSchedule":
-        told = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        found.append(invalid_value("", domains, told))
-    return at("minDomains", found)
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid_value("", domains, detail))
+    return at("minDomains", errors)

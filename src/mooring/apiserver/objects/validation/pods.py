@@ -59,31 +59,31 @@ _MIRROR = "kubernetes.io/config.mirror"
 def pod(obj: Obj) -> Errors:
     """A whole pod but its metadata's form."""
     metadata, spec = obj["metadata"], part(obj, "spec")
-    found = [*pod_annotations(metadata.get("annotations"), spec, "metadata.annotations"),
+    errors = [*pod_annotations(metadata.get("annotations"), spec, "metadata.annotations"),
              *at("spec", pod_spec(spec, metadata.get("name") or "", in_pod=True))]  # fmt: skip
     if not spec.get("serviceAccountName"):
-        found += _tokens_without_account(spec)
+        errors += _tokens_without_account(spec)
     for group in ("containers", "initContainers"):
-        found += at(f"spec.{group}", each(parts.trimmed_image)(spec.get(group)))
-    return found
+        errors += at(f"spec.{group}", each(parts.trimmed_image)(spec.get(group)))
+    return errors
 
 
 def new_pod(obj: Obj) -> Errors:
     """What may not be in a pod from the start."""
     spec = part(obj, "spec")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if spec.get("ephemeralContainers"):
-        found.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
-        told = "cannot be set until all schedulingGates have been cleared"
-        found.append(forbidden_field("spec.nodeName", told))
-    return found
+        detail = "cannot be set until all schedulingGates have been cleared"
+        errors.append(forbidden_field("spec.nodeName", detail))
+    return errors
 
 
 def _tokens_without_account(spec: Obj) -> list[FieldError]:
-    told = "must not be specified when serviceAccountName is not set"
+    detail = "must not be specified when serviceAccountName is not set"
     return [
-        forbidden_field(f"spec.volumes[{index}].projected.sources[{place}].serviceAccountToken", told)
+        forbidden_field(f"spec.volumes[{index}].projected.sources[{place}].serviceAccountToken", detail)
         for index, volume in enumerate(objects(spec.get("volumes")))
         for place, source in enumerate(objects(part(volume, "projected").get("sources")))
         if source.get("serviceAccountToken") is not None
@@ -96,15 +96,15 @@ def template(value: Obj, claims: Sequence[str] = (), *, ignored: Sequence[str] =
     metadata, spec = part(value, "metadata"), part(value, "spec")
     if ignored or claims:
         spec = {key: each for key, each in spec.items() if key not in ignored} | _with_claims(spec, claims)
-    found = at("labels", labels(metadata.get("labels")))
-    found += at("annotations", annotations(metadata.get("annotations")))
-    found += pod_annotations(metadata.get("annotations"), spec, "annotations")
-    found += at("spec", pod_spec(spec))
+    errors = at("labels", labels(metadata.get("labels")))
+    errors += at("annotations", annotations(metadata.get("annotations")))
+    errors += pod_annotations(metadata.get("annotations"), spec, "annotations")
+    errors += at("spec", pod_spec(spec))
     if spec.get("ephemeralContainers"):
-        found.append(
+        errors.append(
             forbidden_field("spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
         )
-    return found
+    return errors
 
 
 def _with_claims(spec: Obj, claims: Sequence[str]) -> Obj:
@@ -116,15 +116,15 @@ def _with_claims(spec: Obj, claims: Sequence[str]) -> Obj:
 def pod_annotations(value: Any, spec: Obj, path: str) -> list[FieldError]:
     """Annotations of a pod that mean something."""
     pairs: Mapping[str, str] = value or {}
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if _MIRROR in pairs and not spec.get("nodeName"):
-        told = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(invalid_value(f"{path}[{_MIRROR}]", pairs[_MIRROR], told))
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(invalid_value(f"{path}[{_MIRROR}]", pairs[_MIRROR], detail))
     cost = pairs.get("controller.kubernetes.io/pod-deletion-cost")
     if cost is not None and not _is_cost(cost):
         key = f"{path}[controller.kubernetes.io/pod-deletion-cost]"
-        found.append(invalid_value(key, cost, "must be a 32bit integer"))
-    return found
+        errors.append(invalid_value(key, cost, "must be a 32bit integer"))
+    return errors
 
 
 def _is_cost(text_of: str) -> bool:
@@ -140,26 +140,26 @@ def _is_cost(text_of: str) -> bool:
 
 def pod_spec(spec: Obj, name: str = "", *, in_pod: bool = False) -> Errors:
     """A pod's spec; `name` is the pod's, of which claims of ephemeral volumes are named."""
-    found: list[FieldError] = list(_GRACE(spec))
-    volumes, errors = _volumes(objects(spec.get("volumes")), name, in_pod=in_pod)
-    found += at("volumes", errors)
+    errors: list[FieldError] = list(_GRACE(spec))
+    volumes, of_volumes = _volumes(objects(spec.get("volumes")), name, in_pod=in_pod)
+    errors += at("volumes", of_volumes)
     claims = objects(spec.get("resourceClaims"))
     if claims:
-        found += at("resourceClaims", _resource_claims(claims))
+        errors += at("resourceClaims", _resource_claims(claims))
     around = Around(spec, volumes, frozenset(claim["name"] for claim in claims if claim.get("name")))
-    found += _containers(spec, around)
+    errors += _containers(spec, around)
     if (resources := spec.get("resources")) is not None:
-        found += at("resources", _pod_resources(resources, spec, around))
+        errors += at("resources", _pod_resources(resources, spec, around))
     if spec.get("hostNetwork"):
-        found += _host_network(spec, in_pod=in_pod)
-    found += [*_EARLY(spec), *at("securityContext", security.pod_context(spec))]
-    found += [*_PLACING(spec), *at("dnsConfig", _dns(spec)), *_GATES(spec)]
+        errors += _host_network(spec, in_pod=in_pod)
+    errors += [*_EARLY(spec), *at("securityContext", security.pod_context(spec))]
+    errors += [*_PLACING(spec), *at("dnsConfig", _dns(spec)), *_GATES(spec)]
     every = _every_container(spec)
-    found += security.host_process(spec, every)
-    found += [*_host_users(spec), *_host_name(spec), *_LATE(spec)]
+    errors += security.host_process(spec, every)
+    errors += [*_host_users(spec), *_host_name(spec), *_LATE(spec)]
     if (system := spec.get("os")) is not None:
-        found += _system(system, spec, every)
-    return [*found, *_file_keys(every, volumes)]
+        errors += _system(system, spec, every)
+    return [*errors, *_file_keys(every, volumes)]
 
 
 _GRACE = record(("terminationGracePeriodSeconds", present()))
@@ -172,7 +172,7 @@ def _volumes(entries: list[Obj], pod_name: str, *, in_pod: bool) -> tuple[Mappin
         f"{pod_name}-{each.get('name')}" for each in entries if pod_name and each.get("ephemeral") is not None
     }
     valid: dict[str, Obj] = {}
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for index, volume in enumerate(entries):
         name = volume.get("name") or ""
         wrong = list(source(volume))
@@ -182,21 +182,21 @@ def _volumes(entries: list[Obj], pod_name: str, *, in_pod: bool) -> tuple[Mappin
         if name in valid:
             wrong.append(duplicate("name", name))
         if wrong:
-            found += at(f"[{index}]", wrong)
+            errors += at(f"[{index}]", wrong)
         else:
             valid[name] = volume
         claimed = part(volume, "persistentVolumeClaim").get("claimName")
         if claimed in made:
-            told = "must not reference a PVC that gets created for an ephemeral volume"
-            found.append(invalid_value(f"[{index}].persistentVolumeClaim.claimName", claimed, told))
-    return valid, found
+            detail = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid_value(f"[{index}].persistentVolumeClaim.claimName", claimed, detail))
+    return valid, errors
 
 
 _VOLUME_NAME = record(("name", needed(text(label_error))))
 
 
 def _resource_claims(claims: list[Obj]) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         name, sources = claim.get("name") or "", [claim.get(field) for field in _CLAIM_SOURCES]
@@ -208,13 +208,13 @@ def _resource_claims(claims: list[Obj]) -> Errors:
             seen |= {name} - {""}
         given = [source for source in sources if source is not None]
         if len(given) > 1:
-            told = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            wrong.append(invalid_value("", claim, told))
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            wrong.append(invalid_value("", claim, detail))
         if not given:
-            told = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            wrong.append(invalid_value("", claim, told))
-        found += at(f"[{index}]", [*wrong, *_CLAIM_NAMES(claim)])
-    return found
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            wrong.append(invalid_value("", claim, detail))
+        errors += at(f"[{index}]", [*wrong, *_CLAIM_NAMES(claim)])
+    return errors
 
 
 _CLAIM_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
@@ -223,12 +223,12 @@ _CLAIM_NAMES = record(*((field, exactly(subdomain_error)) for field in _CLAIM_SO
 
 def _containers(spec: Obj, around: Around) -> list[FieldError]:
     regular, initial = objects(spec.get("containers")), objects(spec.get("initContainers"))
-    found = at("containers", parts.containers(regular, around))
+    errors = at("containers", parts.containers(regular, around))
     if initial:
-        found += at("initContainers", parts.init_containers(initial, regular, around))
+        errors += at("initContainers", parts.init_containers(initial, regular, around))
     if late := objects(spec.get("ephemeralContainers")):
-        found += at("ephemeralContainers", parts.ephemeral_containers(late, [*regular, *initial], around))
-    return found
+        errors += at("ephemeralContainers", parts.ephemeral_containers(late, [*regular, *initial], around))
+    return errors
 
 
 def _every_container(spec: Obj) -> list[tuple[str, Obj]]:
@@ -241,45 +241,45 @@ def _pod_resources(resources: Obj, spec: Obj, around: Around) -> Errors:
     """Resources of the pod as a whole (KEP-2837): at least what its containers ask for."""
     if part(spec, "os").get("name") == "windows":
         return [forbidden_field("", "may not be set for a windows pod")]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if resources.get("claims") is not None:
-        found.append(forbidden_field("claims", "claims may not be set for Resources at pod-level"))
-    found += requirements(resources, pod_resource_name, around.claims)
+        errors.append(forbidden_field("claims", "claims may not be set for Resources at pod-level"))
+    errors += requirements(resources, pod_resource_name, around.claims)
     for name, value in part(resources, "requests").items():
-        asked = _summed(spec, name)
-        if asked > parse_quantity(value):
-            told = f"must be greater than or equal to aggregate container requests of {asked}"
-            found.append(invalid_value(f"requests[{name}]", value, told))
+        requested = _summed(spec, name)
+        if requested > parse_quantity(value):
+            detail = f"must be greater than or equal to aggregate container requests of {requested}"
+            errors.append(invalid_value(f"requests[{name}]", value, detail))
     limits = part(resources, "limits")
     for index, container in enumerate(objects(spec.get("containers"))):
         for name, value in (part(part(container, "resources"), "limits")).items():
             if name in limits and parse_quantity(value) > parse_quantity(limits[name]):
-                told = f"must be less than or equal to pod limits of {limits[name]}"
-                found.append(invalid_value(f"containers[{index}][{name}].limits", value, told))
-    return found
+                detail = f"must be less than or equal to pod limits of {limits[name]}"
+                errors.append(invalid_value(f"containers[{index}][{name}].limits", value, detail))
+    return errors
 
 
 def _summed(spec: Obj, name: str) -> Any:
     """How much of a resource the containers ask for at most at one time."""
 
-    def asked(container: Obj) -> Any:
+    def requested(container: Obj) -> Any:
         return parse_quantity((part(part(container, "resources"), "requests")).get(name) or "0")
 
-    running = sum(asked(each) for each in objects(spec.get("containers")))
+    running = sum(requested(each) for each in objects(spec.get("containers")))
     sidecars = highest = parse_quantity("0")
     for container in objects(spec.get("initContainers")):
         if container.get("restartPolicy") == "Always":
-            sidecars += asked(container)
+            sidecars += requested(container)
             highest = max(highest, sidecars)
         else:
-            highest = max(highest, sidecars + asked(container))
+            highest = max(highest, sidecars + requested(container))
     return max(running + sidecars, highest)
 
 
 def _host_network(spec: Obj, *, in_pod: bool) -> list[FieldError]:
-    told = "must match `containerPort` when `hostNetwork` is true"
+    detail = "must match `containerPort` when `hostNetwork` is true"
     return [
-        invalid_value(f"containers[{index}].ports[{place}].hostPort", entry.get("hostPort") or 0, told)
+        invalid_value(f"containers[{index}].ports[{place}].hostPort", entry.get("hostPort") or 0, detail)
         for index, container in enumerate(objects(spec.get("containers")))
         for place, entry in enumerate(objects(container.get("ports")))
         if (in_pod or entry.get("hostPort"))
@@ -305,19 +305,19 @@ def _dns(spec: Obj) -> Errors:
     if config is None:
         return NONE
     searches = entries(config, "searches")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if len(nameservers) > 3:
-        found.append(invalid_value("nameservers", nameservers, "must not have more than 3 nameservers"))
-    found += at("nameservers", each(exactly(ip_error))(nameservers))
+        errors.append(invalid_value("nameservers", nameservers, "must not have more than 3 nameservers"))
+    errors += at("nameservers", each(exactly(ip_error))(nameservers))
     if len(searches) > 32:
-        found.append(invalid_value("searches", searches, "must not have more than 32 search paths"))
+        errors.append(invalid_value("searches", searches, "must not have more than 32 search paths"))
     if len(" ".join(searches)) > 2048:
-        told = "must not have more than 2048 characters (including spaces) in the search list"
-        found.append(invalid_value("searches", searches, told))
-    found += at("searches", each(_search)(searches))
+        detail = "must not have more than 2048 characters (including spaces) in the search list"
+        errors.append(invalid_value("searches", searches, detail))
+    errors += at("searches", each(_search)(searches))
     for index, option in enumerate(objects(config.get("options"))):
-        found += [] if option.get("name") else [required(f"options[{index}]", "must not be empty")]
-    return found
+        errors += [] if option.get("name") else [required(f"options[{index}]", "must not be empty")]
+    return errors
 
 
 def _search(domain: str) -> Errors:
@@ -329,15 +329,15 @@ def _readiness_gate(gate: Obj) -> Errors:
 
 
 def _scheduling_gates(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, gate in enumerate(objects(value)):
         name = gate.get("name") or ""
-        found += at(f"[{index}]", label_name(name))
+        errors += at(f"[{index}]", label_name(name))
         if name in seen:
-            found.append(duplicate(f"[{index}]", name))
+            errors.append(duplicate(f"[{index}]", name))
         seen.add(name)
-    return found
+    return errors
 
 
 _GATES = record(
@@ -353,12 +353,12 @@ def _host_users(spec: Obj) -> list[FieldError]:
         return []
     # As upstream: two of the paths are not those of the API.
     shared = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
-    found = [
+    errors = [
         forbidden_field(path, "when `hostUsers` is false")
         for field, path in shared.items()
         if spec.get(field)
     ]
-    return found + [
+    return errors + [
         forbidden_field(f"{path}.volumeDevices", "when `hostUsers` is false")
         for path, container in _every_container(spec)
         if container.get("volumeDevices")
@@ -370,14 +370,14 @@ def _host_name(spec: Obj) -> list[FieldError]:
     if name is None:
         return []
     path = "hostnameOverride"
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if spec.get("setHostnameAsFQDN"):
-        found.append(forbidden_field(path, "may not be specified when setHostnameAsFQDN is true"))
+        errors.append(forbidden_field(path, "may not be specified when setHostnameAsFQDN is true"))
     if spec.get("hostNetwork"):
-        found.append(forbidden_field(path, "may not be specified when hostNetwork is true"))
+        errors.append(forbidden_field(path, "may not be specified when hostNetwork is true"))
     if len(name) > 64:
-        found.append(too_long(path, 64))
-    return [*found, *at(path, exactly(subdomain_error)(name))]
+        errors.append(too_long(path, 64))
+    return [*errors, *at(path, exactly(subdomain_error)(name))]
 
 
 _alias = record(("ip", always(exactly(ip_error))), ("hostnames", each(exactly(subdomain_error))))
@@ -413,7 +413,7 @@ def _system(system: Obj, spec: Obj, every: list[tuple[str, Obj]]) -> Errors:
 
 def _file_keys(every: list[tuple[str, Obj]], volumes: Mapping[str, Obj]) -> list[FieldError]:
     """Variables from files are in an emptyDir of the pod."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for path, container in every:
         for index, variable in enumerate(objects(container.get("env"))):
             key = part(variable, "valueFrom").get("fileKeyRef")
@@ -421,7 +421,7 @@ def _file_keys(every: list[tuple[str, Obj]], volumes: Mapping[str, Obj]) -> list
                 continue
             name, place = key.get("volumeName") or "", f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName"
             if name not in volumes:
-                found.append(not_among(place, name))
+                errors.append(not_among(place, name))
             elif volumes[name].get("emptyDir") is None:
-                found.append(invalid_value(place, name, "referenced volume must be of type emptyDir"))
-    return found
+                errors.append(invalid_value(place, name, "referenced volume must be of type emptyDir"))
+    return errors

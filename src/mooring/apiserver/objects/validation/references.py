@@ -56,7 +56,7 @@ def pod_field(reference: Obj, allowed: Collection[str]) -> Errors:
         return [required("fieldPath")]
     subscripted = _SUBSCRIPT.fullmatch(path)
     base = subscripted[1] if subscripted else path
-    told = f"error converting fieldPath: field label not supported: {path}"
+    detail = f"error converting fieldPath: field label not supported: {path}"
     if version != "v1":
         return [
             invalid_value(
@@ -74,46 +74,46 @@ def pod_field(reference: Obj, allowed: Collection[str]) -> Errors:
     if subscripted:
         return name_errors("", subscripted[2].lower() if base == "metadata.annotations" else subscripted[2])
     if base not in _SHOWN:
-        return [invalid_value("fieldPath", path, told)]
+        return [invalid_value("fieldPath", path, detail)]
     return NONE if base in allowed else [unsupported("fieldPath", path, sorted(allowed))]
 
 
 def container_resource(reference: Obj, *, names_container: bool) -> Errors:
     """A `resourceFieldRef`; in a volume it has to name the container."""
     resource = reference.get("resource") or ""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if names_container and not reference.get("containerName"):
-        found.append(required("containerName"))
+        errors.append(required("containerName"))
     elif not resource:
-        found.append(required("resource"))
+        errors.append(required("resource"))
     elif resource not in _RESOURCES and not resource.startswith(_HUGE):
-        found.append(unsupported("resource", resource, _RESOURCES))
+        errors.append(unsupported("resource", resource, _RESOURCES))
     divisor = reference.get("divisor") or "0"
     if not parse_quantity(divisor):
-        return found
+        return errors
     units = ("1m", "1") if resource.endswith(".cpu") else _BINARY
     if (resource in _RESOURCES or resource.startswith(_HUGE)) and divisor not in units:
         name = "hugepages" if resource.startswith(_HUGE) else resource.partition(".")[2]
-        told = f"only divisor's values {', '.join(units)} are supported with the {name} resource"
-        found.append(invalid_value("divisor", resource, told))
-    return found
+        detail = f"only divisor's values {', '.join(units)} are supported with the {name} resource"
+        errors.append(invalid_value("divisor", resource, detail))
+    return errors
 
 
 def file_field(item: Obj) -> Errors:
     """A file that shows a field of the pod or a resource of a container."""
     path, field, resource = item.get("path") or "", item.get("fieldRef"), item.get("resourceFieldRef")
-    found: list[FieldError] = [] if path else [required("path")]
-    found += at("path", local_path(path))
+    errors: list[FieldError] = [] if path else [required("path")]
+    errors += at("path", local_path(path))
     if field is not None:
-        found += at("fieldRef", pod_field(field, FILE_FIELDS))
+        errors += at("fieldRef", pod_field(field, FILE_FIELDS))
         if resource is not None:
-            told = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            found.append(invalid_value("", "resource", told))
+            detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(invalid_value("", "resource", detail))
     elif resource is not None:
-        found += at("resourceFieldRef", container_resource(resource, names_container=True))
+        errors += at("resourceFieldRef", container_resource(resource, names_container=True))
     else:
-        found.append(required("", "one of fieldRef and resourceFieldRef is required"))
-    return [*found, *at("mode", file_mode(item.get("mode") or 0))]
+        errors.append(required("", "one of fieldRef and resourceFieldRef is required"))
+    return [*errors, *at("mode", file_mode(item.get("mode") or 0))]
 
 
 object_key = record(("name", needed(text(subdomain_error))), ("key", needed(text(config_key_error))))
@@ -140,15 +140,15 @@ def variable_source(variable: Obj) -> Errors:
     if source is None:
         return NONE
     given = [name for name in _SOURCES if source.get(name) is not None]
-    found = [error for name in given for error in at(name, _SOURCES[name](source[name]))]
-    told = None
+    errors = [error for name in given for error in at(name, _SOURCES[name](source[name]))]
+    wrong = None
     if not given:
-        told = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        wrong = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
     elif variable.get("value"):
-        told = "may not be specified when `value` is not empty"
+        wrong = "may not be specified when `value` is not empty"
     elif len(given) > 1:
-        told = "may not have more than one field specified at a time"
-    return [*found, invalid_value("", "", told)] if told else found
+        wrong = "may not have more than one field specified at a time"
+    return [*errors, invalid_value("", "", wrong)] if wrong else errors
 
 
 _SOURCES: dict[str, Check] = {

@@ -55,37 +55,37 @@ def overcommits(name: str) -> bool:
 
 def resource_name(name: str) -> Errors:
     """A standard resource, or one with a domain."""
-    found = name_errors("", name)
-    if found or "/" in name or name in _STANDARD or name.startswith((_HUGE, _HUGE_REQUESTS)):
-        return found
+    errors = name_errors("", name)
+    if errors or "/" in name or name in _STANDARD or name.startswith((_HUGE, _HUGE_REQUESTS)):
+        return errors
     return [invalid_value("", name, "must be a standard resource type or fully qualified")]
 
 
 def container_resource_name(name: str) -> Errors:
     """A resource that a container can ask for."""
-    found = list(resource_name(name))
+    errors = list(resource_name(name))
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(_HUGE):
-            found.append(invalid_value("", name, "must be a standard resource for containers"))
+            errors.append(invalid_value("", name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
-        found.append(invalid_value("", name, "doesn't follow extended resource name standard"))
-    return found
+        errors.append(invalid_value("", name, "doesn't follow extended resource name standard"))
+    return errors
 
 
 def pod_resource_name(name: str) -> Errors:
     """A resource that a pod as a whole can ask for."""
-    found = resource_name(name)
-    if found or name in _COMPUTE or name.startswith(_HUGE):
-        return found
+    errors = resource_name(name)
+    if errors or name in _COMPUTE or name.startswith(_HUGE):
+        return errors
     return [unsupported("", name, ("cpu", "hugepages-", "memory"))]
 
 
 def quota_resource_name(name: str) -> Errors:
     """A resource that a ResourceQuota can limit."""
-    found = list(resource_name(name))
+    errors = list(resource_name(name))
     if "/" not in name and name not in _QUOTA and not name.startswith((_HUGE, _HUGE_REQUESTS)):
-        found.append(invalid_value("", name, "must be a standard resource for quota"))
-    return found
+        errors.append(invalid_value("", name, "must be a standard resource for quota"))
+    return errors
 
 
 def standard_in_quota(name: str) -> bool:
@@ -96,10 +96,10 @@ def standard_in_quota(name: str) -> bool:
 def amount(name: str, value: Any) -> Errors:
     """An amount of a resource: not negative, and whole where only whole ones can be had."""
     number = parse_quantity(value)
-    found = [invalid_value("", value, NOT_NEGATIVE)] if number < 0 else []
+    errors = [invalid_value("", value, NOT_NEGATIVE)] if number < 0 else []
     if (name in _COUNTED or is_extended(name)) and number != number.to_integral_value():
-        found.append(invalid_value("", value, _WHOLE))
-    return found
+        errors.append(invalid_value("", value, _WHOLE))
+    return errors
 
 
 def not_negative_amount(value: Any) -> Errors:
@@ -127,20 +127,20 @@ def requirements(resources: Obj, names: NameCheck, claims: Collection[str]) -> E
     """The `resources` of a container or pod; `claims` are the names of the pod's resource claims."""
     limits: Mapping[str, Any] = part(resources, "limits")
     requests: Mapping[str, Any] = part(resources, "requests")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for name, value in limits.items():
-        found += at(f"limits[{name}]", [*names(name), *amount(name, value)])
+        errors += at(f"limits[{name}]", [*names(name), *amount(name, value)])
         if name.startswith(_HUGE) and (why := _huge_error(name, value)) is not None:
-            found.append(invalid_value(f"limits[{name}]", value, why))
+            errors.append(invalid_value(f"limits[{name}]", value, why))
     for name, value in requests.items():
-        found += at(f"requests[{name}]", [*names(name), *amount(name, value)])
-        found += _against_limit(name, value, limits)
+        errors += at(f"requests[{name}]", [*names(name), *amount(name, value)])
+        errors += _against_limit(name, value, limits)
         if name.startswith(_HUGE) and (why := _huge_error(name, value)) is not None:
-            found.append(invalid_value(f"requests[{name}]", value, why))
-    asked = limits.keys() | requests.keys()
-    if not asked & _COMPUTE and any(name.startswith(_HUGE) for name in asked):
-        found.append(forbidden_field("", "HugePages require cpu or memory"))
-    return [*found, *_claimed(objects(resources.get("claims")), claims)]
+            errors.append(invalid_value(f"requests[{name}]", value, why))
+    named = limits.keys() | requests.keys()
+    if not named & _COMPUTE and any(name.startswith(_HUGE) for name in named):
+        errors.append(forbidden_field("", "HugePages require cpu or memory"))
+    return [*errors, *_claimed(objects(resources.get("claims")), claims)]
 
 
 def _against_limit(name: str, value: Any, limits: Mapping[str, Any]) -> Errors:
@@ -162,22 +162,22 @@ def _against_limit(name: str, value: Any, limits: Mapping[str, Any]) -> Errors:
 
 def _claimed(entries: list[Obj], claims: Collection[str]) -> Errors:
     """The uses of resource claims: each of the pod's, and none twice, neither whole nor in part."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, entry in enumerate(entries):
         name, request, path = entry.get("name") or "", entry.get("request") or "", f"claims[{index}]"
         if not name:
-            found.append(required(path))
+            errors.append(required(path))
             continue
         if name in seen:
-            found.append(duplicate(path, name))
+            errors.append(duplicate(path, name))
         else:
             if request and (why := label_error(request)) is not None:
-                found.append(invalid_value(f"{path}.request", request, why))
+                errors.append(invalid_value(f"{path}.request", request, why))
             key = f"{name}/{request}" if request else name
             if key in seen or (not request and any(each.startswith(f"{name}/") for each in seen)):
-                found.append(duplicate(path, key))
+                errors.append(duplicate(path, key))
             seen.add(key)
         if name not in claims:
-            found.append(not_among(path, name))
-    return found
+            errors.append(not_among(path, name))
+    return errors

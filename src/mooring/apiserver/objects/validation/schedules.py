@@ -38,10 +38,10 @@ def schedule_error(schedule: str) -> str | None:
     pairs = zip(fields, _FIELDS, strict=True)
     return next(
         (
-            told
+            error
             for field, bounds in pairs
             for part in field.split(",")
-            if (told := _part_error(part, *bounds))
+            if (error := _part_error(part, *bounds))
         ),
         None,
     )
@@ -70,10 +70,10 @@ def _part_error(part: str, low: int, high: int, names: dict[str, int]) -> str | 
     elif len(ends) > 2:
         return f"too many hyphens: {part}"
     else:
-        found = [_number(each, names) for each in ends]
-        if any(each is None for each in found):
+        errors = [_number(each, names) for each in ends]
+        if any(each is None for each in errors):
             return f"failed to parse int from {span}"
-        start, end = found[0] or 0, found[-1] or 0
+        start, end = errors[0] or 0, errors[-1] or 0
         if steps and len(ends) == 1:
             end = high
     step = _number(steps[0], {}) if steps else 1

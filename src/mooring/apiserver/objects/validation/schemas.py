@@ -32,20 +32,20 @@ _LOGIC = ("allOf", "oneOf", "anyOf")
 
 def schema_errors(schema: Obj, *, has_status: bool) -> Errors:
     """What is wrong with a version's schema; `has_status` says whether the kind has a status subresource."""
-    found = [*_root_errors(schema)] if has_status else []
+    errors = [*_root_errors(schema)] if has_status else []
     if schema.get("nullable"):
-        found.append(forbidden_field("nullable", "nullable cannot be true at the root"))
+        errors.append(forbidden_field("nullable", "nullable cannot be true at the root"))
     unsupported_name = next(
         (name for each in _every(schema) for name in _UNSUPPORTED if each.get(name)), None
     )
     if unsupported_name is None and all(each.get(_KEEP) is not False for each in _every(schema)):
         wrong = sorted([*_structure(schema, "root"), *_completeness(schema, schema)], key=str)
-        found += wrong or _default_errors(schema)
-    found += _openapi_errors(schema, root=True)
-    if not found and unsupported_name is not None:
-        told = f"OpenAPIV3Schema '{_UNSUPPORTED[unsupported_name]}' is not supported"
-        found.append(invalid_value("", "", told))
-    return found
+        errors += wrong or _default_errors(schema)
+    errors += _openapi_errors(schema, root=True)
+    if not errors and unsupported_name is not None:
+        detail = f"OpenAPIV3Schema '{_UNSUPPORTED[unsupported_name]}' is not supported"
+        errors.append(invalid_value("", "", detail))
+    return errors
 
 
 def _schema(value: Any) -> Obj | None:
@@ -86,12 +86,12 @@ def _root_errors(schema: Obj) -> Errors:
     fields = [field for field, value in schema.items() if value not in (None, False, "", [], {}, 0)]
     early = [field for field in _BEFORE_TYPE if field in fields]
     kind = schema.get("type") or ""
-    told = "fields are allowed at the root of the schema if the status subresource is enabled"
+    detail = "fields are allowed at the root of the schema if the status subresource is enabled"
     if not early and kind and kind != "object":
-        told = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        return [invalid_value("type", kind, told)]
+        detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        return [invalid_value("type", kind, detail)]
     outside = [*early, *(field for field in fields if field not in _AT_ROOT and field not in early)]
-    return [invalid_value("", schema, f"only {sorted(_AT_ROOT)} {told}")] if outside else []
+    return [invalid_value("", schema, f"only {sorted(_AT_ROOT)} {detail}")] if outside else []
 
 
 def _structure(schema: Obj, level: str) -> Iterator[FieldError]:
@@ -115,8 +115,8 @@ def _structure(schema: Obj, level: str) -> Iterator[FieldError]:
         yield invalid_value(_EMBEDDED, True, f"must be false if {_EITHER} is true")
     yield from _values(schema, skip_either=True)
     if embedded and kind != "object":
-        told = f"must be object if {_EMBEDDED} is true"
-        yield invalid_value("type", kind, told) if kind else required("type", told)
+        detail = f"must be object if {_EMBEDDED} is true"
+        yield invalid_value("type", kind, detail) if kind else required("type", detail)
     elif not kind and not either and not loose:
         yield required("type", _NO_TYPE[level])
     if embedded and additional is not None:
@@ -147,16 +147,16 @@ def _metadata(schema: Obj, level: str, *, embedded: bool) -> Iterator[FieldError
     if (level == "root" or embedded) and kind != "object":
         yield invalid_value("type", kind, "must be object")
     known = set(part(schema, "properties")) <= {"name", "generateName"}
-    said = {field for field, value in schema.items() if value} - {
+    given = {field for field, value in schema.items() if value} - {
         "type",
         "default",
         *(["properties"] if known else []),
     }
-    if level == "root" and said:
-        told = (
+    if level == "root" and given:
+        detail = (
             "must not specify anything other than name and generateName, but metadata is implicitly specified"
         )
-        yield forbidden_field("", told)
+        yield forbidden_field("", detail)
 
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
@@ -179,8 +179,8 @@ def _values(schema: Obj, *, skip_either: bool = False) -> Iterator[FieldError]:
         try:
             patterns.check(pattern)
         except patterns.BadPattern as error:
-            told = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
-            yield invalid_value("pattern", pattern, told)
+            detail = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            yield invalid_value("pattern", pattern, detail)
 
 
 _NESTED: Sequence[tuple[str, str]] = (
@@ -201,33 +201,35 @@ def _nested(schema: Obj) -> Iterator[FieldError]:
         yield from at(f"properties[{name}]", _nested(inner))
     if schema.get("additionalProperties") not in (None, False):
         yield forbidden_field("additionalProperties", "must be undefined to be structural")
-    for field, told in _NESTED:
+    for field, detail in _NESTED:
         if schema.get(field) is not None if field in ("default", _LIST, _MAP) else schema.get(field):
-            yield forbidden_field(field, told)
+            yield forbidden_field(field, detail)
     if "metadata" in part(schema, "properties"):
         yield forbidden_field("properties[metadata]", "must not be specified in a nested context")
 
 
-def _completeness(said: Obj, structure: Obj | None, path: str = "") -> Iterator[FieldError]:
+def _completeness(schema: Obj, structure: Obj | None, path: str = "") -> Iterator[FieldError]:
     """What says more about values is about fields that the structure has."""
-    inner_schema = _schema(said.get("not"))
+    inner_schema = _schema(schema.get("not"))
     inners = [("not", inner_schema)] if inner_schema is not None else []
-    inners += [(f"{logic}[{i}]", each) for logic in _LOGIC for i, each in enumerate(objects(said.get(logic)))]
+    inners += [
+        (f"{logic}[{i}]", each) for logic in _LOGIC for i, each in enumerate(objects(schema.get(logic)))
+    ]
     for where, inner in inners:
         yield from _nested_completeness(inner, structure, path, where)
 
 
-def _nested_completeness(said: Obj, structure: Obj | None, path: str, where: str) -> Iterator[FieldError]:
+def _nested_completeness(schema: Obj, structure: Obj | None, path: str, where: str) -> Iterator[FieldError]:
     if structure is None:
         yield required(path, f"because it is defined in {where}")
         return
-    yield from _completeness(said, structure, path)
+    yield from _completeness(schema, structure, path)
     dot = f"{path}." if path else ""
-    if (items := _schema(said.get("items"))) is not None:
+    if (items := _schema(schema.get("items"))) is not None:
         yield from _nested_completeness(
             items, _schema(structure.get("items")), f"{dot}items", f"{where}.items"
         )
-    for name, inner in part(said, "properties").items():
+    for name, inner in part(schema, "properties").items():
         known = part(structure, "properties").get(name)
         place = f"properties[{name}]"
         yield from _nested_completeness(inner, known, f"{dot}{place}", f"{where}.{place}")
@@ -235,42 +237,42 @@ def _nested_completeness(said: Obj, structure: Obj | None, path: str, where: str
 
 def _default_errors(schema: Obj, path: str = "") -> list[FieldError]:
     """Defaults that their own schema refuses."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if schema.get("default") is not None:
-        found += at("default", structural.errors(schema, schema["default"]))
+        errors += at("default", structural.value_errors(schema, schema["default"]))
     for where, inner in _below(schema):
         if not where.startswith(("not", *_LOGIC)):
-            found += at(where, _default_errors(inner))
-    return found
+            errors += at(where, _default_errors(inner))
+    return errors
 
 
 def _openapi_errors(
     schema: Obj, *, root: bool = False, forbids_default: str = "", meta: bool = False
 ) -> list[FieldError]:
     """What upstream's schemas may not use."""
-    found = _standard_errors(schema, forbids_default=forbids_default, meta=meta)
+    errors = _standard_errors(schema, forbids_default=forbids_default, meta=meta)
     if schema.get("uniqueItems"):
-        told = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        found.append(forbidden_field("uniqueItems", told))
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        errors.append(forbidden_field("uniqueItems", detail))
     additional, properties = schema.get("additionalProperties"), part(schema, "properties")
     if additional is not None and properties and additional is not True:
-        told = "additionalProperties and properties are mutual exclusive"
-        found.append(forbidden_field("additionalProperties", told))
+        detail = "additionalProperties and properties are mutual exclusive"
+        errors.append(forbidden_field("additionalProperties", detail))
     for where, inner in _below(schema):
         named = where.removeprefix("properties[")[:-1] if where.startswith("properties[") else ""
         is_meta = (root or bool(schema.get(_EMBEDDED))) and named in _IDENTITY
         reason = f" in top-level {named}" if root and is_meta else forbids_default
         if meta and where == "additionalProperties":
             reason = " inside additionalProperties applying to object metadata"
-        found += at(where, _openapi_errors(inner, forbids_default=reason, meta=meta or is_meta))
-    return [*found, *_extension_errors(schema), *_rule_errors(schema)]
+        errors += at(where, _openapi_errors(inner, forbids_default=reason, meta=meta or is_meta))
+    return [*errors, *_extension_errors(schema), *_rule_errors(schema)]
 
 
 def _standard_errors(schema: Obj, *, forbids_default: str, meta: bool) -> list[FieldError]:
     kind = schema.get("type") or ""
-    found: list[FieldError] = [unsupported("type", kind, _TYPES)] if kind and kind not in _TYPES else []
+    errors: list[FieldError] = [unsupported("type", kind, _TYPES)] if kind and kind not in _TYPES else []
     if schema.get("default") is not None and forbids_default:
-        found.append(forbidden_field("default", f"must not be set{forbids_default}"))
+        errors.append(forbidden_field("default", f"must not be set{forbids_default}"))
     for field in ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"):
         present = (
             schema.get(field) is not None
@@ -278,72 +280,72 @@ def _standard_errors(schema: Obj, *, forbids_default: str, meta: bool) -> list[F
             else schema.get(field)
         )
         if present:
-            found.append(forbidden_field(field, f"{field} is not supported"))
+            errors.append(forbidden_field(field, f"{field} is not supported"))
     if kind == "null":
-        found.append(forbidden_field("type", "type cannot be set to null, use nullable as an alternative"))
+        errors.append(forbidden_field("type", "type cannot be set to null, use nullable as an alternative"))
     if isinstance(schema.get("items"), list) and schema["items"]:
-        found.append(forbidden_field("items", "items must be a schema object and not an array"))
+        errors.append(forbidden_field("items", "items must be a schema object and not an array"))
     if meta and schema.get(_EMBEDDED):
-        found.append(forbidden_field(_EMBEDDED, "must not be used inside of resource meta"))
-    return found
+        errors.append(forbidden_field(_EMBEDDED, "must not be used inside of resource meta"))
+    return errors
 
 
 def _extension_errors(schema: Obj) -> list[FieldError]:
     """The extensions that say how lists and maps merge."""
     kind, lists, maps = schema.get("type") or "", schema.get(_LIST), schema.get(_MAP)
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if schema.get(_KEEP) is False:
-        found.append(invalid_value(_KEEP, False, "must be true or undefined"))
-    for said, wanted, field, allowed in (
+        errors.append(invalid_value(_KEEP, False, "must be true or undefined"))
+    for given, wanted, field, allowed in (
         (maps, "object", _MAP, ("atomic", "granular")), (lists, "array", _LIST, ("atomic", "set", "map")),
     ):  # fmt: skip
-        if said is not None and kind != wanted:
-            told = f"must be {wanted} if {field} is specified"
-            found.append(invalid_value("type", kind, told) if kind else required("type", told))
-        elif field == _LIST and said == "set":
-            found += _set_errors(schema)
-        if said is not None and said not in allowed:
-            found.append(unsupported(field, said, allowed))
+        if given is not None and kind != wanted:
+            detail = f"must be {wanted} if {field} is specified"
+            errors.append(invalid_value("type", kind, detail) if kind else required("type", detail))
+        elif field == _LIST and given == "set":
+            errors += _set_errors(schema)
+        if given is not None and given not in allowed:
+            errors.append(unsupported(field, given, allowed))
     if schema.get(_KEYS) and lists != "map":
-        told = f"must be map if {_KEYS} is non-empty"
-        found.append(required(_LIST, told) if lists is None else invalid_value(_LIST, lists, told))
-    return [*found, *(_map_errors(schema) if lists == "map" else []), *_key_errors(schema)]
+        detail = f"must be map if {_KEYS} is non-empty"
+        errors.append(required(_LIST, detail) if lists is None else invalid_value(_LIST, lists, detail))
+    return [*errors, *(_map_errors(schema) if lists == "map" else []), *_key_errors(schema)]
 
 
 def _set_errors(schema: Obj) -> list[FieldError]:
     items = _schema(schema.get("items")) or {}
-    told = f"must be atomic as item of a list with {_LIST}=set"
+    detail = f"must be atomic as item of a list with {_LIST}=set"
     if items.get("type") == "array" and items.get(_LIST) not in (None, "atomic"):
-        return [invalid_value(f"items.{_LIST}", items.get(_LIST), told)]
+        return [invalid_value(f"items.{_LIST}", items.get(_LIST), detail)]
     if items.get("type") == "object" and items.get(_MAP) != "atomic":
-        return [invalid_value(f"items.{_MAP}", items.get(_MAP), told)]
+        return [invalid_value(f"items.{_MAP}", items.get(_MAP), detail)]
     return []
 
 
 def _map_errors(schema: Obj) -> list[FieldError]:
     keys, items = entries(schema, _KEYS), schema.get("items")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not keys:
-        found.append(required(_KEYS, f"must not be empty if {_LIST} is map"))
+        errors.append(required(_KEYS, f"must not be empty if {_LIST} is map"))
     if items is None:
-        return [*found, required("items", f"must have a schema if {_LIST} is map")]
+        return [*errors, required("items", f"must have a schema if {_LIST} is map")]
     inner = _schema(items)
     if inner is None:
-        return [*found, invalid_value("items", items, f"must only have a single schema if {_LIST} is map")]
+        return [*errors, invalid_value("items", items, f"must only have a single schema if {_LIST} is map")]
     if inner.get("type") != "object":
-        told = f"must be object if parent array's {_LIST} is map"
-        return [*found, invalid_value("items.type", inner.get("type") or "", told)]
+        detail = f"must be object if parent array's {_LIST} is map"
+        return [*errors, invalid_value("items.type", inner.get("type") or "", detail)]
     first: dict[Any, int] = {}
     for index, key in enumerate(keys):
         known = part(inner, "properties").get(key)
         if known is None:
-            found.append(invalid_value(_KEYS, keys, "entries must all be names of item properties"))
+            errors.append(invalid_value(_KEYS, keys, "entries must all be names of item properties"))
         elif known.get("type") in ("array", "object"):
-            told = f"must be a scalar type if parent array's {_LIST} is map"
-            found.append(invalid_value(f"items.properties[{key}].type", inner.get("type"), told))
+            detail = f"must be a scalar type if parent array's {_LIST} is map"
+            errors.append(invalid_value(f"items.properties[{key}].type", inner.get("type"), detail))
         if first.setdefault(key, index) < index:
-            found.append(invalid_value(_KEYS, keys, "must not contain duplicate entries"))
-    return found
+            errors.append(invalid_value(_KEYS, keys, "must not contain duplicate entries"))
+    return errors
 
 
 def _key_errors(schema: Obj) -> list[FieldError]:
@@ -351,42 +353,42 @@ def _key_errors(schema: Obj) -> list[FieldError]:
     items, lists = _schema(schema.get("items")), schema.get(_LIST)
     if items is None or lists not in ("set", "map"):
         return []
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if items.get("nullable"):
-        found.append(forbidden_field("items.nullable", f"cannot be nullable when {_LIST} is {lists}"))
+        errors.append(forbidden_field("items.nullable", f"cannot be nullable when {_LIST} is {lists}"))
     for key in entries(schema, _KEYS) if lists == "map" else ():
         known, place = part(items, "properties").get(key), f"items.properties[{key}]"
         if known is None:
             continue
         if key not in entries(items, "required") and known.get("default") is None:
-            told = f"this property is in {_KEYS}, so it must have a default or be a required property"
-            found.append(required(f"{place}.default", told))
+            detail = f"this property is in {_KEYS}, so it must have a default or be a required property"
+            errors.append(required(f"{place}.default", detail))
         if known.get("nullable"):
-            told = f"this property is in {_KEYS}, so it cannot be nullable"
-            found.append(forbidden_field(f"{place}.nullable", told))
-    return found
+            detail = f"this property is in {_KEYS}, so it cannot be nullable"
+            errors.append(forbidden_field(f"{place}.nullable", detail))
+    return errors
 
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
 def _rule_errors(schema: Obj) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for index, rule in enumerate(objects(schema.get(_RULES))):
         text, message, place = rule.get("rule") or "", rule.get("message") or "", f"{_RULES}[{index}]"
         if not text.strip():
-            found.append(required(f"{place}.rule", "rule is not specified"))
+            errors.append(required(f"{place}.rule", "rule is not specified"))
         elif message and not message.strip():
-            found.append(invalid_value(f"{place}.message", message, "must be non-empty if specified"))
+            errors.append(invalid_value(f"{place}.message", message, "must be non-empty if specified"))
         elif any(mark in message.strip() for mark in "\n\r"):
-            found.append(invalid_value(f"{place}.message", message, "must not contain line breaks"))
+            errors.append(invalid_value(f"{place}.message", message, "must not contain line breaks"))
         elif any(mark in text.strip() for mark in "\n\r") and not message:
-            told = "message must be specified if rule contains line breaks"
-            found.append(required(f"{place}.message", told))
+            detail = "message must be specified if rule contains line breaks"
+            errors.append(required(f"{place}.message", detail))
         if (expression := rule.get("messageExpression")) and not expression.strip():
-            found.append(
+            errors.append(
                 required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
             )
         if (reason := rule.get("reason")) is not None and reason not in _REASONS:
-            found.append(unsupported(f"{place}.reason", reason, _REASONS))
-    return found
+            errors.append(unsupported(f"{place}.reason", reason, _REASONS))
+    return errors

@@ -35,17 +35,17 @@ _IPC_SYSCTLS, _IPC_PREFIXES = ("kernel.sem",), ("kernel.shm", "kernel.msg", "fs.
 
 def _seccomp(profile: Obj) -> Errors:
     kind, local = profile.get("type") or "", profile.get("localhostProfile")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not kind:
-        found.append(required("type", "type is required when seccompProfile is set"))
+        errors.append(required("type", "type is required when seccompProfile is set"))
     elif kind not in _PROFILES:
-        found.append(unsupported("type", kind, _PROFILES))
+        errors.append(unsupported("type", kind, _PROFILES))
     if kind != "Localhost":
-        told = "can only be set when seccomp type is Localhost"
-        return [*found, invalid_value("localhostProfile", profile, told)] if local is not None else found
+        detail = "can only be set when seccomp type is Localhost"
+        return [*errors, invalid_value("localhostProfile", profile, detail)] if local is not None else errors
     if local is None:
-        return [*found, required("localhostProfile", "must be set when seccomp type is Localhost")]
-    return [*found, *at("localhostProfile", descending(local))]
+        return [*errors, required("localhostProfile", "must be set when seccomp type is Localhost")]
+    return [*errors, *at("localhostProfile", descending(local))]
 
 
 def _app_armor(profile: Obj) -> Errors:
@@ -55,15 +55,15 @@ def _app_armor(profile: Obj) -> Errors:
     if kind not in _PROFILES:
         return [unsupported("type", kind, _PROFILES)]
     if kind != "Localhost":
-        told = "can only be set when AppArmor type is Localhost"
-        return [invalid_value("localhostProfile", local, told)] if local is not None else NONE
+        detail = "can only be set when AppArmor type is Localhost"
+        return [invalid_value("localhostProfile", local, detail)] if local is not None else NONE
     if not local:
         return [required("localhostProfile", "must be set when AppArmor type is Localhost")]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if local != local.strip():
-        found.append(invalid_value("localhostProfile", local, "must not be padded with whitespace"))
+        errors.append(invalid_value("localhostProfile", local, "must not be padded with whitespace"))
     return (
-        [*found, too_long("localhostProfile", _LONGEST_PROFILE)] if len(local) > _LONGEST_PROFILE else found
+        [*errors, too_long("localhostProfile", _LONGEST_PROFILE)] if len(local) > _LONGEST_PROFILE else errors
     )
 
 
@@ -93,14 +93,14 @@ def _windows_user(value: str) -> Errors:
             mark in user for mark in '"/\\:;|=,+*?<>@[]'
         ),
     }
-    return [invalid_value("", value, told) for told, is_broken in broken.items() if is_broken]
+    return [invalid_value("", value, detail) for detail, is_broken in broken.items() if is_broken]
 
 
 def _credentials(value: str) -> Errors:
     if not value:
         return [invalid_value("", value, "gmsaCredentialSpec cannot be an empty string")]
-    told = "gmsaCredentialSpec size must be under 64 KiB"
-    return [invalid_value("", value, told)] if len(value) > _MOST_CREDENTIALS else NONE
+    detail = "gmsaCredentialSpec size must be under 64 KiB"
+    return [invalid_value("", value, detail)] if len(value) > _MOST_CREDENTIALS else NONE
 
 
 def _credential_name(value: str) -> Errors:
@@ -118,18 +118,18 @@ _users = (("runAsUser", group_id), ("runAsGroup", group_id))
 
 def container_context(context: Obj, *, host_users: bool) -> Errors:
     """The security context of a container; `host_users` says whether the pod's users are the host's."""
-    found = list(record(*_users)(context))
+    errors = list(record(*_users)(context))
     mount = context.get("procMount")
     if mount is not None:
-        found += at("procMount", one_of("Default", "Unmasked")(mount))
+        errors += at("procMount", one_of("Default", "Unmasked")(mount))
         if host_users and mount == "Unmasked":
-            found.append(invalid_value("procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
-    found += (
+            errors.append(invalid_value("procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
+    errors += (
         at("seccompProfile", _seccomp(context["seccompProfile"]))
         if context.get("seccompProfile") is not None
         else []
     )
-    return [*found, *_escalation(context), *_PROFILE(context)]
+    return [*errors, *_escalation(context), *_PROFILE(context)]
 
 
 _PROFILE = record(("windowsOptions", _windows), ("appArmorProfile", _app_armor))
@@ -139,15 +139,15 @@ def _escalation(context: Obj) -> Errors:
     """Who is privileged can always get more privileges."""
     if context.get("allowPrivilegeEscalation") is not False:
         return NONE
-    found: list[FieldError] = []
-    told = "cannot set `allowPrivilegeEscalation` to false and "
+    errors: list[FieldError] = []
+    detail = "cannot set `allowPrivilegeEscalation` to false and "
     if context.get("privileged"):
-        found.append(invalid_value("", context, f"{told}`privileged` to true"))
+        errors.append(invalid_value("", context, f"{detail}`privileged` to true"))
     added = entries(part(context, "capabilities"), "add")
     return [
-        *found,
+        *errors,
         *(
-            invalid_value("", context, f"{told}`capabilities.Add` CAP_SYS_ADMIN")
+            invalid_value("", context, f"{detail}`capabilities.Add` CAP_SYS_ADMIN")
             for e in added
             if e == "CAP_SYS_ADMIN"
         ),
@@ -155,20 +155,20 @@ def _escalation(context: Obj) -> Errors:
 
 
 def _sysctls(spec: Obj) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, entry in enumerate(entries(spec["securityContext"], "sysctls")):
         name, path = entry.get("name") or "", f"sysctls[{index}].name"
         if not name:
-            found.append(required(path))
+            errors.append(required(path))
         elif len(name) > 253 or _SYSCTL.fullmatch(name) is None:
-            told = f"must have at most 253 characters and match regex ^{_SYSCTL.pattern}$"
-            found.append(invalid_value(path, name, told))
+            detail = f"must have at most 253 characters and match regex ^{_SYSCTL.pattern}$"
+            errors.append(invalid_value(path, name, detail))
         elif name in seen:
-            found.append(duplicate(path, name))
-        found += at(path, _host_sysctl(name, spec))
+            errors.append(duplicate(path, name))
+        errors += at(path, _host_sysctl(name, spec))
         seen.add(name)
-    return found
+    return errors
 
 
 def _host_sysctl(name: str, spec: Obj) -> Errors:
@@ -192,13 +192,13 @@ def pod_context(spec: Obj) -> Errors:
     context = spec.get("securityContext")
     if context is None:
         return NONE
-    found = list(_POD_IDS(context))
+    errors = list(_POD_IDS(context))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        told = "ShareProcessNamespace and HostPID cannot both be enabled"
-        found.append(invalid_value("shareProcessNamespace", True, told))
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid_value("shareProcessNamespace", True, detail))
     if context.get("sysctls"):
-        found += _sysctls(spec)
-    return [*found, *_POD_POLICIES(context)]
+        errors += _sysctls(spec)
+    return [*errors, *_POD_POLICIES(context)]
 
 
 _POD_IDS = record(("fsGroup", group_id), *_users, ("supplementalGroups", each(group_id)))
@@ -222,12 +222,14 @@ _NO_CONTAINER_FIELDS = ("appArmorProfile", "seLinuxOptions", "seccompProfile", "
 
 def for_linux(spec: Obj, containers: list[tuple[str, Obj]]) -> Errors:
     """Nothing of Windows in a pod for Linux."""
-    told = "windows options cannot be set for a linux pod"
-    found = [forbidden_field("securityContext.windowsOptions", told)] if _has(spec, "windowsOptions") else []
+    detail = "windows options cannot be set for a linux pod"
+    errors = (
+        [forbidden_field("securityContext.windowsOptions", detail)] if _has(spec, "windowsOptions") else []
+    )
     return [
-        *found,
+        *errors,
         *(
-            forbidden_field(f"{path}.securityContext.windowsOptions", told)
+            forbidden_field(f"{path}.securityContext.windowsOptions", detail)
             for path, each in containers
             if _has(each, "windowsOptions")
         ),
@@ -236,37 +238,41 @@ def for_linux(spec: Obj, containers: list[tuple[str, Obj]]) -> Errors:
 
 def for_windows(spec: Obj, containers: list[tuple[str, Obj]]) -> Errors:
     """Nothing of Linux in a pod for Windows."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for field in _NO_POD_FIELDS:
         if field in _OF_SPEC and spec.get(field) is not None:
-            found.append(forbidden_field(field, _WINDOWS_TOLD))
+            errors.append(forbidden_field(field, _WINDOWS_TOLD))
         elif field not in _OF_SPEC and _has(spec, field):
-            found.append(forbidden_field(f"securityContext.{field}", _WINDOWS_TOLD))
+            errors.append(forbidden_field(f"securityContext.{field}", _WINDOWS_TOLD))
     for path, container in containers:
         for field in _NO_CONTAINER_FIELDS:
             if _has(container, field):
-                found.append(forbidden_field(f"{path}.securityContext.{field}", _WINDOWS_TOLD))
-    return found
+                errors.append(forbidden_field(f"{path}.securityContext.{field}", _WINDOWS_TOLD))
+    return errors
 
 
 def host_process(spec: Obj, containers: list[tuple[str, Obj]]) -> Errors:
     """Windows' host processes: all containers or none, on the host's network."""
     of_pod = _host_process(spec)
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     count = 0
     for path, container in containers:
         own = _host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
-            told = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
-            found.append(invalid_value(f"{path}.securityContext.windowsOptions.hostProcess", own, told))
+            detail = (
+                f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
+            )
+            errors.append(invalid_value(f"{path}.securityContext.windowsOptions.hostProcess", own, detail))
         count += bool(of_pod if own is None else own)
     if count and count != len(containers):
-        told = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
-        found.append(invalid_value("", "", told))
+        detail = (
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        )
+        errors.append(invalid_value("", "", detail))
     if count and not spec.get("hostNetwork"):
-        told = "hostNetwork must be true if pod contains any hostProcess containers"
-        found.append(invalid_value("hostNetwork", False, told))
-    return found
+        detail = "hostNetwork must be true if pod contains any hostProcess containers"
+        errors.append(invalid_value("hostNetwork", False, detail))
+    return errors
 
 
 def _has(holder: Obj, field: str) -> bool:

@@ -58,38 +58,38 @@ def service(obj: Obj) -> Errors:
     """A Service."""
     spec = part(obj, "spec")
     kind, ports = spec.get("type") or "", objects(spec.get("ports"))
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not ports and not is_headless(spec) and kind != "ExternalName":
-        found.append(required("ports"))
+        errors.append(required("ports"))
     if kind in _EXTERNAL and is_headless(spec):
-        found.append(invalid_value("clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
+        errors.append(invalid_value("clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
     if kind == "ExternalName":
-        found += _alias(spec)
-    found += at("ports", _ports(ports, headless=is_headless(spec)))
-    found += [*_SELECTED(spec), *_affinity(spec), *_addresses(spec), *_EXTERNAL_IPS(spec), *_TYPE(spec)]
+        errors += _alias(spec)
+    errors += at("ports", _ports(ports, headless=is_headless(spec)))
+    errors += [*_SELECTED(spec), *_affinity(spec), *_addresses(spec), *_EXTERNAL_IPS(spec), *_TYPE(spec)]
     if kind == "ClusterIP":
-        told = "may not be used when `type` is 'ClusterIP'"
-        found += [
-            forbidden_field(f"ports[{i}].nodePort", told)
+        detail = "may not be used when `type` is 'ClusterIP'"
+        errors += [
+            forbidden_field(f"ports[{i}].nodePort", detail)
             for i, each in enumerate(ports)
             if each.get("nodePort")
         ]
-    found += at("ports", _node_ports(ports))
-    found += at("ports", distinct(lambda each: f"{each.get('protocol')}/{each.get('port')}")(ports))
-    found += [*_balanced(spec), *_traffic(spec)]
-    return [*at("spec", found), *_source_ranges(obj, kind)]
+    errors += at("ports", _node_ports(ports))
+    errors += at("ports", distinct(lambda each: f"{each.get('protocol')}/{each.get('port')}")(ports))
+    errors += [*_balanced(spec), *_traffic(spec)]
+    return [*at("spec", errors), *_source_ranges(obj, kind)]
 
 
 def _alias(spec: Obj) -> list[FieldError]:
     fields = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-    told = "may not be set for ExternalName services"
-    found = [forbidden_field(field, told) for field in fields if spec.get(field)]
+    detail = "may not be set for ExternalName services"
+    errors = [forbidden_field(field, detail) for field in fields if spec.get(field)]
     name = (spec.get("externalName") or "").removesuffix(".")
-    return [*found, *at("externalName", needed(text(subdomain_error))(name))]
+    return [*errors, *at("externalName", needed(text(subdomain_error))(name))]
 
 
 def _ports(ports: list[Obj], *, headless: bool) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, entry in enumerate(ports):
         name = entry.get("name") or ""
@@ -98,8 +98,8 @@ def _ports(ports: list[Obj], *, headless: bool) -> Errors:
         if name and name in seen:
             wrong.append(duplicate("name", name))
         seen.add(name)
-        found += at(f"[{index}]", [*wrong, *_PORT(entry)])
-    return found
+        errors += at(f"[{index}]", [*wrong, *_PORT(entry)])
+    return errors
 
 
 _PORT = record(
@@ -116,16 +116,16 @@ _EXTERNAL_IPS = record(
 
 
 def _node_ports(ports: list[Obj]) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[Any] = set()
     for index, entry in enumerate(ports):
         key = (entry.get("protocol"), entry.get("nodePort"))
         if not entry.get("nodePort"):
             continue
         if key in seen:
-            found.append(duplicate(f"[{index}].nodePort", entry["nodePort"]))
+            errors.append(duplicate(f"[{index}].nodePort", entry["nodePort"]))
         seen.add(key)
-    return found
+    return errors
 
 
 def _affinity(spec: Obj) -> list[FieldError]:
@@ -134,24 +134,24 @@ def _affinity(spec: Obj) -> list[FieldError]:
         spec.get("sessionAffinityConfig"),
         "sessionAffinityConfig",
     )
-    found = at("sessionAffinity", one_of("ClientIP", "None", needs=True)(affinity))
+    errors = at("sessionAffinity", one_of("ClientIP", "None", needs=True)(affinity))
     if affinity == "None" and config is not None:
-        return [*found, forbidden_field(path, "must not be set when session affinity is None")]
+        return [*errors, forbidden_field(path, "must not be set when session affinity is None")]
     if affinity != "ClientIP":
-        return found
-    told = "when session affinity type is ClientIP"
+        return errors
+    detail = "when session affinity type is ClientIP"
     client = part_of(config).get("clientIP")
     seconds = part_of(client).get("timeoutSeconds")
     if config is None:
-        return [*found, required(path, told)]
+        return [*errors, required(path, detail)]
     if client is None:
-        return [*found, required(f"{path}.clientIP", told)]
+        return [*errors, required(f"{path}.clientIP", detail)]
     if seconds is None:
-        return [*found, required(f"{path}.clientIP.timeoutSeconds", told)]
+        return [*errors, required(f"{path}.clientIP.timeoutSeconds", detail)]
     if not 0 < seconds <= 86400:
         wrong = "must be greater than 0 and less than 86400"
-        found.append(invalid_value(f"{path}.clientIP.timeoutSeconds", seconds, wrong))
-    return found
+        errors.append(invalid_value(f"{path}.clientIP.timeoutSeconds", seconds, wrong))
+    return errors
 
 
 _FAMILIES = ("IPv4", "IPv6")
@@ -166,40 +166,40 @@ def _addresses(spec: Obj) -> list[FieldError]:
         entries(spec, "clusterIPs"),
         entries(spec, "ipFamilies"),
     )
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if first and not every:
-        found.append(required("clusterIPs"))
+        errors.append(required("clusterIPs"))
     elif first and every[0] != first:
-        found.append(invalid_value("clusterIPs", every, "first value must match `clusterIP`"))
+        errors.append(invalid_value("clusterIPs", every, "first value must match `clusterIP`"))
     elif not first and every:
-        found.append(invalid_value("clusterIPs", every, "must be empty when `clusterIP` is not specified"))
-    found += at(
+        errors.append(invalid_value("clusterIPs", every, "must be empty when `clusterIP` is not specified"))
+    errors += at(
         "ipFamilies", [*each(one_of(*_FAMILIES))(families), *distinct(lambda family: family)(families)]
     )
     if (policy := spec.get("ipFamilyPolicy")) is not None:
-        found += at("ipFamilyPolicy", one_of(*_FAMILY_POLICIES)(policy))
-    return [*found, *_cluster_ips(every, families, headless=is_headless(spec))]
+        errors += at("ipFamilyPolicy", one_of(*_FAMILY_POLICIES)(policy))
+    return [*errors, *_cluster_ips(every, families, headless=is_headless(spec))]
 
 
 def _cluster_ips(every: list[str], families: list[str], *, headless: bool) -> list[FieldError]:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if every and every[0] == "None" and len(every) > 1:
-        found.append(invalid_value("clusterIPs", every, "'None' must be the first and only value"))
+        errors.append(invalid_value("clusterIPs", every, "'None' must be the first and only value"))
     for index, address in enumerate(every):
         if index or address != "None":
-            found += at(f"clusterIPs[{index}]", exactly(ip_error)(address))
+            errors += at(f"clusterIPs[{index}]", exactly(ip_error)(address))
     if len(every) > 2:
-        found.append(invalid_value("clusterIPs", every, "may only hold up to 2 values"))
-    if found:
-        return found
+        errors.append(invalid_value("clusterIPs", every, "may only hold up to 2 values"))
+    if errors:
+        return errors
     if len(every) == 2 and is_ipv6(every[0]) == is_ipv6(every[1]):
-        told = "may specify no more than one IP for each IP family"
-        found.append(invalid_value("clusterIPs", every, told))
+        detail = "may specify no more than one IP for each IP family"
+        errors.append(invalid_value("clusterIPs", every, detail))
     for index, (address, family) in enumerate(zip(every, families, strict=False)):
         if not headless and family in _FAMILIES and (family == "IPv6") != is_ipv6(address):
-            told = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            found.append(invalid_value(f"clusterIPs[{index}]", address, told))
-    return found
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            errors.append(invalid_value(f"clusterIPs[{index}]", address, detail))
+    return errors
 
 
 def _source_ranges(obj: Obj, kind: str) -> list[FieldError]:
@@ -208,29 +208,29 @@ def _source_ranges(obj: Obj, kind: str) -> list[FieldError]:
     if not ranges and noted is None:
         return []
     path = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{_RANGES}]"
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if kind != "LoadBalancer":
-        found.append(forbidden_field(path, "may only be used when `type` is 'LoadBalancer'"))
+        errors.append(forbidden_field(path, "may only be used when `type` is 'LoadBalancer'"))
     for index, block in enumerate(ranges or (noted.split(",") if noted and noted.strip() else ())):
-        found += at(f"{path}[{index}]" if ranges else path, exactly(cidr_error)(block.strip()))
-    return found
+        errors += at(f"{path}[{index}]" if ranges else path, exactly(cidr_error)(block.strip()))
+    return errors
 
 
 def _balanced(spec: Obj) -> list[FieldError]:
     """What only services of load balancers can say."""
-    balanced, told = spec.get("type") == "LoadBalancer", "may only be used when `type` is 'LoadBalancer'"
-    found: list[FieldError] = []
+    balanced, detail = spec.get("type") == "LoadBalancer", "may only be used when `type` is 'LoadBalancer'"
+    errors: list[FieldError] = []
     if spec.get("allocateLoadBalancerNodePorts") is not None and not balanced:
-        found.append(forbidden_field("allocateLoadBalancerNodePorts", told))
+        errors.append(forbidden_field("allocateLoadBalancerNodePorts", detail))
     name = spec.get("loadBalancerClass")
     if name is None:
-        return found
+        return errors
     return [
-        *found,
+        *errors,
         *(
             at("loadBalancerClass", exactly(qualified_name_error)(name))
             if balanced
-            else [forbidden_field("loadBalancerClass", told)]
+            else [forbidden_field("loadBalancerClass", detail)]
         ),
     ]
 
@@ -249,21 +249,21 @@ def needs_health_check(spec: Obj) -> bool:
 
 def _traffic(spec: Obj) -> list[FieldError]:
     policy, check = spec.get("externalTrafficPolicy") or "", spec.get("healthCheckNodePort") or 0
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if is_external(spec):
-        found += at("externalTrafficPolicy", one_of("Cluster", "Local", needs=True)(policy))
+        errors += at("externalTrafficPolicy", one_of("Cluster", "Local", needs=True)(policy))
     elif policy:
-        told = "may only be set for externally-accessible services"
-        found.append(invalid_value("externalTrafficPolicy", policy, told))
+        detail = "may only be set for externally-accessible services"
+        errors.append(invalid_value("externalTrafficPolicy", policy, detail))
     if needs_health_check(spec):
-        found += at("healthCheckNodePort", port(check)) if check else []
+        errors += at("healthCheckNodePort", port(check)) if check else []
     elif check:
-        told = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        found.append(invalid_value("healthCheckNodePort", check, told))
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        errors.append(invalid_value("healthCheckNodePort", check, detail))
     inner = spec.get("internalTrafficPolicy")
     if inner is None and spec.get("type") in ("ClusterIP", *_EXTERNAL):
-        found.append(required("internalTrafficPolicy"))
-    return [*found, *_TRAFFIC(spec)]
+        errors.append(required("internalTrafficPolicy"))
+    return [*errors, *_TRAFFIC(spec)]
 
 
 _TRAFFIC = record(
@@ -274,15 +274,15 @@ _TRAFFIC = record(
 
 def changed(spec: Obj, old: Obj) -> list[FieldError]:
     """What of a service may not change: its first address and IP family, its load balancer."""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     balanced = old.get("type") == spec.get("type") == "LoadBalancer"
     if "ExternalName" not in (spec.get("type"), old.get("type")):
         if not (is_headless(spec) and is_headless(old)):
-            found += _kept("clusterIPs", spec, old)
+            errors += _kept("clusterIPs", spec, old)
         if not is_headless(spec) and not is_headless(old):
-            found += _kept("ipFamilies", spec, old)
+            errors += _kept("ipFamilies", spec, old)
     if balanced and spec.get("loadBalancerClass") != old.get("loadBalancerClass"):
-        found.append(
+        errors.append(
             invalid_value("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set")
         )
     if (
@@ -290,8 +290,8 @@ def changed(spec: Obj, old: Obj) -> list[FieldError]:
         and needs_health_check(spec)
         and spec.get("healthCheckNodePort") != old.get("healthCheckNodePort")
     ):
-        found.append(forbidden_field("spec.healthCheckNodePort", "field is immutable"))
-    return found
+        errors.append(forbidden_field("spec.healthCheckNodePort", "field is immutable"))
+    return errors
 
 
 def _kept(field: str, spec: Obj, old: Obj) -> list[FieldError]:
@@ -305,11 +305,11 @@ def _kept(field: str, spec: Obj, old: Obj) -> list[FieldError]:
 
 def _endpoint_ports(value: Any) -> Errors:
     entries = objects(value)
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         wrong = [required("name")] if len(entries) > 1 and not entry.get("name") else []
-        found += at(f"[{index}]", [*wrong, *_ENDPOINT_PORT(entry)])
-    return found
+        errors += at(f"[{index}]", [*wrong, *_ENDPOINT_PORT(entry)])
+    return errors
 
 
 _ENDPOINT_PORT = record(
@@ -327,9 +327,9 @@ _endpoint_address = record(
 
 
 def _subset(subset: Obj) -> Errors:
-    told = "must specify `addresses` or `notReadyAddresses`"
+    detail = "must specify `addresses` or `notReadyAddresses`"
     some = subset.get("addresses") or subset.get("notReadyAddresses")
-    return [*([] if some else [required("", told)]), *_SUBSET(subset)]
+    return [*([] if some else [required("", detail)]), *_SUBSET(subset)]
 
 
 _SUBSET = record(
@@ -344,13 +344,13 @@ endpoints = record(("subsets", each(_subset)))
 def endpoint_slice(obj: Obj) -> Errors:
     """An EndpointSlice."""
     kind = obj.get("addressType") or ""
-    found = at("addressType", one_of("FQDN", "IPv4", "IPv6", needs=True)(kind))
+    errors = at("addressType", one_of("FQDN", "IPv4", "IPv6", needs=True)(kind))
     ports, entries = objects(obj.get("ports")), objects(obj.get("endpoints"))
     names = distinct(lambda entry: entry.get("name") or "", "name")
-    found += at("ports", all_of(each(_SLICE_PORT), names)(ports))
+    errors += at("ports", all_of(each(_SLICE_PORT), names)(ports))
     if len(entries) > 1000:
-        return [*found, too_many("endpoints", len(entries), 1000)]
-    return [*found, *at("endpoints", each(lambda entry: _endpoint(entry, kind))(entries))]
+        return [*errors, too_many("endpoints", len(entries), 1000)]
+    return [*errors, *at("endpoints", each(lambda entry: _endpoint(entry, kind))(entries))]
 
 
 _SLICE_PORT = record(
@@ -360,12 +360,12 @@ _SLICE_PORT = record(
 
 def _endpoint(endpoint: Obj, kind: str) -> Errors:
     addresses = entries(endpoint, "addresses")
-    found: list[FieldError] = [] if addresses else [required("addresses", "must contain at least 1 address")]
+    errors: list[FieldError] = [] if addresses else [required("addresses", "must contain at least 1 address")]
     if len(addresses) > 100:
-        found.append(too_many("addresses", len(addresses), 100))
+        errors.append(too_many("addresses", len(addresses), 100))
     for index, address in enumerate(addresses):
-        found += _slice_address(address, kind, f"addresses[{index}]")
-    return [*found, *_ENDPOINT(endpoint)]
+        errors += _slice_address(address, kind, f"addresses[{index}]")
+    return [*errors, *_ENDPOINT(endpoint)]
 
 
 def _slice_address(address: str, kind: str, path: str) -> list[FieldError]:
@@ -415,9 +415,9 @@ def address_range(obj: Obj) -> Errors:
         return [required("spec.cidrs", "at least one CIDR required")]
     if len(blocks) > 2:
         return [invalid_value("spec.cidrs", blocks, "may only hold up to 2 values")]
-    found = at("spec.cidrs", each(exactly(strict_cidr_error))(blocks))
+    errors = at("spec.cidrs", each(exactly(strict_cidr_error))(blocks))
     families = [":" in block for block in blocks]
-    if not found and len(blocks) == 2 and families[0] == families[1]:
-        told = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-        found.append(invalid_value("spec.cidrs", blocks, told))
-    return found
+    if not errors and len(blocks) == 2 and families[0] == families[1]:
+        detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+        errors.append(invalid_value("spec.cidrs", blocks, detail))
+    return errors

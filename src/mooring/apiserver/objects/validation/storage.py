@@ -50,20 +50,20 @@ def volume(obj: Obj) -> Errors:
 
 def volume_spec(spec: Obj, name: str = "") -> Errors:
     """The spec of a PersistentVolume of that name."""
-    found = [*volume_head(spec), *_NODES(spec), *volume_source(spec)]
+    errors = [*volume_head(spec), *_NODES(spec), *volume_source(spec)]
     portal = part(spec, "iscsi").get("targetPortal") or ""
     if part(spec, "iscsi").get("initiatorName") is not None and len(f"{name}:{portal}") > 64:
-        told = (
+        detail = (
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
             "iscsi.initiatorName is specified."
         )
-        found.append(invalid_value("iscsi.targetportal", portal, told))
+        errors.append(invalid_value("iscsi.targetportal", portal, detail))
     if spec.get("local") is not None and spec.get("nodeAffinity") is None:
-        found.append(required("nodeAffinity", "Local volume requires node affinity"))
+        errors.append(required("nodeAffinity", "Local volume requires node affinity"))
     if is_root(part(spec, "hostPath").get("path")) and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
-        told = "may not be 'recycle' for a hostPath mount of '/'"
-        found.append(forbidden_field("persistentVolumeReclaimPolicy", told))
-    return [*found, *volume_tail(spec)]
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        errors.append(forbidden_field("persistentVolumeReclaimPolicy", detail))
+    return [*errors, *volume_tail(spec)]
 
 
 _NODES = record(("nodeAffinity", volume_affinity))
@@ -83,31 +83,31 @@ def _parameters(*, needs: bool) -> Check:
         pairs: dict[str, str] = value or {}
         if len(pairs) > _MOST_PARAMETERS:
             return [too_long("", _MOST_PARAMETERS)]
-        found: list[FieldError] = [
+        errors: list[FieldError] = [
             invalid_value("", key, "field can not be empty.") for key in pairs if not key
         ]
         if sum(len(key) + len(value) for key, value in pairs.items()) > _MOST_BYTES:
-            found.append(too_long("", _MOST_BYTES))
+            errors.append(too_long("", _MOST_BYTES))
         if needs and not pairs:
-            found.append(required("", "must contain at least one key/value pair"))
-        return found
+            errors.append(required("", "must contain at least one key/value pair"))
+        return errors
 
     return always(check)
 
 
 def _topologies(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: list[dict[str, set[str]]] = []
     for index, term in enumerate(objects(value)):
         expressions = objects(term.get("matchLabelExpressions"))
         wrong = each(_topology)(expressions)
         wrong = [*wrong, *distinct(lambda entry: entry.get("key"), "key")(expressions)]
-        found += at(f"[{index}].matchLabelExpressions", wrong)
-        asked = {entry.get("key") or "": set(entries(entry, "values")) for entry in expressions}
-        if asked in seen or not asked:
-            found.append(duplicate(f"[{index}].matchLabelExpressions", ""))
-        seen.append(asked)
-    return found
+        errors += at(f"[{index}].matchLabelExpressions", wrong)
+        requirements = {entry.get("key") or "": set(entries(entry, "values")) for entry in expressions}
+        if requirements in seen or not requirements:
+            errors.append(duplicate(f"[{index}].matchLabelExpressions", ""))
+        seen.append(requirements)
+    return errors
 
 
 _topology = record(
@@ -141,11 +141,11 @@ def _attached(source: Any) -> Errors:
 
 
 def _volume_error(error: Obj) -> Errors:
-    found = [too_long("message", _MOST_BYTES)] if len(error.get("message") or "") > 1024 else []
+    errors = [too_long("message", _MOST_BYTES)] if len(error.get("message") or "") > 1024 else []
     code = error.get("errorCode")
     if code is not None and code < 0:
-        found.append(invalid_value("errorCode", code, f"must be between 0 and {2**31 - 1}, inclusive"))
-    return found
+        errors.append(invalid_value("errorCode", code, f"must be between 0 and {2**31 - 1}, inclusive"))
+    return errors
 
 
 attachment_status = record(("attachError", _volume_error), ("detachError", _volume_error))
@@ -154,13 +154,13 @@ attachment_status = record(("attachError", _volume_error), ("detachError", _volu
 
 def attachment(obj: Obj) -> Errors:
     """A VolumeAttachment."""
-    found = at("spec", _ATTACHMENT(part(obj, "spec")))
-    found += at("status", attachment_status(part(obj, "status")))
+    errors = at("spec", _ATTACHMENT(part(obj, "spec")))
+    errors += at("status", attachment_status(part(obj, "status")))
     name = (part(part(obj, "spec"), "source")).get("persistentVolumeName")
     return (
-        found
+        errors
         if name is None
-        else [*found, *at("spec.source.persistentVolumeName", exactly(subdomain_error)(name))]
+        else [*errors, *at("spec.source.persistentVolumeName", exactly(subdomain_error)(name))]
     )
 
 
@@ -172,19 +172,19 @@ _ATTACHMENT = record(
 
 
 def _token_requests(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[Any] = set()
     for index, request in enumerate(objects(value)):
         audience, seconds = request.get("audience") or "", request.get("expirationSeconds")
         if audience in seen:
-            found.append(duplicate(f"[{index}].audience", audience))
+            errors.append(duplicate(f"[{index}].audience", audience))
             continue
         seen.add(audience)
         if seconds is not None and not 600 <= seconds <= 2**32:
             bound = "less than 10 minutes" if seconds < 600 else "larger than 2^32 seconds"
-            told = f"may not specify a duration {bound}"
-            found.append(invalid_value(f"[{index}].expirationSeconds", seconds, told))
-    return found
+            detail = f"may not specify a duration {bound}"
+            errors.append(invalid_value(f"[{index}].expirationSeconds", seconds, detail))
+    return errors
 
 
 def _lifecycle_modes(value: Any) -> Errors:
@@ -193,9 +193,9 @@ def _lifecycle_modes(value: Any) -> Errors:
 
 def _tokens_in_secrets(spec: Obj) -> Errors:
     wanted = spec.get("serviceAccountTokenInSecrets")
-    told = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+    detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
     wrong = wanted is not None and not spec.get("tokenRequests")
-    return [invalid_value("serviceAccountTokenInSecrets", wanted, told)] if wrong else NONE
+    return [invalid_value("serviceAccountTokenInSecrets", wanted, detail)] if wrong else NONE
 
 
 driver = record(("spec", record(
@@ -209,15 +209,15 @@ driver = record(("spec", record(
 
 
 def _topology_keys(keys: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for key in keys:
-        found += [] if key else [required("")]
+        errors += [] if key else [required("")]
         if key in seen:
-            found.append(duplicate("", key))
+            errors.append(duplicate("", key))
         seen.add(key)
-        found += name_errors("", key)
-    return found
+        errors += name_errors("", key)
+    return errors
 
 
 def _node_id(value: Any) -> Errors:
@@ -227,7 +227,7 @@ def _node_id(value: Any) -> Errors:
 
 
 def _node_drivers(value: Any) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     seen: set[Any] = set()
     for index, entry in enumerate(objects(value)):
         wrong = list(_NODE_DRIVER(entry))
@@ -235,8 +235,8 @@ def _node_drivers(value: Any) -> Errors:
         if name in seen:
             wrong.append(duplicate("name", name))
         seen.add(name)
-        found += at(f"[{index}]", [*wrong, *_topology_keys(entries(entry, "topologyKeys"))])
-    return found
+        errors += at(f"[{index}]", [*wrong, *_topology_keys(entries(entry, "topologyKeys"))])
+    return errors
 
 
 _NODE_DRIVER = record(

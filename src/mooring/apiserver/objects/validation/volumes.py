@@ -59,9 +59,9 @@ def csi_driver_name(value: Any) -> Errors:
     """The name of a CSI driver: a subdomain, in either case, of at most 63 bytes."""
     if not value:
         return [required("")]
-    found = [too_long("", 63)] if len(value) > 63 else []
+    errors = [too_long("", 63)] if len(value) > 63 else []
     why = subdomain_error(value.lower())
-    return [*found, invalid_value("", value, why)] if why is not None else found
+    return [*errors, invalid_value("", value, why)] if why is not None else errors
 
 
 host_path = record(("path", needed(no_steps_back)), ("type", one_of(*_HOST_TYPES)))
@@ -92,57 +92,57 @@ def _initiator(path: str) -> Check:
 
 
 def _iscsi(source: Obj) -> Errors:
-    found: list[FieldError] = [] if source.get("targetPortal") else [required("targetPortal")]
-    found += _initiator("iqn")(source["iqn"]) if source.get("iqn") else [required("iqn")]
-    found += at("lun", between(0, 255)(source.get("lun")))
+    errors: list[FieldError] = [] if source.get("targetPortal") else [required("targetPortal")]
+    errors += _initiator("iqn")(source["iqn"]) if source.get("iqn") else [required("iqn")]
+    errors += at("lun", between(0, 255)(source.get("lun")))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
-        found.append(required("secretRef"))
+        errors.append(required("secretRef"))
     if (initiator := source.get("initiatorName")) is not None:
-        found += _initiator("initiatorname")(initiator)
-    return found
+        errors += _initiator("initiatorname")(initiator)
+    return errors
 
 
 def _fc(source: Obj) -> Errors:
     names, ids = source.get("targetWWNs"), source.get("wwids")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not names and not ids:
-        found.append(required("targetWWNs", "must specify either targetWWNs or wwids, but not both"))
+        errors.append(required("targetWWNs", "must specify either targetWWNs or wwids, but not both"))
     if names and ids:
-        found.append(
+        errors.append(
             invalid_value("targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously")
         )
     if names and source.get("lun") is None:
-        found.append(required("lun", "lun is required if targetWWNs is specified"))
+        errors.append(required("lun", "lun is required if targetWWNs is specified"))
     elif names:
-        found += at("lun", between(0, 255)(source["lun"]))
-    return found
+        errors += at("lun", between(0, 255)(source["lun"]))
+    return errors
 
 
 def _flocker(source: Obj) -> Errors:
     name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not name and not uid:
-        found.append(required("", "one of datasetName and datasetUUID is required"))
+        errors.append(required("", "one of datasetName and datasetUUID is required"))
     if name and uid:
-        found.append(
+        errors.append(
             invalid_value("", "resource", "datasetName and datasetUUID can not be specified simultaneously")
         )
-    return [*found, invalid_value("datasetName", name, "must not contain '/'")] if "/" in name else found
+    return [*errors, invalid_value("datasetName", name, "must not contain '/'")] if "/" in name else errors
 
 
 def _quobyte(source: Obj) -> Errors:
-    registry, told = (
+    registry, detail = (
         source.get("registry") or "",
         "must be a host:port pair or multiple pairs separated by commas",
     )
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if not registry:
-        found.append(required("registry", told))
+        errors.append(required("registry", detail))
     elif len(source.get("tenant") or "") >= 65:
-        found.append(required("tenant", "must be a UUID and may not exceed a length of 64 characters"))
+        errors.append(required("tenant", "must be a UUID and may not exceed a length of 64 characters"))
     elif not all(_is_host_port(pair) for pair in registry.split(",")):
-        found.append(invalid_value("registry", registry, told))
-    return found if source.get("volume") else [*found, required("volume")]
+        errors.append(invalid_value("registry", registry, detail))
+    return errors if source.get("volume") else [*errors, required("volume")]
 
 
 def _is_host_port(pair: str) -> bool:
@@ -153,18 +153,18 @@ def _is_host_port(pair: str) -> bool:
 
 
 def _flex(source: Obj) -> Errors:
-    found: list[FieldError] = [] if source.get("driver") else [required("driver")]
+    errors: list[FieldError] = [] if source.get("driver") else [required("driver")]
     for key in part(source, "options"):
         domain = "." + key.partition("/")[0].lower()
         if domain.endswith((".kubernetes.io", ".k8s.io")):
-            told = "kubernetes.io and k8s.io namespaces are reserved"
-            found.append(invalid_value(f"options[{key}]", key, told))
-    return found
+            detail = "kubernetes.io and k8s.io namespaces are reserved"
+            errors.append(invalid_value(f"options[{key}]", key, detail))
+    return errors
 
 
 def _azure_disk(source: Obj) -> Errors:
     kind, uri = source.get("kind"), source.get("diskURI") or ""
-    found = list(record(
+    errors = list(record(
         ("diskName", needed()), ("diskURI", needed()),
         ("cachingMode", one_of("None", "ReadOnly", "ReadWrite")), ("kind", one_of("Dedicated", "Managed", "Shared")),
     )(source))  # fmt: skip
@@ -172,11 +172,11 @@ def _azure_disk(source: Obj) -> Errors:
         disk = (
             "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
         )
-        found.append(unsupported("diskURI", uri, (disk,)))
+        errors.append(unsupported("diskURI", uri, (disk,)))
     elif kind is not None and kind != "Managed" and not uri.startswith("https://"):
         blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-        found.append(unsupported("diskURI", uri, (blob,)))
-    return found
+        errors.append(unsupported("diskURI", uri, (blob,)))
+    return errors
 
 
 _named = record(("name", needed()))
@@ -206,28 +206,28 @@ def _keyed(name: str) -> Check:
 
 
 def _downward(source: Obj) -> Errors:
-    found = at("defaultMode", file_mode(source.get("defaultMode") or 0))
-    return [*found, *(error for item in objects(source.get("items")) for error in file_field(item))]
+    errors = at("defaultMode", file_mode(source.get("defaultMode") or 0))
+    return [*errors, *(error for item in objects(source.get("items")) for error in file_field(item))]
 
 
 def _pod_csi(source: Obj) -> Errors:
-    found = at("driver", csi_driver_name(source.get("driver")))
+    errors = at("driver", csi_driver_name(source.get("driver")))
     reference = source.get("nodePublishSecretRef")
     if reference is None:
-        return found
+        return errors
     name = reference.get("name") or ""
     if not name:
-        return [*found, required("nodePublishSecretRef.name")]
+        return [*errors, required("nodePublishSecretRef.name")]
     why = subdomain_error(name)
-    return [*found, invalid_value("name", name, why)] if why is not None else found
+    return [*errors, invalid_value("name", name, why)] if why is not None else errors
 
 
 def _git(source: Obj) -> Errors:
-    found: list[FieldError] = [] if source.get("repository") else [required("repository")]
+    errors: list[FieldError] = [] if source.get("repository") else [required("repository")]
     directory = source.get("directory") or ""
     if directory.startswith("/"):
-        found.append(invalid_value("directory", directory, "must be a relative path"))
-    return [*found, *at("directory", no_steps_back(directory))]
+        errors.append(invalid_value("directory", directory, "must be a relative path"))
+    return [*errors, *at("directory", no_steps_back(directory))]
 
 
 def _glusterfs(source: Obj) -> Errors:
@@ -249,58 +249,58 @@ class _Paths:
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
-    def conflict(self, path: str, told: str) -> Errors:
+    def conflict(self, path: str, value: str) -> Errors:
         """An error if the path is filled already."""
         if path in self._seen:
-            return [invalid_value("", told, "conflicting duplicate paths")]
+            return [invalid_value("", value, "conflicting duplicate paths")]
         self._seen.add(path)
         return NONE
 
 
 def _projected(source: Obj) -> Errors:
-    found = at("defaultMode", file_mode(source.get("defaultMode") or 0))
+    errors = at("defaultMode", file_mode(source.get("defaultMode") or 0))
     paths = _Paths()
     for index, each_source in enumerate(objects(source.get("sources"))):
         kinds = [name for name in _PROJECTED if each_source.get(name) is not None]
         for name in kinds:
-            found += _PROJECTED[name](each_source[name], f"sources[{index}].{name}", paths)
+            errors += _PROJECTED[name](each_source[name], f"sources[{index}].{name}", paths)
         if len(kinds) > 1:
-            found.append(
+            errors.append(
                 forbidden_field(f"sources[{index}]", "may not specify more than 1 volume type per source")
             )
-    return found
+    return errors
 
 
 def _projected_keys(source: Obj, place: str, paths: _Paths) -> Errors:
     name = source.get("name") or ""
-    found: list[FieldError] = [] if name else [required(joined(place, "name"))]
+    errors: list[FieldError] = [] if name else [required(joined(place, "name"))]
     for index, item in enumerate(objects(source.get("items"))):
-        found += at(f"{place}.items[{index}]", _key_to_path(item))
+        errors += at(f"{place}.items[{index}]", _key_to_path(item))
         if item.get("path"):
-            found += paths.conflict(item["path"], name)
-    return found
+            errors += paths.conflict(item["path"], name)
+    return errors
 
 
 def _projected_fields(source: Obj, place: str, paths: _Paths) -> Errors:
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     for item in objects(source.get("items")):
-        found += at(place, file_field(item))
+        errors += at(place, file_field(item))
         if item.get("path"):
-            found += paths.conflict(item["path"], item["path"])
-    return found
+            errors += paths.conflict(item["path"], item["path"])
+    return errors
 
 
 def _projected_token(source: Obj, place: str, paths: _Paths) -> Errors:
     seconds, path = source.get("expirationSeconds") or 0, source.get("path") or ""
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if seconds < 600:
-        told = "may not specify a duration less than 10 minutes"
-        found.append(invalid_value(f"{place}.expirationSeconds", seconds, told))
+        detail = "may not specify a duration less than 10 minutes"
+        errors.append(invalid_value(f"{place}.expirationSeconds", seconds, detail))
     if seconds > 2**32:
-        told = "may not specify a duration larger than 2^32 seconds"
-        found.append(invalid_value(f"{place}.expirationSeconds", seconds, told))
+        detail = "may not specify a duration larger than 2^32 seconds"
+        errors.append(invalid_value(f"{place}.expirationSeconds", seconds, detail))
     # As upstream: the path's errors are the whole source's.
-    return [*found, *(at("path", local_path(path)) if path else [required("path")])]
+    return [*errors, *(at("path", local_path(path)) if path else [required("path")])]
 
 
 _PROJECTED = {
@@ -312,8 +312,8 @@ _PROJECTED = {
 
 
 def _not_negative_size(value: Any) -> Errors:
-    told = "SizeLimit field must be a valid resource quantity"
-    return [forbidden_field("", told)] if str(value).startswith("-") else NONE
+    detail = "SizeLimit field must be a valid resource quantity"
+    return [forbidden_field("", detail)] if str(value).startswith("-") else NONE
 
 
 def image_source(*, in_pod: bool) -> Check:
@@ -364,9 +364,9 @@ _NO_SOURCE = "must specify a volume type"
 
 
 def _source_of_pod(*, in_pod: bool) -> Check:
-    told_as = {"gcePersistentDisk": "persistentDisk", "gcePersistentDisk!": "gcePersistentDisk",
+    renamed = {"gcePersistentDisk": "persistentDisk", "gcePersistentDisk!": "gcePersistentDisk",
                "cephfs!": "cephFS", "downwardAPI!": "downwarAPI"}  # fmt: skip
-    return exclusive(_pod_sources(in_pod=in_pod), none=lambda: required("", _NO_SOURCE), told_as=told_as)
+    return exclusive(_pod_sources(in_pod=in_pod), none=lambda: required("", _NO_SOURCE), renamed=renamed)
 
 
 pod_source = _source_of_pod(in_pod=True)
@@ -387,16 +387,16 @@ _csi_volume = record(
 
 def _some_namespace(value: Any) -> Errors:
     if not value:
-        told = "if the endpointnamespace is set, it must be a valid namespace name"
-        return [invalid_value("", value, told)]
+        detail = "if the endpointnamespace is set, it must be a valid namespace name"
+        return [invalid_value("", value, detail)]
     return text(label_error)(value)
 
 
 def _volume_iscsi(source: Obj) -> Errors:
-    found = list(_iscsi(source))
+    errors = list(_iscsi(source))
     if source.get("secretRef") is not None and not source["secretRef"].get("name"):
-        found.append(required("secretRef.name"))
-    return found
+        errors.append(required("secretRef.name"))
+    return errors
 
 
 VOLUME_SOURCES: Mapping[str, Check] = {
@@ -428,7 +428,7 @@ VOLUME_SOURCES: Mapping[str, Check] = {
 volume_source = exclusive(
     VOLUME_SOURCES,
     none=lambda: required("", _NO_SOURCE),
-    told_as={
+    renamed={
         "gcePersistentDisk": "persistentDisk",
         "gcePersistentDisk!": "gcePersistentDisk",
         "cephfs!": "cephFS",
