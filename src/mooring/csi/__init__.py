@@ -1,4 +1,4 @@
-"""CSI: messages, a client, a base for drivers. Nothing here knows of Kubernetes, or imports anything else of
+"""CSI: messages, a client, a base for drivers. It knows nothing of Kubernetes and imports nothing else of
 ours.
 
 Messages: `from mooring.csi.proto import csi_pb2 as csi` (and `registration_pb2`), generated from the `.proto`
@@ -13,15 +13,16 @@ Client (`mooring.csi.client`):
     await client.call(Controller.create_volume, request, timeout_s) -> the same for a method that is a value
     await client.close()
 
-What fails raises `mooring.csi.errors.CsiError`: `.code` (`Code`), `.message`, `.method`, and `.outcome`
-(`Outcome.FINAL`: certainly nothing happened; `Outcome.UNKNOWN`: it may have). `NotConnected` was never sent.
+A failed call raises `mooring.csi.errors.CsiError`: `.code` (`Code`), `.message`, `.method`, and `.outcome`
+(`Outcome.FINAL`: certainly nothing happened; `Outcome.UNKNOWN`: it may have). `NotConnected` means that the
+call was never sent.
 
 Seam: `Channel` is a Protocol of `call(rpc, request, timeout_s)` and `close()`. `GrpcChannel` goes over a
-socket; `mooring.csi.driver` has one that calls a driver in this process; faults and recorders wrap another
-one.
+socket; `mooring.csi.driver` has a channel that calls a driver in this process; faults and recorders wrap
+another channel.
 
 Observers get an `Exchange` for each call: method, path, started, duration_s, code, message, request(),
-reply(), the last two without secrets. `mooring.csi.metrics`:
+reply(); request() and reply() have no secrets. `mooring.csi.metrics`:
 `sidecar_metrics(registry).observer(driver_name)`, `node_metrics(...)`.
 
 Driver base (`mooring.csi.driver`): `Driver(name, version, controller=, node=, plugin_services=, expansion=,

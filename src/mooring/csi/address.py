@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mooring.csi.errors import Code, EndpointError
 
 LONGEST_PATH = 107
-"""Bytes; the kernel's limit for the path of a Unix socket (unix(7))."""
+"""Bytes: the kernel's limit for the path of a Unix socket (unix(7))."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Address:
 
     @property
     def target(self) -> str:
-        """As gRPC writes it."""
+        """The address as gRPC writes it."""
         return f"unix:{self.path}" if self.path else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> Address:
-    """Raises EndpointError."""
+    """The address that a text names. Raises EndpointError for any other text."""
     scheme, colon, rest = text.partition(":")
     if text.startswith("/"):
         return _unix(text, text)
@@ -37,23 +37,23 @@ def parse_address(text: str) -> Address:
         return _unix(rest[2:] if rest.startswith("//") else rest, text)
     if scheme in ("tcp", "dns") and rest.startswith("//"):
         return _tcp(rest.lstrip("/"), text)
-    raise _none(text, "it must be unix:///PATH or tcp://HOST:PORT")
+    raise _invalid(text, "it must be unix:///PATH or tcp://HOST:PORT")
 
 
 def _unix(path: str, text: str) -> Address:
     if not path.startswith("/") or "\0" in path:
-        raise _none(text, "the socket's path must be absolute")
+        raise _invalid(text, "the socket's path must be absolute")
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise _none(text, f"a socket's path has at most {LONGEST_PATH} bytes: choose a shorter one")
+        raise _invalid(text, f"a socket's path has at most {LONGEST_PATH} bytes: choose a shorter one")
     return Address(path=path)
 
 
 def _tcp(rest: str, text: str) -> Address:
     host, colon, port = rest.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise _none(text, "it must be tcp://HOST:PORT")
+        raise _invalid(text, "it must be tcp://HOST:PORT")
     return Address(host=host, port=int(port))
 
 
-def _none(text: str, problem: str) -> EndpointError:
+def _invalid(text: str, problem: str) -> EndpointError:
     return EndpointError(Code.INVALID_ARGUMENT, f"{text!r} is no address of a CSI driver: {problem}")

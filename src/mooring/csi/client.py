@@ -4,9 +4,9 @@
     info = await client.identity.get_plugin_info(csi.GetPluginInfoRequest(), timeout_s=5)
 
 Guarantees: every call has a deadline and ends with a reply or a CsiError, whose `outcome` says whether it may
-have happened; nothing is ever tried again here. A driver may come and go: the next call finds it. Observers
-see every call, without its secrets. What carries the calls is a `Channel`: gRPC for an address; a simulation
-gives its own.
+have happened; the client never retries. A driver may restart: the next call connects to it anew. Observers
+see every call, without its secrets. A `Channel` carries the calls: gRPC for an address; the simulator gives
+its own.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ from mooring.csi.secrets import stripped
 
 
 class Channel(Caller, Protocol):
-    """The way to a driver. Knows nothing of what is called."""
+    """The transport to a driver. It does not look into requests or replies."""
 
     async def close(self) -> None:
-        """Ends calls that are under way."""
+        """Cancels the calls in flight."""
         ...
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A call that has ended, as observers see it. `started` is the loop's time, in seconds like
-    `duration_s`."""
+    """A call that has ended, as observers see it. `started` is the event loop's time in seconds."""
 
     method: str
     """ControllerPublishVolume."""
@@ -54,30 +53,28 @@ class Exchange:
     duration_s: float
     code: Code
     message: str
-    """The driver's words; empty for OK."""
+    """The driver's error message; empty for OK."""
     _request: Message = field(repr=False)
     _reply: Message | None = field(repr=False)
 
     def request(self) -> dict[str, object]:
-        """What was asked, without secrets."""
+        """The request's fields, without secrets."""
         return stripped(self._request)
 
     def reply(self) -> dict[str, object]:
-        """What was answered, without secrets; empty if it failed."""
+        """The reply's fields, without secrets; empty if the call failed."""
         return {} if self._reply is None else stripped(self._reply)
 
 
 Observer = Callable[[Exchange], None]
-"""Is told of each call after its end, also of those that were cancelled (CANCELLED). Must not raise, and not
-wait."""
+"""Called after the end of each call, also of a cancelled one (CANCELLED). It must not raise or block."""
 
 
 class Client:
-    """Calls one driver, by its address or through a channel of the caller's. Has the services as
-    attributes."""
+    """Calls one driver, by its address or through a channel of the caller's. Each service is an attribute."""
 
     def __init__(self, driver: str | Channel, observers: Sequence[Observer] = ()) -> None:
-        """Nothing is connected yet. Raises EndpointError for an address that is none."""
+        """Connects at the first call, not here. Raises EndpointError for a malformed address."""
         self._channel = _grpc_channel(driver) if isinstance(driver, str) else driver
         self._observers = tuple(observers)
         self.identity = Identity(self)
@@ -87,20 +84,20 @@ class Client:
         self.registration = Registration(self)
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
-        """Any method. Raises CsiError."""
+        """Calls any method. Raises CsiError."""
         started = asyncio.get_running_loop().time()
         try:
             reply = await self._channel.call(rpc, request, timeout_s)
         except CsiError as error:
-            self._tell(rpc, started, request, None, error.code, error.message)
+            self._observe(rpc, started, request, None, error.code, error.message)
             raise
         except asyncio.CancelledError:
-            self._tell(rpc, started, request, None, Code.CANCELLED, "the caller went away")
+            self._observe(rpc, started, request, None, Code.CANCELLED, "the caller went away")
             raise
-        self._tell(rpc, started, request, reply, Code.OK, "")
+        self._observe(rpc, started, request, reply, Code.OK, "")
         return reply
 
-    def _tell(
+    def _observe(
         self,
         rpc: Rpc[Request, Reply],
         started: float,
@@ -116,7 +113,7 @@ class Client:
                 observer(exchange)
 
     async def close(self) -> None:
-        """Ends calls that are under way, as CANCELLED."""
+        """Ends the calls in flight, as CANCELLED."""
         await self._channel.close()
 
     async def __aenter__(self) -> Client:

@@ -2,10 +2,10 @@
 
     CsiError                 a call that did not end with OK: code, message, method
     ├── NotConnected         no driver answered at the address: the call was not sent
-    └── EndpointError        an address that is none, or that cannot be listened on
+    └── EndpointError        an address that is malformed, or cannot be listened on
 
-A driver raises CsiError to answer with its code; a client gets the same CsiError from a call. No gRPC is
-needed for either, so a driver can be called without a socket.
+A driver raises CsiError to answer with its code; a client gets the same CsiError from a call. Neither side
+needs gRPC for it, so a driver can be called without a socket.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _GO_SPELLING = {"OK": "OK", "CANCELLED": "Canceled"}
 
 
 class Outcome(Enum):
-    """What a call has done."""
+    """What is known about the effect of a call."""
 
     DONE = "done"
     FINAL = "final"
-    """Certainly nothing: it did not happen, and will not happen later."""
+    """The call had no effect, and will have none later."""
     UNKNOWN = "unknown"
-    """It may have happened, in part too, or may still happen. The next call on that object says more."""
+    """The call may have taken effect, wholly or in part, or may still do so. The next call on that object
+    says more."""
 
 
 FINAL_CODES = frozenset(
@@ -67,21 +68,21 @@ FINAL_CODES = frozenset(
 """Codes that a driver gives before it does anything (CSI specification, "Error Scheme" and each call's
 table).
 
-All others leave the outcome unknown. Upstream's kubelet and sidecars take CANCELLED, DEADLINE_EXCEEDED,
-UNAVAILABLE, RESOURCE_EXHAUSTED and ABORTED for that. We also take UNKNOWN and INTERNAL, which drivers give
-after half of the work, and which gRPC itself gives when a stream breaks, and DATA_LOSS.
+All others leave the outcome unknown. Upstream's kubelet and sidecars treat CANCELLED, DEADLINE_EXCEEDED,
+UNAVAILABLE, RESOURCE_EXHAUSTED and ABORTED so. Here UNKNOWN, INTERNAL and DATA_LOSS are added: drivers answer
+UNKNOWN and INTERNAL when half of the work is done, and gRPC itself does when a stream breaks.
 """
 
 FINAL_FOR_METHOD = {
     "CreateVolume": frozenset({Code.RESOURCE_EXHAUSTED}),
     "ControllerPublishVolume": frozenset({Code.RESOURCE_EXHAUSTED}),
 }
-"""Codes that the specification gives a final meaning for one method: no capacity in the wanted topology, and
-the node's limit of volumes is reached."""
+"""Codes to which the specification gives a final meaning in one method: no capacity in the wanted topology
+(CreateVolume), and the node has as many volumes as it may have (ControllerPublishVolume)."""
 
 
 class CsiError(Exception):
-    """A call of `method` ended with `code`. `message` is the driver's own; it is meant for people."""
+    """A call of `method` ended with `code`. `message` is the driver's own text, for people to read."""
 
     def __init__(self, code: Code, message: str, method: str = "") -> None:
         self.code = code
@@ -91,13 +92,14 @@ class CsiError(Exception):
 
     @property
     def outcome(self) -> Outcome:
-        """What the failed call has done."""
+        """What is known about the effect of the failed call."""
         final = self.code in FINAL_CODES or self.code in FINAL_FOR_METHOD.get(self.method, ())
         return Outcome.FINAL if final else Outcome.UNKNOWN
 
 
 class NotConnected(CsiError):
-    """There was no connection to the driver, so nothing was sent: final, and worth another try later."""
+    """There was no connection to the driver, so nothing was sent: the outcome is final, and a retry is
+    safe."""
 
     def __init__(self, address: str, problem: str, method: str = "") -> None:
         self.address = address

@@ -1,10 +1,10 @@
-"""Faults put between a client and a driver, for authors of drivers: errors and delays at a call's doorstep.
+"""Faults between a client and a driver, for authors of drivers: errors and delays before or after a call.
 
     NodeStageVolume:UNAVAILABLE:0.1       one call in ten fails, and the driver never sees it
     CreateVolume:after-DEADLINE_EXCEEDED  each call is carried out, and its answer is lost
-    ControllerPublishVolume:2.5s:0.5      every other call is 2.5 seconds late
+    ControllerPublishVolume:2.5s:0.5      half of the calls, at random, are 2.5 seconds late
 
-Guarantee: a fault that says `after-` lets the driver finish; any other keeps the call from it.
+Guarantee: an error with `after-` lets the driver finish; an error without it keeps the call from the driver.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _AFTER = "after-"
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a share of the calls of one method."""
+    """An error or a delay for a share of the calls of one method."""
 
     method: str
     probability: float = 1.0
     code: Code | None = None
     after: bool = False
-    """The error comes instead of the driver's answer, not instead of the call."""
+    """Whether the driver carries the call out before the error takes the place of its answer."""
     delay_s: float = 0.0
 
 
 def parse_fault(text: str) -> Fault:
-    """METHOD:WHAT or METHOD:WHAT:PROBABILITY. Raises ValueError, with what can be written there."""
+    """The fault that METHOD:WHAT or METHOD:WHAT:PROBABILITY names. Raises ValueError, whose message lists
+    what can be written there."""
     method, _, rest = text.partition(":")
     what, _, share = rest.partition(":")
     if method not in METHODS:
@@ -48,8 +49,8 @@ def parse_fault(text: str) -> Fault:
         probability = -1.0
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"{text!r}: {share!r} is no probability from 0 to 1")
-    if found := _SECONDS.fullmatch(what):
-        return Fault(method, probability, delay_s=float(found[1]) * _UNITS[found[2]])
+    if delay := _SECONDS.fullmatch(what):
+        return Fault(method, probability, delay_s=float(delay[1]) * _UNITS[delay[2]])
     name = what.removeprefix(_AFTER)
     if name not in Code.__members__ or name == "OK":
         codes = ", ".join(code.name for code in Code if code is not Code.OK)
@@ -58,7 +59,7 @@ def parse_fault(text: str) -> Fault:
 
 
 class Faulty:
-    """A channel with faults."""
+    """A channel that injects faults into calls of another channel."""
 
     def __init__(self, channel: Channel, faults: Sequence[Fault], random: Random) -> None:
         self._channel = channel

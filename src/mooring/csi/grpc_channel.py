@@ -1,7 +1,7 @@
-"""Calls over gRPC: a Unix socket or TCP, without TLS, as CSI has it.
+"""Calls over gRPC: a Unix socket or TCP, without TLS, as CSI defines it.
 
-Guarantee: a call for which there is no connection fails at once with NotConnected, and was not sent.
-Connections are made anew within half a second of the driver's coming back.
+Guarantee: a call without a connection fails at once with NotConnected and is not sent. When a driver has
+restarted, the channel reconnects within half a second.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _OPTIONS = (
     ("grpc.enable_http_proxy", 0),  # a driver is never behind the proxy that the environment names
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # in truth: how long a driver that is busy may take to answer
+    # Despite its name, gRPC's deadline for one connection attempt: a busy driver has so long to accept.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 500),
-    (
-        "grpc.max_receive_message_length",
-        64 * 1024 * 1024,
-    ),  # a page of ListVolumes is as long as the driver likes
+    # gRPC's default is 4 MiB, and the driver chooses how long a page of ListVolumes is.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 _Calling = Callable[..., Awaitable[Any]]
 
@@ -36,12 +35,14 @@ class GrpcChannel:
     """The `Channel` to the driver at `address`. Belongs to the event loop in which it is first used."""
 
     def __init__(self, address: str) -> None:
-        """Raises EndpointError."""
+        """Raises EndpointError for a malformed address."""
         self._address = parse_address(address)
         self._channel: grpc.aio.Channel | None = None
         self._calling: dict[str, _Calling] = {}
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
+        # The connection is awaited first and by itself: gRPC alone answers UNAVAILABLE both for a call that
+        # was never sent and for one whose connection broke, and only the former has a final outcome.
         deadline = asyncio.get_running_loop().time() + timeout_s
         await self._connected(rpc, timeout_s)
         remaining_s = max(0.0, deadline - asyncio.get_running_loop().time())
@@ -65,7 +66,7 @@ class GrpcChannel:
         return self._channel
 
     async def _connected(self, rpc: Rpc[Request, Reply], timeout_s: float) -> None:
-        """Waits for a connection that is being made. Raises NotConnected if there is none."""
+        """Waits while gRPC connects. Raises NotConnected if it cannot."""
         channel = self._open()
         state = channel.get_state(try_to_connect=True)
         try:
@@ -90,7 +91,7 @@ class GrpcChannel:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task itself was cancelled, and not only the call that it waits for."""
+    """Whether the task itself was cancelled, rather than only the call that it awaits (by `close`)."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""Counts calls for Prometheus, under upstream's names and with upstream's labels. Label values are few and
+"""Metrics of calls for Prometheus, with upstream's names and labels. The number of label values is
 bounded."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _LABELS = ("driver_name", "method_name", "grpc_status_code")
 
 
 class CallMetrics:
-    """How long calls of drivers took, by how they ended: one histogram in a registry, an observer for each
-    driver."""
+    """The durations of drivers' calls by method and status code: one histogram for a registry, one observer
+    for each driver."""
 
     def __init__(self, registry: CollectorRegistry, name: str, **constant: str) -> None:
-        """`constant` are labels with always the same value."""
+        """`constant`: labels that have the same value in every sample."""
         labels = [*_LABELS, *constant]
         self._constant = tuple(constant.values())
         self._seconds = Histogram(
@@ -28,7 +28,7 @@ class CallMetrics:
         )
 
     def observer(self, driver_name: str) -> Observer:
-        """For the clients of this driver."""
+        """The observer for clients of this driver."""
 
         def observe(exchange: Exchange) -> None:
             values = (driver_name, exchange.path, str(exchange.code), *self._constant)
@@ -39,19 +39,17 @@ class CallMetrics:
 
 @cache
 def sidecar_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils). One for a
-    registry."""
+    """`csi_sidecar_operations_seconds`, as upstream's sidecars have it (csi-lib-utils); one per registry."""
     return CallMetrics(registry, "csi_sidecar_operations_seconds")
 
 
 @cache
 def plugin_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_plugin_operations_seconds`: upstream's name for what a driver itself counts. One for a
-    registry."""
+    """`csi_plugin_operations_seconds`: upstream's name for a driver's own metric; one per registry."""
     return CallMetrics(registry, "csi_plugin_operations_seconds")
 
 
 @cache
 def node_metrics(registry: CollectorRegistry) -> CallMetrics:
-    """`csi_operations_seconds`, as the kubelet has it. One for a registry."""
+    """`csi_operations_seconds`, as the kubelet has it; one per registry."""
     return CallMetrics(registry, "csi_operations_seconds", migrated="false")

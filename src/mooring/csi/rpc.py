@@ -1,8 +1,8 @@
 """The methods of CSI as typed values: what a client calls and a driver implements.
 
 `Controller.create_volume` is the method CreateVolume; on an instance of a service class it is a coroutine
-function. Everything else about a method is read from the protos, so that nothing is said twice. The streaming
-methods of SnapshotMetadata are left out.
+function. Everything else about a method is read from the protos, its only definition. The streaming methods
+of SnapshotMetadata are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Reply_co = TypeVar("_Reply_co", bound=Message, covariant=True)
 
 
 class Caller(Protocol):
-    """Carries calls out."""
+    """Sends a request and waits for the reply."""
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
         """The reply. Raises CsiError; DEADLINE_EXCEEDED after `timeout_s` seconds."""
@@ -31,7 +31,7 @@ class Caller(Protocol):
 
 
 class Method(Protocol[_Request_contra, _Reply_co]):
-    """A method as one calls it."""
+    """A method bound to a service: `await client.node.node_get_info(request, timeout_s=5)`."""
 
     async def __call__(self, request: _Request_contra, /, *, timeout_s: float) -> _Reply_co: ...
 
@@ -52,10 +52,10 @@ class Service:
 
 
 class Rpc(Generic[Request, Reply]):
-    """One method."""
+    """One method of a service."""
 
     attribute: str
-    """In Python: create_volume."""
+    """Its name in Python: create_volume."""
 
     def __init__(self, request: type[Request], reply: type[Reply]) -> None:
         self.request = request
@@ -170,7 +170,7 @@ class Node(Service):
 
 
 class Registration(Service):
-    """Makes a driver known on a node; not CSI, but served beside it."""
+    """The kubelet's plugin registration, which makes a driver known on a node. Not part of CSI."""
 
     get_info = Rpc(registration.InfoRequest, registration.PluginInfo)
     notify_registration_status = Rpc(registration.RegistrationStatus, registration.RegistrationStatusResponse)

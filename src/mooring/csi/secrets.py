@@ -1,5 +1,4 @@
-"""Messages as plain values to be shown: in logs, traces and errors. Secrets are left out, as the protos mark
-them."""
+"""Messages as plain values for logs, traces and errors, without the fields that the protos mark as secret."""
 
 from __future__ import annotations
 
@@ -12,12 +11,11 @@ from google.protobuf.message import Message
 from mooring.csi.proto import csi_pb2
 
 STRIPPED = "***stripped***"
-"""Stands for a secret; the same word as upstream's sidecars write."""
+"""Takes the place of a secret; upstream's sidecars write the same."""
 
 
 def stripped(message: Message) -> dict[str, object]:
-    """The fields that are set, by their names in the protos; enums by their names. Nothing of a secret is in
-    it."""
+    """The fields that are set, by their names in the protos; enums by their names; `STRIPPED` for secrets."""
     return {field.name: _shown(field, value) for field, value in message.ListFields()}
 
 

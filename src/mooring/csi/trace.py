@@ -1,6 +1,6 @@
-"""Every call of a driver as a line of JSON in a file, without secrets; and those lines for people.
+"""A trace of every call of a driver: a line of JSON for each in a file, without secrets; and its display.
 
-Several processes append to one file: a line is written with one system call.
+Several processes append to one file, so each line is written with one system call.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mooring.csi.client import Exchange
 from mooring.csi.errors import Code
 
 LONGEST = 160
-"""Characters of a request or answer on a line for people."""
+"""Characters of a request or reply that `shown` prints."""
 
 
 def tracer(path: Path, caller: str, now: Callable[[], datetime]) -> Callable[[str, Exchange], None]:
-    """Appends each call of a driver by `caller` (a node's name, or "controller") to the file."""
+    """Returns a function that appends a call to the file; `caller` is a node's name, or "controller"."""
 
     def observe(driver: str, exchange: Exchange) -> None:
         line = {
@@ -40,7 +40,7 @@ def tracer(path: Path, caller: str, now: Callable[[], datetime]) -> Callable[[st
 
 
 def append(path: Path, line: str) -> None:
-    """One line, whole."""
+    """Appends one line to the file, with one write(2)."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, f"{line}\n".encode())
@@ -49,24 +49,24 @@ def append(path: Path, line: str) -> None:
 
 
 def read(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """The calls of a file's lines; a last line that is being written is left out."""
+    """The calls of a file's lines, without a last line that is still being written."""
     for line in lines:
         if line.endswith("\n"):
             yield json.loads(line)
 
 
 def call_line(call: dict[str, Any]) -> str:
-    """A call on one line: when, by whom, what, how long, how it ended."""
+    """A call on one line: time, caller, method, duration, outcome."""
     time = str(call["time"])[11:23]
     outcome = call["code"] if call["code"] == str(Code.OK) else f"{call['code']}: {call['message']}"
     return f"{time}  {call['caller']:<12} {call['method']:<26} {call['seconds'] * 1000:>8.1f} ms  {outcome}"
 
 
 def shown(call: dict[str, Any]) -> str:
-    """The same, with what was asked and answered below it."""
+    """The same, with the request and the reply below it."""
     head = call_line(call)
-    asked, answered = _brief(call["request"]), _brief(call["reply"])
-    return head + (f"\n{'':14}{asked}" if asked else "") + (f"\n{'':11}-> {answered}" if answered else "")
+    request, reply = _brief(call["request"]), _brief(call["reply"])
+    return head + (f"\n{'':14}{request}" if request else "") + (f"\n{'':11}-> {reply}" if reply else "")
 
 
 def _brief(values: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@
     async with serving(dispatcher, ["unix:///csi/csi.sock"]):
         ...
 
-`services`: `Driver`, `ControllerService`, `NodeService`: what an author writes. `dispatch`: `Dispatcher`
+`services`: `Driver`, `ControllerService`, `NodeService`, which an author extends. `dispatch`: `Dispatcher`
 (validation, operations in flight, deadlines, errors) and `LocalChannel`, with which a `Client` calls a driver
 in the same process. `server`: gRPC. `docs/csi-driver-tutorial.md` writes a driver with it.
 """

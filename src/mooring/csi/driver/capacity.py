@@ -1,4 +1,4 @@
-"""Sizes: which one a volume gets for a CapacityRange. Pure."""
+"""The size of a volume for a CapacityRange. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes, in bytes, that a storage has."""
+    """The sizes, in bytes, that a storage offers."""
 
     smallest: int = MIB
     largest: int = 16 * 1024 * GIB
     step: int = MIB
-    """Sizes are rounded up to a multiple of it, unless a request's limit forbids that."""
+    """Sizes are rounded up to a multiple of this, unless the multiple exceeds the request's limit."""
     default: int = GIB
-    """For requests without a size."""
+    """The size for a request without one."""
 
     def choose(self, wanted: csi.CapacityRange, least: int = 0) -> int:
-        """The size for a request, and at least `least`. Raises CsiError, OUT_OF_RANGE."""
-        asked = max(wanted.required_bytes, least) or min(self.default, wanted.limit_bytes or self.default)
-        asked = max(asked, self.smallest)
-        rounded = -(-asked // self.step) * self.step
+        """The size for a request, `least` bytes or more. Raises CsiError, OUT_OF_RANGE."""
+        needed = max(wanted.required_bytes, least) or min(self.default, wanted.limit_bytes or self.default)
+        needed = max(needed, self.smallest)
+        rounded = -(-needed // self.step) * self.step
         largest = min(self.largest, wanted.limit_bytes or self.largest)
-        size = rounded if rounded <= largest else asked
+        size = rounded if rounded <= largest else needed
         if size > largest:
             raise CsiError(
                 Code.OUT_OF_RANGE, f"{size} bytes: here a volume has from {self.smallest} to {largest} bytes"
@@ -37,5 +37,5 @@ class Sizes:
 
 
 def fits(size: int, wanted: csi.CapacityRange) -> bool:
-    """Whether a volume of that size is what the request asks for."""
+    """Whether the size lies within the request's bounds."""
     return size >= wanted.required_bytes and (not wanted.limit_bytes or size <= wanted.limit_bytes)

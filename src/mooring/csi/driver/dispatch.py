@@ -1,12 +1,14 @@
 """From a request to a driver's answer, without gRPC: validation, one operation at a time, deadlines, errors,
 observers.
 
-Guarantees: a driver sees only requests that the specification allows, with paths that it may act on, and
-never two operations on one object at once. A caller whose deadline passes, or who goes away, ends its call,
-not the operation: that goes on to its end, and until then other calls for the object are ABORTED; unless the
-driver lets it give way to them (`Driver.gives_way`): then it is cancelled, and they begin when it has ended.
-Whatever a driver raises is answered with a code: a CsiError's own, or what `Driver.codes` says. Observers see
-every call, without its secrets.
+Guarantees:
+- A driver sees only requests that the specification allows, with paths that it may act on, and never two
+  operations on one object at once.
+- A deadline or a caller that goes away ends the call, not the operation. The operation runs to its end, and
+  until then other calls for the object are ABORTED. An exception are the methods of `Driver.gives_way`: a
+  call for one of them cancels the operation, and begins when it has ended.
+- Every exception of a driver is answered with a code: a CsiError's own, or that of `Driver.codes`.
+- Observers see every call, without its secrets.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Dispatcher:
     """Calls one driver. Belongs to one event loop."""
 
     def __init__(self, driver: Driver, allowed: Sequence[Path], observers: Sequence[Observer] = ()) -> None:
-        """`allowed` are the directories below which the node service may mount."""
+        """`allowed`: the directories below which the node service may mount."""
         self.driver = driver
         self._allowed = tuple(allowed)
         self._observers = tuple(observers)
@@ -90,7 +92,11 @@ class Dispatcher:
         request: Request,
         key: Key,
     ) -> Reply:
-        """Runs the handler in a task of its own, which outlives this call."""
+        """Runs the handler in a task of its own, which outlives this call.
+
+        A handler that were cancelled with its caller would leave half a mount or an attach that nothing
+        remembers, and the retry would run beside it.
+        """
 
         async def operation() -> Reply:
             await self._make_way(rpc.name, key)
@@ -115,10 +121,10 @@ class Dispatcher:
             ) from None
 
     async def _make_way(self, method: str, key: Key) -> None:
-        """Ends the operations on the object that give way to the method."""
-        held = self._in_flight.at_odds_with(key)
+        """Cancels the operations on the object that give way to the method, and waits for their end."""
+        conflicting = self._in_flight.conflicting(key)
         giving_way = [
-            other for other, theirs in held.items() if method in self.driver.gives_way.get(theirs, ())
+            other for other, theirs in conflicting.items() if method in self.driver.gives_way.get(theirs, ())
         ]
         tasks = [self._holders[other] for other in giving_way]
         for task in tasks:
@@ -128,7 +134,7 @@ class Dispatcher:
 
 
 def _log_late(method: str, key: Key, task: asyncio.Task[Any]) -> None:
-    """Logs the outcome of an operation whose caller went away: it is reported nowhere else."""
+    """Logs the outcome of an operation whose caller has gone: the log is the only place that has it."""
     if task.cancelled():
         return
     if (error := task.exception()) is None:
@@ -149,7 +155,7 @@ async def _run(
     except Exception as error:
         code = driver.code_of(error)
         if code is Code.INTERNAL:
-            # As text: some renderers show the frames' variables, and a request has secrets.
+            # As text: some log renderers print the frames' variables, and a request may hold secrets.
             _log.error("a method of the driver failed", method=rpc.name, traceback=traceback.format_exc())
         raise CsiError(code, str(error) or type(error).__name__) from error
 
@@ -165,14 +171,16 @@ def _key(driver: Driver, rpc: Rpc[Any, Any], request: Message) -> Key | None:
 
 
 class LocalChannel:
-    """The `Channel` of a client whose driver is in this process: no sockets, and the event loop's own
-    time."""
+    """The `Channel` of a client whose driver is in this process: no sockets, and the event loop's clock, so
+    it runs in virtual time too."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:
-        copy = rpc.request.FromString(request.SerializeToString())  # nothing is shared, as over a wire
+        copy = rpc.request.FromString(
+            request.SerializeToString()
+        )  # caller and driver share nothing, as over a wire
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._dispatcher.call(rpc, copy)

@@ -1,4 +1,4 @@
-"""A line in the log for each call of a driver, without secrets."""
+"""A log line for each call of a driver, without secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _log = structlog.get_logger(__name__)
 _QUIET = frozenset(
     {"Probe", "GetPluginInfo", "GetPluginCapabilities", "ControllerGetCapabilities", "NodeGetCapabilities"}
 )
-"""Asked all the time, and never of interest."""
+"""Called all the time; a success is not worth a line."""
 
 
 def log_call(exchange: Exchange) -> None:
-    """An observer: failures as warnings, the rest at level info, what is asked all the time at level
+    """An observer: logs failures at level warning, successes at level info, those of `_QUIET` at level
     debug."""
-    fine = _log.debug if exchange.method in _QUIET else _log.info
-    write = fine if exchange.code is Code.OK else _log.warning
+    succeeded = _log.debug if exchange.method in _QUIET else _log.info
+    write = succeeded if exchange.code is Code.OK else _log.warning
     write(
         exchange.method,
         code=str(exchange.code),

@@ -1,5 +1,4 @@
-"""Mount flags of requests: options of a file system, and nothing that mount(8) takes for another thing to do.
-Pure."""
+"""Mount flags of requests: options of a file system only, none that changes what mount(8) does. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 _OPTION = re.compile(r"[a-z][a-z0-9_]*(=[A-Za-z0-9._+:-]+)?")
-_ANOTHER_THING = frozenset(
+_NOT_OF_FILE_SYSTEMS = frozenset(
     {
         "bind",
         "rbind",
@@ -34,7 +33,7 @@ def flags_refusal(flags: Iterable[str]) -> str:
 
 
 def refused_options(flags: Iterable[str]) -> int:
-    """How many of the flags cannot be used. They are not named, for flags may hold secrets."""
+    """How many of the flags cannot be used. Errors do not name them, because flags may hold secrets."""
     return sum(
-        not (_OPTION.fullmatch(flag) and flag.partition("=")[0] not in _ANOTHER_THING) for flag in flags
+        not (_OPTION.fullmatch(flag) and flag.partition("=")[0] not in _NOT_OF_FILE_SYSTEMS) for flag in flags
     )

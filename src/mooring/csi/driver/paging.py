@@ -1,6 +1,6 @@
 """Pages of ListVolumes and ListSnapshots. Pure.
 
-A token names the last item of the page before it, so it stays good whatever comes and goes meanwhile.
+A token names the last item of the page before it, so it stays valid while items are created and deleted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _TOKEN = "after:"
 def page(
     items: Mapping[str, _Item], request: csi.ListVolumesRequest | csi.ListSnapshotsRequest
 ) -> tuple[dict[str, _Item], str]:
-    """The items of the page that is asked for, in the order of their names, and the token of the next page.
-    Raises CsiError, ABORTED, for a token that is none."""
+    """The items of the requested page, in the order of their names, and the token of the next page ("" after
+    the last). Raises CsiError, ABORTED, for a token that this driver has not given out."""
     token = request.starting_token
     if token and not token.startswith(_TOKEN):
         raise CsiError(

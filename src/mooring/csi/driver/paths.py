@@ -1,10 +1,10 @@
 """Paths in requests of the node service: only where the driver may act, and never through a planted link.
 Blocking.
 
-The directories in which a driver may act are given to it when it is started; they themselves may lie behind
+The operator names the directories in which a driver may act when it is started; the paths of these may have
 links. Below them no component may be a symbolic link, the last one included: a workload that can write there
-could otherwise have the driver mount, or unmount, anything. What is missing is not looked at further: the
-driver makes it.
+could otherwise have the driver mount or unmount anything. The check ends at a missing component: the driver
+creates it and what is below it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MUST_EXIST = "volume_path"
 
 
 def check_paths(request: Message, allowed: Sequence[Path]) -> None:
-    """Looks at all paths in the request. Raises CsiError: INVALID_ARGUMENT; for volume_path, which must be a
-    volume's already, NOT_FOUND."""
+    """Checks all paths of the request. Raises CsiError: NOT_FOUND for volume_path, at which a volume must be
+    already, INVALID_ARGUMENT for the others."""
     for name in PATH_FIELDS:
         path = getattr(request, name, "")
         if path:
@@ -37,7 +37,7 @@ def check_paths(request: Message, allowed: Sequence[Path]) -> None:
 
 
 def check_path(path: str, allowed: Sequence[Path]) -> None:
-    """Raises ValueError, saying what is wrong with the path."""
+    """Raises ValueError if the driver may not act on the path; the message completes "PATH ..."."""
     if not os.path.isabs(path) or path.startswith("//"):
         raise ValueError("is not absolute")
     if any(part in (".", "..") for part in path.split("/")):
@@ -49,6 +49,8 @@ def check_path(path: str, allowed: Sequence[Path]) -> None:
 
 
 def _follow(directory: Path, parts: Sequence[str]) -> None:
+    # Step by step through descriptors: a check by name could pass, and the name lead elsewhere a moment
+    # later.
     try:
         here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

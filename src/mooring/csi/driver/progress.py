@@ -1,7 +1,7 @@
-"""What an operation that takes long waits for.
+"""What a long operation waits for.
 
-An operation may outlive its caller; who asks again meanwhile is ABORTED, and is told what the operation has
-said here last. So a person sees it, too: a sidecar writes the answer where people look.
+An operation may outlive its caller. A caller that retries meanwhile gets ABORTED with the text that the
+operation reported here last; the sidecar writes it into an event or a status, where people see it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 @dataclass
 class UnderWay:
-    """An operation of a method; `waits_for` in words."""
+    """An operation in flight: its method, and what it waits for, as text."""
 
     method: str
     waits_for: str = ""
 
 
 current: ContextVar[UnderWay | None] = ContextVar("current", default=None)
-"""The operation in whose task we are."""
+"""The operation of the current task."""
 
 
 def waits_for(what: str) -> None:
-    """The operation that runs here waits for this ("EC2 shows it as attaching to i-1"). Without one, nothing
-    is reported."""
+    """Reports what the current task's operation waits for ("EC2 shows it as attaching to i-1"). Does nothing
+    outside of an operation."""
     if (operation := current.get()) is not None:
         operation.waits_for = what

@@ -1,8 +1,8 @@
-"""A driver makes itself known to the node agent (a kubelet, or Mooring's): it serves `Registration` in its
-folder.
+"""A driver makes itself known to the node agent (a kubelet, or Mooring's): it serves `Registration` in the
+agent's registration folder.
 
-The socket is `<folder>/<driver>-reg.sock`, as upstream's registrar names it. As long as this serves, the
-driver is registered; a node agent that is started again asks again.
+The socket is `<folder>/<driver>-reg.sock`, as upstream's registrar names it. The driver is registered as long
+as the socket is served; a restarted node agent calls it again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _log = structlog.get_logger(__name__)
 
 
 class Registrar:
-    """Answers the node agent. `endpoint` is the driver's socket as that one sees it."""
+    """Answers the node agent. `endpoint` is the path of the driver's socket on the agent's side."""
 
     def __init__(self, driver: str, endpoint: str) -> None:
         self._info = registration.PluginInfo(
             type=KIND, name=driver, endpoint=endpoint, supported_versions=VERSIONS
         )
         self.registered: bool | None = None
-        """What the node agent last said; None before it has."""
+        """The node agent's last notification; None before the first."""
 
     async def get_info(self, request: registration.InfoRequest, context: object) -> registration.PluginInfo:
         return self._info
@@ -51,7 +51,7 @@ class Registrar:
         return registration.RegistrationStatusResponse()
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """By method."""
+        """gRPC handlers by method name."""
         by_rpc: dict[Any, Any] = {
             Registration.get_info: self.get_info,
             Registration.notify_registration_status: self.notify_registration_status,
@@ -68,8 +68,8 @@ class Registrar:
 
 @asynccontextmanager
 async def registering(driver: str, endpoint: str, folder: Path) -> AsyncGenerator[Path]:
-    """Offers the driver while entered; gives the socket. Raises EndpointError if another registrar offers
-    it."""
+    """Offers the driver while entered; yields the socket's path. Raises EndpointError if another registrar
+    listens there."""
     path = folder.absolute() / f"{driver}-reg.sock"
     address = parse_address(str(path))
     registrar = Registrar(driver, endpoint)

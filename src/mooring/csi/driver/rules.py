@@ -1,8 +1,7 @@
-"""What the CSI specification says about requests, as data. `validation` applies it.
+"""The CSI specification's rules about requests, as data. `validation` applies them.
 
-Source: the specification's proto comments (REQUIRED, size limits) and "Size Limits". Where a driver may do
-more than the specification asks (mutable_parameters of ControllerModifyVolume may be empty, secrets may be
-long), so do we.
+Source: the specification's proto comments (REQUIRED, size limits) and "Size Limits". Where the specification
+lets a driver accept more (empty mutable_parameters of ControllerModifyVolume, long secrets), these rules do.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "DeleteVolumeGroupSnapshotRequest": ("group_snapshot_id", "snapshot_ids"),
     "GetVolumeGroupSnapshotRequest": ("group_snapshot_id", "snapshot_ids"),
 }
-"""Fields (or oneofs) that a message must have, by its name. An enum's 0 and an empty list count as
+"""Fields (or oneofs) that a message must have, by the message's name. An enum's 0 and an empty list count as
 missing."""
 
 STRING_BYTES = 128
-"""The general limit of a string."""
+"""The general limit of a string, in bytes."""
 
 MAP_BYTES = 4096
-"""The general limit of a map, keys and values together; of mount_flags too."""
+"""The general limit of a map, keys and values together, and of mount_flags, in bytes."""
 
 LONGER_STRINGS: Mapping[str, int] = {
     "node_id": 256,
@@ -52,8 +51,7 @@ LONGER_STRINGS: Mapping[str, int] = {
     "volume_path": 4096,
     "starting_token": 4096,
 }
-"""Bytes, by the field's name: the specification has another limit there, or leaves it to the system
-(PATH_MAX)."""
+"""Other limits in bytes, by the field's name: the specification's own, or the system's (PATH_MAX)."""
 
 NOT_NEGATIVE = frozenset({"required_bytes", "limit_bytes", "max_entries"})
 
@@ -74,5 +72,5 @@ IN_FLIGHT: Mapping[str, tuple[str, ...]] = {
     "NodeUnpublishVolume": ("volume_id", "target_path"),
     "NodeExpandVolume": ("volume_id",),
 }
-"""The fields that name what a method changes: one operation at a time on it, others are ABORTED. A volume may
-be published at several paths at once, but not while it is staged, unstaged or expanded."""
+"""The fields that name the object that a method changes: one operation at a time on it, others are ABORTED. A
+volume may be published at several paths at once, but not while it is being staged, unstaged or expanded."""

@@ -1,8 +1,8 @@
 """A driver over gRPC: on Unix sockets and TCP, with the health and reflection services.
 
-Guarantees: a socket that is left over is replaced, one on which a process listens is not; sockets are for
-their owner alone, or as told. At the end no new call is taken, calls under way may end within the grace
-period, and operations end in any case before this returns.
+Guarantees: a stale socket is replaced, one on which a process listens is not; only its owner can open a
+socket, unless `mode` says otherwise. At the end the server accepts no new call, calls in flight have the
+grace period to end, and `serving` returns only after all operations have ended.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ from mooring.csi.rpc import Controller, Identity, Node, Rpc, Service
 
 GRACE_S = 10.0
 LONGEST_DETAILS = 2000
-"""Characters of an error's message that are sent: it travels in a header."""
+"""Characters of an error's message that are sent, because it travels in an HTTP/2 header."""
 
-_OPTIONS = (("grpc.so_reuseport", 0),)  # or two drivers would share a port, each getting half of the calls
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+)  # otherwise two drivers could share a port, each with half of the calls
 
 
 @asynccontextmanager
 async def serving(
     dispatcher: Dispatcher, endpoints: Sequence[str], mode: int = 0o600, grace_s: float = GRACE_S
 ) -> AsyncGenerator[list[str]]:
-    """Serves while entered; gives the addresses, in which a port 0 has become a real one. Raises
+    """Serves while entered; yields the addresses, with the actual port in place of a port 0. Raises
     EndpointError."""
     server = grpc.aio.server(options=_OPTIONS)
     names = [_add(server, dispatcher, service) for service in _services(dispatcher)]
@@ -97,7 +99,7 @@ def _status(code: Code) -> grpc.StatusCode:
 
 
 class _Health(Protocol):
-    """Tells who asks whether the driver serves. (The library's own types leave it out.)"""
+    """gRPC's health service, which the library's type stubs leave out."""
 
     async def set(self, service: str, status: int) -> None: ...
     async def enter_graceful_shutdown(self) -> None: ...

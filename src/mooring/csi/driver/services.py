@@ -1,9 +1,8 @@
-"""What an author writes: a `Driver` with its services, of which each method that the driver has is
-overridden.
+"""The base classes of a driver: an author overrides the services' methods and puts them into a `Driver`.
 
-A driver declares its capabilities; the base answers the Get...Capabilities calls from them, refuses every
-method that no declared capability covers (UNIMPLEMENTED), and refuses at the start a capability whose methods
-are not written.
+A driver declares its capabilities. The base answers the Get...Capabilities calls from them, refuses every
+method that no declared capability covers (UNIMPLEMENTED), and raises TypeError at the start for a capability
+whose methods are not overridden.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ CONTROLLER_METHODS: Mapping[ControllerCapability, tuple[Rpc[Any, Any], ...]] = {
     _C.GET_VOLUME: (Controller.controller_get_volume,),
     _C.MODIFY_VOLUME: (Controller.controller_modify_volume,),
 }
-"""The methods that a capability promises. What is not here (CLONE_VOLUME, ...) promises a behaviour."""
+"""The methods that a capability promises. The others (CLONE_VOLUME, ...) promise a behaviour, not a
+method."""
 
 NODE_METHODS: Mapping[NodeCapability, tuple[Rpc[Any, Any], ...]] = {
     _N.STAGE_UNSTAGE_VOLUME: (Node.node_stage_volume, Node.node_unstage_volume),
@@ -65,7 +65,8 @@ def _unimplemented(rpc: Rpc[Any, Any]) -> CsiError:
 
 
 class ControllerService:
-    """Acts on the storage. Override what `capabilities` promise, and `validate_volume_capabilities`."""
+    """Acts on the storage. Override the methods that `capabilities` promise and
+    `validate_volume_capabilities`."""
 
     capabilities: Collection[ControllerCapability] = ()
 
@@ -134,7 +135,8 @@ class ControllerService:
 
 
 class NodeService:
-    """Acts on this machine. Override publish, unpublish and get_info, and what `capabilities` promise."""
+    """Acts on this machine. Override publish, unpublish, get_info, and the methods that `capabilities`
+    promise."""
 
     capabilities: Collection[NodeCapability] = ()
 
@@ -179,10 +181,10 @@ class NodeService:
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver as it is served by one process: with the controller service, the node service, or both.
+    """The part of a driver that one process serves: the controller service, the node service, or both.
 
-    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver: a
-    caller of the node's process must also learn that there is a controller.
+    `name` has the form of a domain name. `plugin_services` are the same in every process of a driver, because
+    a caller of the node's process must also learn that there is a controller.
     """
 
     name: str
@@ -192,15 +194,15 @@ class Driver:
     plugin_services: Collection[PluginService] = ()
     expansion: Collection[Expansion] = ()
     access_modes: Collection[int] = tuple(AccessMode.values())
-    """What volumes can be asked for; anything else is INVALID_ARGUMENT."""
+    """The access modes that the driver supports; a request for another one is INVALID_ARGUMENT."""
     codes: Mapping[type[Exception], Code] = field(default_factory=dict[type[Exception], Code])
-    """How the driver's own exceptions are answered, the most derived class first. Others: INTERNAL."""
+    """The codes of the driver's own exceptions; the most derived class counts. Others are INTERNAL."""
     in_flight: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: IN_FLIGHT)
-    """The fields that name what a method changes (`rules.IN_FLIGHT`). Fields at the end that are empty are
-    left out."""
+    """The fields that name the object that a method changes (`rules.IN_FLIGHT`). Empty fields at the end are
+    left out, so an operation on a whole volume conflicts with those on its paths."""
     gives_way: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    """By method: the methods for which an operation of it is cancelled, instead of their being ABORTED. The
-    method must be safe to cancel at each of its awaits, and the other one must find its way from there."""
+    """By method: the methods whose calls cancel an operation of it instead of being ABORTED. The method must
+    be safe to cancel at each of its awaits, and the other methods must be able to go on from there."""
 
     def __post_init__(self) -> None:
         missing = [
@@ -213,7 +215,7 @@ class Driver:
             )
 
     def service_of(self, rpc: Rpc[Any, Any]) -> object | None:
-        """The object that has the method, None if this process does not serve it."""
+        """The service that has the method; None if this process does not serve it."""
         if rpc.service == _CONTROLLER:
             served, methods = self.controller, CONTROLLER_METHODS
         elif rpc.service == _NODE:
@@ -223,7 +225,7 @@ class Driver:
         return served if rpc in ALWAYS or rpc in _promised(served, methods) else None
 
     def code_of(self, error: Exception) -> Code:
-        """The code with which the error is answered."""
+        """The code that the caller gets for the driver's exception."""
         return next((self.codes[kind] for kind in type(error).__mro__ if kind in self.codes), Code.INTERNAL)
 
     async def get_plugin_info(self, request: csi.GetPluginInfoRequest) -> csi.GetPluginInfoResponse:
@@ -233,7 +235,7 @@ class Driver:
     async def get_plugin_capabilities(
         self, request: csi.GetPluginCapabilitiesRequest
     ) -> csi.GetPluginCapabilitiesResponse:
-        """From `plugin_services` and `expansion`."""
+        """Answered from `plugin_services` and `expansion`."""
         services = (csi.PluginCapability.Service(type=kind) for kind in self.plugin_services)
         expansions = (csi.PluginCapability.VolumeExpansion(type=kind) for kind in self.expansion)
         return csi.GetPluginCapabilitiesResponse(
@@ -244,7 +246,7 @@ class Driver:
         )
 
     async def probe(self, request: csi.ProbeRequest) -> csi.ProbeResponse:
-        """Ready. Override it where something can be wrong: FAILED_PRECONDITION."""
+        """Always ready. A driver that can be unhealthy overrides it and raises FAILED_PRECONDITION."""
         reply = csi.ProbeResponse()
         reply.ready.value = True
         return reply

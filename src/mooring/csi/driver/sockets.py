@@ -1,4 +1,4 @@
-"""The Unix socket on which a driver listens: a stale one is replaced, a live one is not. Blocking."""
+"""The Unix socket on which a driver listens: a stale socket is replaced, a live one is not. Blocking."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from mooring.csi.errors import Code, EndpointError
 
 @contextmanager
 def making_socket(path: Path, mode: int) -> Generator[None]:
-    """While entered, the socket at `path` may be made: nothing is there, no other process makes one in its
-    directory, and it gets the permissions `mode`. Raises EndpointError if a process listens there, or
-    something else is there."""
+    """While entered, the caller may make the socket at `path`: the path is free, no other process makes a
+    socket in its directory, and the socket gets the permissions `mode`. Raises EndpointError if a process
+    listens there, or if the path is not a socket."""
+    # The lock on the directory keeps two drivers that start at once from each taking the other's new socket
+    # for a stale one.
     directory = _open_directory(path)
     mask = os.umask(0o777 & ~mode)
     try:
@@ -30,7 +32,7 @@ def making_socket(path: Path, mode: int) -> Generator[None]:
 
 
 def remove_socket(path: Path, inode: int) -> None:
-    """Removes the socket if it is still the one with this inode, and not another driver's."""
+    """Removes the socket if it still has this inode, that is, if no other driver has replaced it."""
     with suppress(FileNotFoundError):
         if path.lstat().st_ino == inode:
             path.unlink()

@@ -1,8 +1,8 @@
 """The paths at which a node service stages and publishes volumes: what must be there, and what must not.
 
-A raw device is shown over an empty file; a file system over a directory, which the mount makes. The functions
-on files are blocking, the checks are pure: what is mounted where is told by the caller, who knows the mount
-table.
+A raw device is mounted over an empty file; a file system over a directory, which the mount makes. The
+functions on files are blocking; the checks are pure, because the caller, who has the mount table, passes in
+what is mounted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from mooring.csi.errors import Code, CsiError
 
 
 def make_file(path: str) -> None:
-    """Makes the file over which a device is shown, if it is not there; never through a link that was planted,
-    nor by opening what is there for writing. Raises CsiError, FAILED_PRECONDITION, if a directory is there;
-    OSError."""
+    """Makes the file over which a device is mounted, unless it is there. Follows no link, and opens what is
+    there for reading only. Raises CsiError, FAILED_PRECONDITION, if a directory is there; OSError."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
     except IsADirectoryError:
@@ -27,8 +26,7 @@ def make_file(path: str) -> None:
 
 
 def check_no_file(path: str) -> None:
-    """Raises CsiError, FAILED_PRECONDITION, if there is anything but a directory where a file system is to be
-    shown."""
+    """Raises CsiError, FAILED_PRECONDITION, if the target of a file system exists and is not a directory."""
     if os.path.lexists(path) and not os.path.isdir(path):
         raise CsiError(
             Code.FAILED_PRECONDITION,
@@ -37,8 +35,9 @@ def check_no_file(path: str) -> None:
 
 
 def remove_file(path: str) -> bool:
-    """Removes the empty file over which a device was shown. Whether nothing is there now; False for a
-    directory. Raises CsiError, FAILED_PRECONDITION, for a file that is not empty: it is not ours."""
+    """Removes the empty file over which a device was mounted. Returns whether the path is free now; False for
+    a directory. Raises CsiError, FAILED_PRECONDITION, for a file that has content: this driver did not make
+    it."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -52,8 +51,8 @@ def remove_file(path: str) -> bool:
 
 
 def raw_device(path: str) -> tuple[int, int] | None:
-    """Major and minor number of the block device that the path is; None if it is none, or cannot be looked
-    at."""
+    """Major and minor number of the block device at the path; None for anything else, and if stat(2)
+    fails."""
     try:
         status = os.stat(path)
     except OSError:  # gone, or a file system whose device has gone: no raw device in any case
@@ -62,14 +61,14 @@ def raw_device(path: str) -> tuple[int, int] | None:
 
 
 def shown_device(path: str, mounted: tuple[int, int]) -> tuple[int, int]:
-    """Major and minor number of the device that is seen at a mount point. `mounted` is the one that the mount
-    table has; of a raw device that is /dev's own, which all raw devices have in common."""
+    """Major and minor number of the device at a mount point. `mounted` is the number in the mount table,
+    which for a raw device is that of /dev's own file system, the same for all raw devices."""
     return raw_device(path) or mounted
 
 
 def check_staging_path(path: str) -> None:
-    """For drivers whose volumes are staged. Raises CsiError, FAILED_PRECONDITION (as the CSI specification
-    has it), if the request names no staging path."""
+    """For drivers with STAGE_UNSTAGE_VOLUME: raises CsiError, FAILED_PRECONDITION (the CSI specification's
+    code), if the request names no staging path."""
     if not path:
         raise CsiError(
             Code.FAILED_PRECONDITION, "staging_target_path is missing: this driver's volumes are staged"
@@ -77,7 +76,7 @@ def check_staging_path(path: str) -> None:
 
 
 def not_staged(volume_id: str, path: str) -> CsiError:
-    """The refusal to publish a volume that is not where the request says that it is staged."""
+    """The error for a publish whose volume is not mounted at the request's staging path."""
     return CsiError(Code.FAILED_PRECONDITION, f"volume {volume_id} is not staged at {path}")
 
 
@@ -85,7 +84,7 @@ def check_mounted_target(
     path: str, source: str, *, is_the_volume: bool, is_read_only: bool, wanted_read_only: bool
 ) -> None:
     """For a target at which `source` is mounted already. Raises CsiError: FAILED_PRECONDITION if that is not
-    the volume, ALREADY_EXISTS if it is mounted otherwise than it is asked for now."""
+    the volume, ALREADY_EXISTS if it is read-only and the request is not, or the other way round."""
     if not is_the_volume:
         raise CsiError(Code.FAILED_PRECONDITION, f"{source} is mounted at {path}: unpublish that first")
     if is_read_only != wanted_read_only:

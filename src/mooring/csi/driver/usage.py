@@ -1,5 +1,4 @@
-"""How large and how full a volume is: for the answers of NodeGetVolumeStats and NodeExpandVolume.
-Blocking."""
+"""The size and the usage of a volume, for NodeGetVolumeStats and NodeExpandVolume. Blocking."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ _UNIT = csi.VolumeUsage.Unit
 
 
 def volume_usage(path: str) -> list[csi.VolumeUsage]:
-    """Bytes and inodes of the file system at the path; of a device its bytes. Raises OSError."""
+    """Bytes and inodes of the file system at the path; bytes only of a device. Raises OSError."""
     if not os.path.isdir(path):
         return [csi.VolumeUsage(total=device_size(path), unit=_UNIT.BYTES)]
     room = os.statvfs(path)
@@ -26,6 +25,6 @@ def volume_usage(path: str) -> list[csi.VolumeUsage]:
 
 
 def device_size(path: str) -> int:
-    """Bytes of a block device. Raises OSError."""
+    """The size of a block device in bytes. Raises OSError."""
     with open(path, "rb", buffering=0) as device:
         return device.seek(0, os.SEEK_END)

@@ -1,7 +1,7 @@
-"""Whether a request is one that the specification allows. Pure.
+"""Whether the specification allows a request. Pure.
 
-Guarantee: what passes has its required fields, strings and maps of allowed size without NUL bytes, known enum
-values, and no negative sizes, at any depth. Paths are looked at by `paths`.
+Guarantee: a request that passes has its required fields, strings and maps of allowed size without NUL bytes,
+known enum values, and no negative sizes, at any depth. `paths` checks paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mooring.csi.secrets import is_secret
 
 
 def validate(request: Message, access_modes: Collection[int]) -> None:
-    """Raises CsiError, INVALID_ARGUMENT, with all that is wrong."""
+    """Raises CsiError, INVALID_ARGUMENT, with every problem of the request."""
     problems = [*_problems(request, ""), *_refused_modes(request, access_modes)]
     if problems:
         raise CsiError(Code.INVALID_ARGUMENT, "; ".join(problems))
@@ -92,7 +92,7 @@ def _string_problems(value: str, limit: int, where: str) -> Iterator[str]:
 
 
 _ASKS_ONLY = (csi.ValidateVolumeCapabilitiesRequest, csi.GetCapacityRequest)
-"""Requests about capabilities: one that the driver does not have is a matter of the answer, not an error."""
+"""Requests about capabilities, whose answer, not an error, says that the driver does not support a mode."""
 
 
 def _refused_modes(request: Message, access_modes: Collection[int]) -> Iterator[str]:
