@@ -91,7 +91,7 @@ def play(run: Run) -> Callable[[Callable[[BroadcastAudience], Awaitable[None]]],
 def test_everyone_gets_each_piece_and_it_is_made_once_for_those_who_see_the_same(play):
     async def story(world):
         readers = [await world.read() for _ in range(3)]
-        (channel,) = world.broadcaster._all()
+        (channel,) = world.broadcaster.channels()
         await world.write("a")
         await world.write("b")
         assert [reader.got for reader in readers] == [[b"a;", b"b;"]] * 3
@@ -114,7 +114,7 @@ def test_what_is_published_at_once_is_one_piece(play):
 def test_a_change_touches_only_those_whom_it_may_concern(play):
     async def story(world):
         one, two, every = await world.read("n1"), await world.read("n2"), await world.read()
-        said = {channel.view.node: channel.view.said for channel in world.broadcaster._all()}
+        said = {channel.view.node: channel.view.said for channel in world.broadcaster.channels()}
         await world.write("a", "n1")
         assert said == {"n1": ["a"], "n2": [], "": ["a"]}
         await world.write("a", "n2", before="n1")
@@ -145,7 +145,7 @@ def test_one_who_stops_stands_after_what_it_got(play):
         await reader.stop()
         assert reader.got == [b"a;"]
         assert [change.item.key[1] for change in reader.cursor.take()] == ["b"]
-        assert world.broadcaster._channels == {}
+        assert world.broadcaster.channels() == []
 
     play(story)
 

@@ -31,6 +31,12 @@ def evict(api, name="p", **options):
     return api.create(f"{PODS}/{name}/eviction", {"metadata": {"name": name}, **options})
 
 
+async def is_going(api, name):
+    """Whether the pod is gone, or being deleted."""
+    found = (await api.get(PODS))["items"]
+    return all("deletionTimestamp" in pod["metadata"] for pod in found if pod["metadata"]["name"] == name)
+
+
 def test_a_pod_without_a_budget_is_evicted_gracefully(serve):
     async def story(api):
         await running(api, "p")
@@ -120,6 +126,7 @@ def test_a_pod_that_does_not_run_needs_no_budget(serve, phase):
         await api.patch(f"{PODS}/p/status", {"status": {"phase": phase}})
         await budget(api, minAvailable=1)
         await evict(api)
+        assert await is_going(api, "p")
 
     serve(story)
 

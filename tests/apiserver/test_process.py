@@ -97,7 +97,7 @@ async def test_a_connection_that_does_not_read_holds_up_nobody_and_gets_everythi
 
 async def test_a_connection_that_does_not_read_for_too_long_is_told_so(tmp_path: Path) -> None:
     running = await serve(data_dir=tmp_path)
-    running.server.store._window = 5
+    running.server.store.window = 5
     async with Client(running) as client, client.session.get(f"{running.url}{CONFIGMAPS}?watch=true") as slow:
         slow.connection.transport.pause_reading()
         for number in range(80):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from mooring.apiserver.transport import tls
 
@@ -39,15 +40,17 @@ def test_a_strict_client_that_trusts_the_authority_trusts_the_server(tmp_path: P
     client = ssl.create_default_context(cafile=made.authority)
     client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     for name in ("127.0.0.1", "localhost", "kubernetes.default.svc"):
-        shake_hands(client, made.context(), name)
+        assert name in shake_hands(client, made.context(), name)
 
 
-def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> None:
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> list[str]:
+    """The names in the certificate that the client has accepted."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(back, there, server_hostname=name),
         server.wrap_bio(there, back, server_side=True),
     ]
+    accepted = sides[0]
     while sides:
         for side in [*sides]:
             try:
@@ -55,6 +58,10 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> No
                 sides.remove(side)
             except ssl.SSLWantReadError:
                 continue
+    certificate = accepted.getpeercert()
+    assert certificate is not None
+    names: Any = certificate["subjectAltName"]
+    return [each for _, each in names]
 
 
 def test_the_server_does_not_import_what_makes_certificates() -> None:

@@ -145,7 +145,7 @@ def test_a_watch_ends_after_its_time(serve):
 
 def test_a_version_that_has_left_the_window_is_gone(serve):
     async def story(api):
-        api.server.store._window = 3
+        api.server.store.window = 3
         for name in "abcd":
             await configmap(api, name)
         watch = await api.watch(CONFIGMAPS, ("resourceVersion", "1"))
@@ -160,7 +160,7 @@ def test_a_version_that_has_left_the_window_is_gone(serve):
 
 def test_a_slow_watcher_is_cut_off_and_others_are_not(serve):
     async def story(api):
-        api.server.store._window = 5
+        api.server.store.window = 5
         slow, quick = await api.watch(CONFIGMAPS), await api.watch(CONFIGMAPS)
         await configmap(api, "a")
         assert await slow.take(1) == await quick.take(1) == [("ADDED", "a")]
@@ -179,11 +179,11 @@ def test_closing_a_watch_releases_it(serve):
         watch = await api.watch(CONFIGMAPS)
         waiting = asyncio.create_task(watch.next())
         await asyncio.sleep(1)
-        assert len(history._waiters) == 1
+        assert history.waiting == 1
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await watch.close()
-        assert not history._waiters
+        assert history.waiting == 0
 
     serve(story)
 

@@ -83,8 +83,13 @@ def test_what_ignores_sigterm_is_killed_after_its_grace() -> None:
         assert process.wait() == -signal.SIGKILL
 
 
-def test_killing_what_is_gone_is_nothing() -> None:
-    kill(Running(os.getpid(), 1))
+def test_a_process_that_has_only_the_number_of_one_that_is_gone_is_not_killed() -> None:
+    with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as another:
+        assert another.stdout is not None
+        another.stdout.readline()
+        kill(Running(another.pid, 1))
+        assert another.poll() is None
+        another.kill()
 
 
 async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:

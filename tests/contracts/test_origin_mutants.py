@@ -44,7 +44,8 @@ def test_without_the_mechanism_its_test_fails(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_the_mechanism_is_where_the_list_says(name: str) -> None:
-    owner_and_attribute(name)
+    owner, attribute = owner_and_attribute(name)
+    assert attribute in vars(owner)
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))

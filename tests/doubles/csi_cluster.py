@@ -67,7 +67,7 @@ class CsiCluster:
         )
         for name in nodes:
             await self.node(name)
-        self.spawn(self._play_attacher())
+        self.attacher = self.spawn(self._play_attacher())
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
         self._tasks.append(asyncio.create_task(work))

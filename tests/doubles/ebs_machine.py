@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mooring.csi.client import Client
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
@@ -55,13 +56,14 @@ class EbsMachine:
         self.by_id.mkdir(parents=True)
         self.kubelet = root / "kubelet"
         self.kubelet.mkdir()
+        self.devices = DeviceFinder(self.dev)
         self.images: list[Path] = []
         self.restart(mounts or HostMounts())
 
-    def restart(self, mounts: Mounts) -> None:
+    def restart(self, mounts: Mounts, *, device_wait_s: float = 0, **options: Any) -> None:
         """A new process of the driver."""
         metadata = Told(Instance("i-0123", "m5.large", "us-east-1a"), None)
-        self.service = EbsNode(mounts, DeviceFinder(self.dev), metadata, device_wait_s=0)
+        self.service = EbsNode(mounts, self.devices, metadata, device_wait_s=device_wait_s, **options)
         self.dispatcher = Dispatcher(ebs_driver("1", None, self.service), [self.kubelet])
         self.client = Client(LocalChannel(self.dispatcher))
         self.node = self.client.node

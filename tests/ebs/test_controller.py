@@ -169,7 +169,9 @@ def test_probe_is_true_about_ec2_and_asks_again_after_a_failure(run, error) -> N
 def test_a_throttled_probe_says_that_the_credentials_are_good(run) -> None:
     async def story() -> None:
         async with world() as w:
-            await w.controller(Answering(Ec2Error("RequestLimitExceeded", ""))).check()
+            api = Answering(Ec2Error("RequestLimitExceeded", ""))
+            await w.controller(api).check()
+            assert api.calls, "it has asked"
 
     run(story())
 

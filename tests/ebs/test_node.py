@@ -19,6 +19,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.mounts import loop
 from mooring.mounts.commands import run
 from mooring.mounts.holders import device_number
+from mooring.mounts.host import HostMounts
 from mooring.mounts.table import mount_at, read_mount_table
 
 pytestmark = pytest.mark.root
@@ -173,7 +174,7 @@ async def test_two_xfs_volumes_of_one_snapshot_can_be_on_one_node(machine: EbsMa
 @needs_xfs
 async def test_an_xfs_for_old_kernels_is_made_without_what_they_do_not_know(machine: EbsMachine):
     machine.attach(size=XFS_SIZE)
-    machine.service._legacy_xfs = True
+    machine.restart(HostMounts(), legacy_xfs=True)
     await machine.stage(mounted("xfs"), context={"blocksize": "2048"})
     _, words = await run("xfs_info", str(machine.staging()))
     for feature in ("bigtime=0", "inobtcount=0", "reflink=0", "nrext64=0", "bsize=2048"):
@@ -250,7 +251,7 @@ async def test_a_device_that_is_not_there_is_not_found(machine: EbsMachine):
 
 
 async def test_a_device_that_appears_a_little_later_is_waited_for(machine: EbsMachine):
-    machine.service._device_wait_s = 60
+    machine.restart(HostMounts(), device_wait_s=60)
     call = asyncio.create_task(machine.stage())
     await asyncio.sleep(0.05)
     assert not call.done()
@@ -317,7 +318,7 @@ async def test_what_is_left_of_a_device_that_has_gone_is_cleared_away(machine: E
     await run("mkfs.ext4", "-q", gone)
     await run("mount", gone, str(machine.staging()))
     machine.attach()
-    finder = type(machine.service._devices)
+    finder = type(machine.devices)
     real = finder.disk_of
     number = device_number(gone)
     monkeypatch.setattr(finder, "disk_of", lambda self, asked: None if asked == number else real(self, asked))
@@ -429,7 +430,8 @@ async def test_what_an_ebs_volume_is_not_for_is_invalid(
 async def test_a_raw_volume_can_be_for_several_nodes(machine: EbsMachine):
     machine.attach()
     await machine.stage(raw(AccessMode.MULTI_NODE_MULTI_WRITER))
-    await machine.publish(raw(AccessMode.MULTI_NODE_MULTI_WRITER))
+    path = await machine.publish(raw(AccessMode.MULTI_NODE_MULTI_WRITER))
+    assert path.is_block_device()
 
 
 @pytest.mark.parametrize("context", [{"blocksize": "4096 -E discard"}, {"ext4bigalloc": "true"}])

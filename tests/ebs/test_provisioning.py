@@ -318,6 +318,7 @@ def test_a_volume_that_is_not_there_is_deleted(run, volume) -> None:
     async def story() -> None:
         async with world() as w:
             await delete(w.client(), volume)
+            assert w.volumes() == {}
 
     run(story())
 

@@ -44,7 +44,7 @@ class ClusterInThread:
 
     def forget_history(self) -> None:
         """From now on only the last two changes can be watched from."""
-        self.running.server.store._window = 2
+        self.running.server.store.window = 2
 
     def close(self) -> None:
         self.call(self._end())

@@ -51,7 +51,7 @@ class Teller:
     def __init__(self, trace: Trace) -> None:
         self._told: list[_Line] = []
         self._written_at: dict[tuple[str, str, int], _Line] = {}
-        self._disks: dict[str, str] = {}
+        self.disks: dict[str, str] = {}
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
         self._deleters: dict[tuple[str, str], str] = {}
         self._pods: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Teller:
             line.who = _writer(event)
 
     def _created(self, event: Event) -> None:
-        self._disks.setdefault(event.fields["volume"], f"d{len(self._disks) + 1}")
+        self.disks.setdefault(event.fields["volume"], f"d{len(self.disks) + 1}")
 
     def _power(self, event: Event) -> None:
         self._line(event, "*", f"{event.actor} is {'on again' if event.fields['on'] else 'without power'}")
@@ -162,7 +162,7 @@ class Teller:
         return event.fields["name"]
 
     def _disk(self, volume: str) -> str:
-        return self._disks.get(volume, volume)
+        return self.disks.get(volume, volume)
 
     def _pod(self, name: str, uid: str) -> str:
         """The second pod of a name is name#2."""
@@ -244,7 +244,7 @@ class SimulatedStory:
             return "\n".join([*head, *lines]) + "\n"
         harmful, spoilt = self._played(MUTANTS[self.mutant].applied())
         harm = f"HARM: {spoilt.violations[0]}" if spoilt.violations else "no harm"
-        for volume, short in self._disks.items():
+        for volume, short in self.disks.items():
             harm = harm.replace(volume, short)
         same = next(
             (at for at, pair in enumerate(zip(lines, harmful, strict=False)) if pair[0] != pair[1]),
@@ -264,10 +264,10 @@ class SimulatedStory:
                 choices=run.choices,
                 observe=lambda trace: tellers.append(Teller(trace)),
             )
-        object.__setattr__(self, "_disks", tellers[0]._disks)
+        object.__setattr__(self, "disks", tellers[0].disks)
         return tellers[0].lines(), outcome
 
-    _disks = {}  # noqa: RUF012 # of the run that was played last
+    disks = {}  # noqa: RUF012 # of the run that was played last
 
 
 def scripted(scenario: Scenario, *steps: PlanStep) -> StoredRun:

@@ -53,6 +53,12 @@ class Watched:
         await self.informer.synced()
         return self
 
+    async def is_synced(self) -> bool:
+        waiting = asyncio.ensure_future(self.informer.synced())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        return waiting.done()
+
     def values(self) -> dict[str, str]:
         return {item.name: item.data["value"] for item in self.informer.items()}
 
@@ -239,7 +245,7 @@ def test_a_streamed_list_that_breaks_changes_nothing_until_one_is_whole(play: Pl
         watched = Watched(api)
         await asyncio.sleep(30)
         assert watched.values() == {}
-        assert not watched.informer._synced.is_set()
+        assert not await watched.is_synced()
         breaking.whole = None
         await watched.synced()
         assert watched.told == [(None, "1")] * 3
@@ -256,7 +262,7 @@ def test_a_streamed_list_after_a_gap_tells_the_differences(play: Play):
         watched.told.clear()
         api.wire.down = True
         await asyncio.sleep(5)
-        api.server.store._window = 3
+        api.server.store.window = 3
         await remove(api, "removed")
         await create(api, "added", "1")
         for value in range(10):
@@ -329,7 +335,7 @@ def test_a_version_that_is_too_old_leads_to_a_list_whose_differences_are_told(pl
         api.wire.down, breaking.whole = True, 0
         await change(api, "kept", "1")
         await asyncio.sleep(5)
-        api.server.store._window = 3
+        api.server.store.window = 3
         await change(api, "changed", "2")
         await remove(api, "removed")
         await create(api, "added", "1")
@@ -454,9 +460,9 @@ def event(kind: str, number: int) -> WatchEvent[ConfigMap]:
 def test_an_older_event_that_comes_after_the_answer_of_ones_own_write_is_not_applied(play: Play):
     async def story(api: Any):
         informer, told = alone(api)
-        informer._apply(event("ADDED", 5))
+        informer.apply(event("ADDED", 5))
         informer.accept(version(9))
-        informer._apply(event("MODIFIED", 7))
+        informer.apply(event("MODIFIED", 7))
         assert informer.get("default/m") == version(9)
         assert told == [(None, "5"), ("5", "9")]
 
@@ -466,8 +472,8 @@ def test_an_older_event_that_comes_after_the_answer_of_ones_own_write_is_not_app
 def test_an_answer_that_comes_after_the_deletion_was_seen_brings_nothing_back(play: Play):
     async def story(api: Any):
         informer, told = alone(api)
-        informer._apply(event("ADDED", 5))
-        informer._apply(event("DELETED", 8))
+        informer.apply(event("ADDED", 5))
+        informer.apply(event("DELETED", 8))
         informer.accept(version(7))
         assert informer.get("default/m") is None
         assert told == [(None, "5"), ("5", None)]
@@ -479,8 +485,8 @@ def test_the_deletion_of_an_object_is_not_undone_by_the_list_that_did_not_know_i
     async def story(api: Any):
         informer, _ = alone(api)
         informer.accept(version(9))
-        informer._apply(event("ADDED", 5))
-        informer._apply(event("DELETED", 6))
+        informer.apply(event("ADDED", 5))
+        informer.apply(event("DELETED", 6))
         assert informer.get("default/m") == version(9), "that deletion was of an older object of this name"
 
     play(story)
@@ -517,7 +523,7 @@ def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_end
             for i in sorted(i for i, when in answers.items() if min(when, len(history)) == step):
                 informer.accept(history[i].object)  # type: ignore[arg-type]
             if step < len(history):
-                informer._apply(history[step])
+                informer.apply(history[step])
             held = informer.get("default/m")
             now = int(held.metadata.resource_version) if held else seen
             assert now >= seen
@@ -536,7 +542,7 @@ def test_synced_waits_for_the_first_list(play: Play):
         held = api.wire.hold(request("GET", MAPS))
         watched = Watched(api)
         await held.arrived.wait()
-        assert not watched.informer._synced.is_set()
+        assert not await watched.is_synced()
         held.release()
         await watched.synced()
 

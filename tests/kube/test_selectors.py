@@ -84,10 +84,11 @@ def test_a_label_selector_survives_printing(selector: LabelSelector) -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_selector_or_is_refused(text: str) -> None:
+def test_any_text_is_refused_or_is_a_selector_that_means_the_same_when_it_is_printed(text: str) -> None:
     for parse in (parse_label_selector, parse_field_selector):
         with suppress(InvalidSelector):
-            parse(text)
+            selector = parse(text)
+            assert parse(str(selector)) == selector
 
 
 def test_no_selector_object_matches_nothing_and_an_empty_one_everything() -> None:

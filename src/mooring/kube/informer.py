@@ -187,7 +187,7 @@ class Informer(Generic[T]):
         try:
             async for event in events:
                 if initial is None:
-                    self._apply(event)
+                    self.apply(event)
                 elif event.initial_events_end:
                     self._replace(initial, int(event.resource_version))
                     initial = None
@@ -200,7 +200,8 @@ class Informer(Generic[T]):
             self._metrics.short_watches.inc()
             raise Unreachable(f"the watch of {self.kind.RESOURCE.plural} was ended as soon as it began")
 
-    def _apply(self, event: WatchEvent[T]) -> None:
+    def apply(self, event: WatchEvent[T]) -> None:
+        """Applies an event of a watch, unless the cache holds something newer."""
         version = int(event.resource_version)
         if event.object is not None:
             key = event.object.key

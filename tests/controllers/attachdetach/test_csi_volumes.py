@@ -289,8 +289,7 @@ def test_a_node_whose_status_cannot_be_written_holds_up_no_other(play: Play):
 
 def test_an_uncertain_attachment_keeps_the_volume_from_another_node(play: Play):
     async def story(cluster: CsiCluster):
-        cluster.spawn(asyncio.sleep(0)).cancel()
-        cluster._tasks[0].cancel()  # the driver's attacher is away: the outcome of the attach is unknown
+        cluster.attacher.cancel()  # the outcome of the attach is unknown
         cluster.controller()
         await cluster.volume("v")
         await cluster.pod("p", "v", "n0")

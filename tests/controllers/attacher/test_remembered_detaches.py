@@ -59,7 +59,7 @@ async def elected(
     made = stage.make(AttacherController, Client(wire, leads=leads), plugins=stage.plugins())
     made.wire = wire
     if begun:
-        await made._remembered.begin()
+        await made.started()
     return made
 
 

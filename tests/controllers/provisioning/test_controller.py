@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from controller_stage import ControllerStage, Play
 
@@ -303,8 +302,10 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
 def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothing(play: Play):
     async def story(stage: ControllerStage):
         controller, claim = await waiting_claim(stage)
-        bad = await stage.api.get(StorageClass, "disk")
-        controller._classes._objects["disk"] = msgspec.structs.replace(bad, parameters={"bad": "yes"})
+        good = await stage.api.get(StorageClass, "disk")
+        await stage.api.delete(StorageClass, "disk")
+        bad = {"metadata": {"name": "disk"}, "provisioner": good.provisioner, "parameters": {"bad": "yes"}}
+        controller.cache(StorageClass).accept(await stage.api.create(StorageClass, bad))
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         await stage.api.delete(PersistentVolumeClaim, "c", "default", uid=claim.uid)

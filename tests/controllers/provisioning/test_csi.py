@@ -44,8 +44,8 @@ class ProvisionerStage(DriverStage):
 
     def start(self) -> None:
         """A controller that remembers nothing."""
-        plugins = self.driver(topology=self.topology)
-        self.controller = self.make(ProvisioningController, plugins=plugins)
+        self.plugin_manager = self.driver(topology=self.topology)
+        self.controller = self.make(ProvisioningController, plugins=self.plugin_manager)
 
     async def storage_class(self, delayed: bool = False, **fields: Any) -> None:
         binding = "WaitForFirstConsumer" if delayed else "Immediate"
@@ -157,7 +157,7 @@ def test_a_driver_that_is_away_keeps_a_claim_whose_volume_may_exist(play: Play):
             await stage.reconciled()
         await stage.api.delete(PersistentVolumeClaim, "c", "default")
         stage.start()  # whose driver has not come up yet
-        driver = next(iter(stage.controller._plugins.find_plugin_by_name(CSI_PLUGIN).drivers_here))
+        driver = next(iter(stage.plugin_manager.find_plugin_by_name(CSI_PLUGIN).drivers_here))
 
         async def away(*given: Any) -> Any:
             raise NotAsked("the driver is away")

@@ -253,7 +253,7 @@ async def test_a_caller_may_go_away_at_every_step_and_the_object_is_free_again(
         await asyncio.wait([call])
         await dispatcher.finish()
     controller.failure = None
-    await client.controller.create_volume(create, timeout_s=5)
+    assert (await client.controller.create_volume(create, timeout_s=5)).volume.volume_id
 
 
 async def test_observers_see_every_call_without_secrets(

@@ -17,9 +17,18 @@ def allowed(tmp_path: Path) -> Path:
     return tmp_path / "kubelet"
 
 
+def problem_of(path: str, allowed: Path) -> str:
+    """What is wrong with the path; "" if nothing is."""
+    try:
+        check_path(path, [allowed])
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def test_what_is_below_the_directory_passes_also_if_it_is_not_there_yet(allowed: Path) -> None:
-    check_path(f"{allowed}/pods", [allowed])
-    check_path(f"{allowed}/pods/p1/volumes/v/mount", [allowed])
+    for path in ("pods", "pods/p1/volumes/v/mount"):
+        assert problem_of(f"{allowed}/{path}", allowed) == ""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +53,7 @@ def test_a_planted_link_is_not_followed_wherever_it_is(allowed: Path, tmp_path: 
 
 def test_the_directory_itself_may_be_behind_a_link(allowed: Path, tmp_path: Path) -> None:
     (tmp_path / "lib").symlink_to(allowed)
-    check_path(f"{tmp_path}/lib/pods/p1", [tmp_path / "lib"])
+    assert problem_of(f"{tmp_path}/lib/pods/p1", tmp_path / "lib") == ""
 
 
 def test_a_file_in_the_way_is_named(allowed: Path) -> None:

@@ -19,8 +19,16 @@ def refused(request: Message, modes: tuple[int, ...] = MODES) -> str:
     return caught.value.message
 
 
+def passes(request: Message, modes: tuple[int, ...] = MODES) -> bool:
+    try:
+        validate(request, modes)
+    except CsiError:
+        return False
+    return True
+
+
 def test_a_good_request_passes(create: csi.CreateVolumeRequest) -> None:
-    validate(create, MODES)
+    assert passes(create)
 
 
 def test_all_that_is_missing_is_named() -> None:
@@ -46,7 +54,8 @@ def test_an_access_mode_that_the_driver_does_not_have(create: csi.CreateVolumeRe
 
 
 def test_to_ask_whether_a_mode_is_supported_is_no_error(capability: csi.VolumeCapability) -> None:
-    validate(csi.ValidateVolumeCapabilitiesRequest(volume_id="v", volume_capabilities=[capability]), (5,))
+    request = csi.ValidateVolumeCapabilitiesRequest(volume_id="v", volume_capabilities=[capability])
+    assert passes(request, (5,))
 
 
 @pytest.mark.parametrize(("size", "fine"), [(128, True), (129, False)])
@@ -74,7 +83,7 @@ def test_mount_flags_together_have_at_most_4_KiB(create: csi.CreateVolumeRequest
 
 
 def test_a_path_may_be_as_long_as_the_system_lets_it() -> None:
-    validate(csi.NodeUnpublishVolumeRequest(volume_id="v", target_path="/" + "a" * 4000), MODES)
+    assert passes(csi.NodeUnpublishVolumeRequest(volume_id="v", target_path="/" + "a" * 4000))
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ async def test_what_is_mounted_inside_is_never_removed_with_it(empty_dirs: Empty
 
 
 def test_removing_what_is_not_there_is_success(tmp_path: Path):
-    """It does not raise."""
     remove_tree(str(tmp_path / "nothing"))
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_what_is_above_its_limit_on_disk_is_told(empty_dirs: EmptyDirPlugin):

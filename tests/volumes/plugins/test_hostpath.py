@@ -94,9 +94,10 @@ def test_what_is_of_another_type_is_refused(tmp_path: Path, there: str, kind: st
         check_host_path(str(tmp_path / "v"), kind)
 
 
-def test_a_character_device_is_known():
-    """It is not refused."""
+def test_a_character_device_is_told_from_a_block_device():
     check_host_path("/dev/null", "CharDevice")
+    with pytest.raises(VolumeError, match="is not a BlockDevice"):
+        check_host_path("/dev/null", "BlockDevice")
 
 
 @pytest.mark.parametrize("path", ["relative", "/a/../b"])

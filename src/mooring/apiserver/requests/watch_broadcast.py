@@ -94,7 +94,7 @@ class Broadcaster:
             Exception
         ):  # whatever it is, those whom it concerns meet it again when they read on by themselves
             self._cursor.skip()
-            for channel in self._all():
+            for channel in self.channels():
                 self._part(channel, [*channel.members], before)
             return
         for channel, piece in pieces:
@@ -117,7 +117,8 @@ class Broadcaster:
         for value in chain((ANY,), values):
             yield from self._channels.get(value, nothing).values()
 
-    def _all(self) -> list[_Channel]:
+    def channels(self) -> list[_Channel]:
+        """One for each view that a watch has now."""
         return [channel for channels in self._channels.values() for channel in channels.values()]
 
     def _part(self, channel: _Channel, members: Iterable[_Member], position: int) -> None:

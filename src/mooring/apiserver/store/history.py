@@ -85,6 +85,11 @@ class History:
         for listener in self._listeners:
             listener()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for the next `wake`."""
+        return len(self._waiters)
+
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` at every `wake`."""
         self._listeners.append(listener)
