@@ -1,7 +1,7 @@
 """`disk.mooring.dev`: the disk array of this machine as a CSI driver; the example of a driver on
 `mooring.csi.driver`.
 
-`controller` acts on the array, `node` on the mounts of one node, `values` holds what a request may ask for,
-`driver` puts them together. It serves any orchestrator: it imports `csi`, `mounts` and the array, and nothing
-of Kubernetes.
+`controller` acts on the array, `node` on the mounts of one node, `values` checks parameters and capabilities,
+`driver` assembles them. It serves any orchestrator: it imports `csi`, `mounts` and the array, and nothing of
+Kubernetes.
 """

@@ -26,8 +26,7 @@ _C = ControllerCapability
 
 
 class DiskController(ControllerService):
-    """Everything that has to do with the array. Exceptions of the array are answered as `driver.CODES`
-    says."""
+    """CSI's controller methods on the array. `driver.CODES` has the codes for the array's exceptions."""
 
     capabilities = (
         _C.CREATE_DELETE_VOLUME,

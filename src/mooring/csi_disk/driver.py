@@ -1,4 +1,4 @@
-"""Puts `disk.mooring.dev` together, for one process: controller, node, or both."""
+"""Assembles `disk.mooring.dev` for one process: controller, node, or both."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ CODES: dict[type[Exception], Code] = {
     CommandFailed: Code.INTERNAL,
     ProbeFailed: Code.INTERNAL,
 }
-"""How what the array and the mounts raise is answered. Except for the last ones, nothing has happened
-then."""
+"""The codes for exceptions of the array and the mounts. After CommandFailed and ProbeFailed the outcome is
+unknown; after the others nothing has happened."""
 
 
 def disk_driver(

@@ -1,7 +1,7 @@
 """The node service of `disk.mooring.dev`: devices of attached disks, formatted, checked and mounted.
 
-Nothing is mounted that is not proved to be the volume's: the device is looked up at the array, not taken from
-the request. No shell is used; file system types and mount options are checked before (`values`).
+It mounts only a device that is proved to be the volume's: it looks the device up at the array and ignores the
+request's path. It uses no shell; `values` checks file system types and mount options first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from mooring.csi.driver.targets import (
     make_file,
     not_staged,
     remove_file,
-    shown_device,
 )
 from mooring.csi.driver.usage import volume_usage
 from mooring.csi.errors import Code, CsiError
@@ -25,9 +24,8 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi_disk.nodes import Nodes
 from mooring.csi_disk.values import FS_TYPE, TOPOLOGY_KEY, check_mount, check_use
 from mooring.mounts.blocking import blocking
-from mooring.mounts.holders import device_number
-from mooring.mounts.interface import Mount, Mounts
-from mooring.mounts.table import mount_at
+from mooring.mounts.interface import Mounts
+from mooring.mounts.mount_points import mount_at_path, mount_of_device
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_source import DEFAULT_FS_TYPE
 
@@ -47,7 +45,7 @@ class DiskNode(NodeService):
     def __init__(
         self, root: Path, array: DiskArray, mounts: Mounts, node_id: str, machine: str, max_volumes: int = 0
     ) -> None:
-        """`max_volumes` is reported to the orchestrator; 0 leaves the limit to it."""
+        """`max_volumes` is reported to the orchestrator; 0 means no limit."""
         self._array = array
         self._mounts = mounts
         self._nodes = Nodes(root, array)
@@ -135,41 +133,30 @@ class DiskNode(NodeService):
             )
         return device
 
-    async def _mount_at(self, path: str) -> Mount | None:
-        return mount_at(await self._mounts.mount_table(), os.path.realpath(path))
-
-    async def _mount_of(self, device: str, path: str) -> Mount | None:
-        """What is mounted at the path, if it is the device's."""
-        there = await self._mount_at(path)
-        if there is None:
-            return None
-        shown = await blocking(shown_device, path, there.device)
-        return there if shown == await blocking(device_number, device) else None
-
     async def _staged(self, request: csi.NodePublishVolumeRequest, device: str) -> str:
-        if await self._mount_of(device, request.staging_target_path) is None:
+        if await mount_of_device(self._mounts, device, request.staging_target_path) is None:
             raise not_staged(request.volume_id, request.staging_target_path)
         return request.staging_target_path
 
     async def _shown(self, disk: str, path: str) -> str:
-        """The volume's device. Raises CsiError, NOT_FOUND, unless the volume is at the path."""
+        """The volume's device. Raises CsiError, NOT_FOUND, unless it is mounted at the path."""
         await blocking(self._array.get, disk)
         device = await blocking(self._array.device, disk, self._node_id)
-        if device is None or await self._mount_of(device, path) is None:
+        if device is None or await mount_of_device(self._mounts, device, path) is None:
             raise CsiError(Code.NOT_FOUND, f"volume {disk} is not at {path}")
         return device
 
     async def _check_target(
         self, request: csi.NodePublishVolumeRequest, device: str, read_only: bool
     ) -> None:
-        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for
-        now; or if another target has the volume for itself."""
-        here = await self._mount_at(request.target_path)
+        """Raises CsiError if something else is mounted at the target, or the volume with another access, or
+        if the access mode allows one target only and there is another one."""
+        here = await mount_at_path(self._mounts, request.target_path)
         if here is not None:
             check_mounted_target(
                 request.target_path,
                 here.source,
-                is_the_volume=await self._mount_of(device, request.target_path) is not None,
+                is_the_volume=await mount_of_device(self._mounts, device, request.target_path) is not None,
                 is_read_only="ro" in here.options,
                 wanted_read_only=read_only,
             )
@@ -179,7 +166,7 @@ class DiskNode(NodeService):
             )
 
     async def _targets(self, device: str, request: csi.NodePublishVolumeRequest) -> set[str]:
-        """Where the volume is published now."""
+        """The paths at which the volume is published now."""
         mounted = await self._mounts.get_device_mount_refs(device)
         raw = [
             mount.mount_point

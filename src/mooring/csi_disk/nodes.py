@@ -14,7 +14,7 @@ from mooring.volumes.plugins.disk_files import write_durably
 
 
 class Nodes:
-    """Each node writes itself down before it answers with its name: in the array's directory, because
+    """The registered nodes. A node registers before it answers NodeGetInfo, in the array's directory, because
     controller and nodes share nothing else."""
 
     def __init__(self, root: Path, array: DiskArray) -> None:
@@ -24,7 +24,7 @@ class Nodes:
         self._deciding = asyncio.Lock()
 
     async def register(self, node: str, limit: int) -> None:
-        """Idempotent. `limit` is the number of disks that the node may have; 0: any."""
+        """Registers the node; idempotent. `limit` is the number of disks that it may have; 0: no limit."""
         self._directory.mkdir(parents=True, exist_ok=True)
         await blocking(write_durably, self._directory / node, str(limit).encode())
 
@@ -34,9 +34,8 @@ class Nodes:
         that has never registered, RESOURCE_EXHAUSTED for one that has as many disks as it may have."""
         limit = await blocking(self._limit, node)
         async with self._deciding:
-            others = set(
-                self._attaching
-            )  # before the array is read: what ends meanwhile is in one of the two
+            # Copied before the array is read, so that an attach that ends meanwhile is in one of the two.
+            others = set(self._attaching)
             others |= {
                 (other, on)
                 for other, nodes in (await blocking(self._array.attachments)).items()

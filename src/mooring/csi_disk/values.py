@@ -1,4 +1,4 @@
-"""What may be asked of a disk: names, parameters, ways of use. Pure."""
+"""Names, parameters and capabilities in requests about disks. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mooring.volumes.plugins.disk_source import Parameters, parameters
 
 DRIVER_NAME = "disk.mooring.dev"
 TOPOLOGY_KEY = "topology.disk.mooring.dev/machine"
-"""Disks are reachable from the nodes of the machine that has the array."""
+"""The machine that has the array; its disks are reachable from that machine's nodes only."""
 
 FS_TYPE = "fsType"
-"""Key of a volume's context: the file system that its class asks for."""
+"""Key of a volume's context: the file system type of its class."""
 
 SIZES = Sizes()
 SHARED_MODES = frozenset(
@@ -47,7 +47,7 @@ def parameters_of(given: Mapping[str, str]) -> Parameters:
 
 
 def refusal(capability: csi.VolumeCapability, exclusive: bool) -> str:
-    """Why a disk cannot be used in this way; empty if it can."""
+    """Why a disk does not support the capability; empty if it does."""
     mode = capability.access_mode.mode
     if mode in SHARED_MODES and exclusive:
         return f"{AccessMode.Name(mode)}: the disk is exclusive to one node (parameter exclusive)"
@@ -61,13 +61,13 @@ def refusal(capability: csi.VolumeCapability, exclusive: bool) -> str:
 
 
 def check_use(capabilities: Iterable[csi.VolumeCapability], exclusive: bool) -> None:
-    """Raises CsiError unless a disk can be used in all of these ways."""
+    """Raises CsiError unless a disk supports all of these capabilities."""
     if reasons := [reason for capability in capabilities if (reason := refusal(capability, exclusive))]:
         raise CsiError(Code.INVALID_ARGUMENT, "; ".join(reasons))
 
 
 def check_mount(fs_type: str, options: Sequence[str] = ()) -> None:
-    """Raises CsiError unless a disk can be mounted so."""
+    """Raises CsiError unless a disk can be mounted with this file system type and these options."""
     if reason := _refused_mount(fs_type, options):
         raise CsiError(Code.INVALID_ARGUMENT, reason)
 

@@ -12,20 +12,20 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.formatting import fs_type_of
 
 ACCESS_MODES = (AccessMode.SINGLE_NODE_WRITER, AccessMode.MULTI_NODE_MULTI_WRITER)
-"""EBS volumes are for one node; with multi-attach a raw one can be for several."""
+"""An EBS volume is for one node; a raw one with multi-attach can be for several."""
 
 DEVICE_PATH = "devicePath"
-"""Key of a publish context: the name under which EC2 attached the volume."""
+"""Key of a publish context: the device name under which EC2 attached the volume."""
 
 
 def check_capabilities(capabilities: Iterable[csi.VolumeCapability]) -> None:
-    """Raises CsiError, INVALID_ARGUMENT, unless volumes can be used in all of these ways."""
+    """Raises CsiError, INVALID_ARGUMENT, unless the driver supports all of these capabilities."""
     if problem := refusal(capabilities):
         raise CsiError(Code.INVALID_ARGUMENT, problem)
 
 
 def refusal(capabilities: Iterable[csi.VolumeCapability]) -> str:
-    """Why no volume can be used in all of these ways; empty if one can."""
+    """Why the driver does not support these capabilities; empty if it supports all."""
     return "; ".join(problem for capability in capabilities if (problem := _refusal(capability)))
 
 

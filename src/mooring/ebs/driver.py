@@ -12,7 +12,7 @@ from mooring.ebs.capabilities import ACCESS_MODES
 from mooring.ebs.controller_service.controller import GIVES_WAY, IN_FLIGHT, EbsController
 from mooring.ebs.errors import MetadataError
 from mooring.ebs.node_service.devices import DeviceFinder
-from mooring.ebs.node_service.metadata import Imds, Instance, Metadata, Told
+from mooring.ebs.node_service.metadata import Configured, Imds, Instance, Metadata
 from mooring.ebs.node_service.node import EbsNode
 from mooring.ebs.options import DRIVER_NAME, Options
 from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed
@@ -24,15 +24,16 @@ CODES: Mapping[type[Exception], Code] = {
     CommandFailed: Code.INTERNAL,
     ProbeFailed: Code.INTERNAL,
 }
-"""How what the node service meets is answered; the controller answers what EC2 says by itself (`codes`)."""
+"""CSI's codes for the node service's errors; the controller translates EC2's errors itself
+(`error_codes`)."""
 
 
 @dataclass(frozen=True)
 class EbsDriver(Driver):
-    """Says whether it is ready: a node always is, a controller if EC2 answers it."""
+    """The driver with its answer to Probe: a node is always ready, a controller if EC2 answers."""
 
     async def probe(self, request: csi.ProbeRequest) -> csi.ProbeResponse:
-        """Raises CsiError, FAILED_PRECONDITION, with EC2's words."""
+        """Raises CsiError, FAILED_PRECONDITION, with EC2's message."""
         if isinstance(self.controller, EbsController):
             await self.controller.check()
         return await super().probe(request)
@@ -55,9 +56,9 @@ def ebs_driver(version: str, controller: EbsController | None, node: EbsNode | N
 
 
 def metadata_of(options: Options) -> Metadata:
-    """What the options say of the instance, and for the rest the instance metadata service."""
-    told = Instance(options.instance_id, options.instance_type, options.zone, options.region)
-    return Told(told, Imds(options.metadata_endpoint) if options.metadata_endpoint else None)
+    """The instance's metadata: from the options, and what they lack from the instance metadata service."""
+    configured = Instance(options.instance_id, options.instance_type, options.zone, options.region)
+    return Configured(configured, Imds(options.metadata_endpoint) if options.metadata_endpoint else None)
 
 
 async def region_of(options: Options) -> str:

@@ -1,12 +1,12 @@
-"""How EC2 fails, as the driver sees it.
+"""The errors of EC2, as the driver sees them.
 
 EbsError
 ├── Ec2Error                 EC2 refused: `code` as in its table of error codes
 │   └── (codes are data: see `NOT_FOUND`, `THROTTLED`, ...; CSI's answer to each is in
 │       `controller_service.error_codes`)
 ├── Ec2Unreachable           no answer: the request may have been carried out, or may still be
-├── MalformedAnswer          EC2 (or what stands in its place) answered something that cannot be
-└── MetadataError            the instance metadata service did not say what the driver must know
+├── MalformedAnswer          EC2 (or a stand-in) gave an answer that EC2 never gives
+└── MetadataError            the instance metadata service did not answer what the driver must know
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Ec2Error(EbsError):
 
 
 class Ec2Unreachable(EbsError):
-    """There was no answer (connection, time-out, 5xx without a code): whether it happened is not known."""
+    """There was no answer (connection, time-out, 5xx without a code): the outcome is unknown."""
 
 
 class MalformedAnswer(EbsError):
-    """An answer without what EC2 always says, or that contradicts itself."""
+    """An answer that lacks what EC2 always gives, or contradicts itself."""
 
 
 class MetadataError(EbsError):
-    """What the driver must know about its own instance could not be learnt; the message says how to tell
+    """The driver could not learn what it must know of its own instance; the message names the flags that give
     it."""

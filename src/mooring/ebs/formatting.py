@@ -1,8 +1,8 @@
-"""What a class may ask of a new file system, and the words with which mkfs is told. Pure.
+"""A class's parameters for a new file system, and the arguments of mkfs for them. Pure.
 
 The controller checks a class's parameters with `check_format` and writes the result into the volume's
-context. The node checks what it reads there once more: a context may come from anywhere, and its values
-become arguments of a program.
+context. The node checks the context again, because any client may have written it and its values become
+arguments of a program.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ NUMBER_OF_INODES = "numberofinodes"
 BIGALLOC = "ext4bigalloc"
 CLUSTER_SIZE = "ext4clustersize"
 ENCRYPTION = "ext4encryptionsupport"
-"""Keys of a class's parameters (in any case of letters) and of a volume's context (as here)."""
+"""Keys of a class's parameters (case-insensitive there) and of a volume's context."""
 
 SWITCHES = frozenset({BIGALLOC, ENCRYPTION})
 KEYS = frozenset({BLOCK_SIZE, INODE_SIZE, BYTES_PER_INODE, NUMBER_OF_INODES, CLUSTER_SIZE}) | SWITCHES
 
 PARTITION = "partition"
-"""Key of a volume's context: the number of the partition that is the volume; 0, or none: the whole device."""
+"""Key of a volume's context: the number of the partition to mount; 0 or absent: the whole device."""
 
 DEFAULT_FS_TYPE = "ext4"
 FS_TYPES = ("ext2", "ext3", "ext4", "xfs")
@@ -52,36 +52,38 @@ _XFS_FLAGS = {BLOCK_SIZE: "-b", INODE_SIZE: "-i"}
 _LEGACY_XFS = ("-m", "bigtime=0,inobtcount=0,reflink=0", "-i", "nrext64=0")
 
 
-def fs_type_of(asked: str) -> str:
-    """The file system for a request that asks for this one; for none: ext4. Raises CsiError,
-    INVALID_ARGUMENT."""
-    if asked == "ntfs":
+def fs_type_of(requested: str) -> str:
+    """The requested file system type, or ext4 if none is requested. Raises CsiError, INVALID_ARGUMENT."""
+    if requested == "ntfs":
         raise _refused("file system ntfs is one of Windows nodes, which this driver does not serve")
-    if asked and asked not in FS_TYPES:
-        raise _refused(f"file system type {asked!r} is not known: choose one of {', '.join(FS_TYPES)}")
-    return asked or DEFAULT_FS_TYPE
+    if requested and requested not in FS_TYPES:
+        raise _refused(f"file system type {requested!r} is not known: choose one of {', '.join(FS_TYPES)}")
+    return requested or DEFAULT_FS_TYPE
 
 
 def check_format(parameters: Mapping[str, str], fs_type: str, block: bool) -> dict[str, str]:
-    """What of the parameters is about formatting, as it goes into the volume's context; other keys are left
-    alone.
+    """The parameters about formatting, for the volume's context; other keys are ignored.
 
-    Raises CsiError, INVALID_ARGUMENT: for a raw block volume, for what the file system does not have, for
-    values that are no sizes. A switch is on if it is exactly "true", else it is left out.
+    A switch is on if it is exactly "true", otherwise it is left out. Raises CsiError, INVALID_ARGUMENT, for a
+    raw block volume, for a parameter that the file system does not have, and for a value that is no size.
     """
-    asked = {key.lower(): value for key, value in parameters.items() if key.lower() in KEYS}
-    found = {key: value for key, value in asked.items() if key not in SWITCHES or value == "true"}
-    if found and block:
-        raise _refused(f"{', '.join(sorted(found))}: a raw block volume has no file system to be formatted")
+    requested = {key.lower(): value for key, value in parameters.items() if key.lower() in KEYS}
+    settings = {key: value for key, value in requested.items() if key not in SWITCHES or value == "true"}
+    if settings and block:
+        raise _refused(
+            f"{', '.join(sorted(settings))}: a raw block volume has no file system to be formatted"
+        )
     kind = fs_type_of(fs_type)
-    if missing := sorted(found.keys() & _REFUSED[kind]):
+    if missing := sorted(settings.keys() & _REFUSED[kind]):
         raise _refused(f"{', '.join(missing)}: the file system {kind} does not have that")
-    for key in found.keys() - SWITCHES:
-        if not _SIZE.fullmatch(found[key]):
-            raise _refused(f"{key} {found[key]!r} is no size: give a number, with a unit's letter if need be")
-    if CLUSTER_SIZE in found and BIGALLOC not in found:
+    for key in settings.keys() - SWITCHES:
+        if not _SIZE.fullmatch(settings[key]):
+            raise _refused(
+                f"{key} {settings[key]!r} is no size: give a number, with a unit's letter if need be"
+            )
+    if CLUSTER_SIZE in settings and BIGALLOC not in settings:
         raise _refused(f"{CLUSTER_SIZE} needs {BIGALLOC}: only then are there clusters")
-    return found
+    return settings
 
 
 def mkfs_options(context: Mapping[str, str], fs_type: str, legacy_xfs: bool = False) -> tuple[str, ...]:
@@ -90,21 +92,24 @@ def mkfs_options(context: Mapping[str, str], fs_type: str, legacy_xfs: bool = Fa
     `legacy_xfs` leaves out the features that older kernels cannot mount (upstream's --legacy-xfs).
     """
     kind = fs_type_of(fs_type)
-    asked = check_format(context, kind, block=False)
+    requested = check_format(context, kind, block=False)
     if kind == "xfs":
         sizes = [
-            part for key, flag in _XFS_FLAGS.items() if key in asked for part in (flag, f"size={asked[key]}")
+            part
+            for key, flag in _XFS_FLAGS.items()
+            if key in requested
+            for part in (flag, f"size={requested[key]}")
         ]
         return (*sizes, *(_LEGACY_XFS if legacy_xfs else ()))
-    values = [part for key, flag in _EXT_FLAGS.items() if key in asked for part in (flag, asked[key])]
+    values = [part for key, flag in _EXT_FLAGS.items() if key in requested for part in (flag, requested[key])]
     features = ",".join(
-        name for key, name in _EXT_FEATURES.items() if key in asked
+        name for key, name in _EXT_FEATURES.items() if key in requested
     )  # mke2fs heeds one -O only
     return (*values, *(("-O", features) if features else ()))
 
 
 def partition_of(context: Mapping[str, str]) -> int:
-    """The partition that is the volume; 0 for the whole device. Raises CsiError, INVALID_ARGUMENT."""
+    """The number of the partition to mount; 0 for the whole device. Raises CsiError, INVALID_ARGUMENT."""
     text = context.get(PARTITION, "") or "0"
     if not _PARTITION.fullmatch(text):
         raise _refused(

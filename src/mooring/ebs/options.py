@@ -1,9 +1,9 @@
-"""What the driver can be told when it starts: upstream's flags, and a few of its own. Pure.
+"""The driver's flags: upstream's, and a few of its own. Pure.
 
-Names and defaults are those of upstream's v1.64 (its options documentation), save that `--batching` is on,
-that `--extra-volume-tags` has an effect, and that what cannot work is refused. The driver makes no call to
-Kubernetes, so flags that are about such calls have no use here: the harmless ones are accepted and said in
-the log, the others are refused.
+Names and defaults are those of upstream's v1.64 (its options documentation), except that `--batching` is on,
+that `--extra-volume-tags` has an effect, and that contradictory flags are refused. The driver makes no call
+to Kubernetes, so flags about such calls have no effect: harmless ones are accepted with a line in the log,
+the others are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OTHER_MODES: Mapping[str, str] = {
     "metadataLabeler": "labels of nodes are Kubernetes' own matter: the node service counts by itself",
     "pre-stop-hook": "it asks Kubernetes, which this driver never does: drain the node instead",
 }
-"""Words that upstream has and this driver has not, and why."""
+"""Upstream's modes that this driver does not have, and why."""
 
 CONTROLLER_FLAGS = frozenset(
     {
@@ -50,7 +50,7 @@ CONTROLLER_FLAGS = frozenset(
         "settle_time",
     }
 )
-"""By the names of `Options`' fields; `--deprecated-metrics` and what is about logs and sockets is for all
+"""By the names of `Options`' fields. `--deprecated-metrics` and the flags about logs and sockets are for all
 modes."""
 
 NODE_FLAGS = frozenset(
@@ -70,7 +70,7 @@ NODE_FLAGS = frozenset(
 
 @dataclass(frozen=True)
 class Options:
-    """One process of the driver. Fields are named as their flags."""
+    """The options of one process. Fields are named as their flags."""
 
     mode: Mode = Mode.ALL
     endpoint: tuple[str, ...] = (DEFAULT_ENDPOINT,)
@@ -81,34 +81,33 @@ class Options:
     region: str = ""
     """Empty: the instance's own, from its metadata."""
     ec2_endpoint: str = ""
-    """Of another EC2 than Amazon's; empty: the region's own."""
+    """URL of an EC2 endpoint other than Amazon's; empty: the region's own."""
     metadata_endpoint: str = METADATA_ENDPOINT
-    """Of the instance metadata service; empty: it is not to be asked."""
+    """URL of the instance metadata service; empty: the driver must not call it."""
 
     user_agent_extra: str = ""
     aws_sdk_debug_log: bool = False
     extra_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """On volumes and snapshots."""
     extra_volume_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """On volumes only; they go before `extra_tags`."""
+    """On volumes only; they take precedence over `extra_tags`."""
     k8s_tag_cluster_id: str = ""
     warn_on_invalid_tag: bool = False
     batching: bool = True
-    """Questions of the same kind are put to EC2 in one call."""
+    """Whether questions of one kind are put to EC2 in one call."""
     pacing: bool = True
-    """Calls are made no faster than EC2's quotas allow."""
+    """Whether calls are made no faster than EC2's quotas allow."""
     modify_volume_request_handler_timeout: float = 2.0
-    """Seconds for which changes to one volume are gathered, to be asked of EC2 as one."""
+    """Seconds for which changes of one volume are gathered into one ModifyVolume."""
     settle_time: float = SETTLE_S
-    """Seconds by which EC2's descriptions may be behind; 0 for an endpoint that always shows what is
-    (`settling`)."""
+    """Seconds by which EC2's descriptions may lag; 0 for a strongly consistent endpoint (`settling`)."""
 
     volume_attach_limit: int = -1
-    """Volumes that this node may have; below 0: from the instance's type."""
+    """The number of volumes that this node may have; below 0: from the instance's type."""
     reserved_volume_attachments: int = -1
-    """Attachments that are none of this driver's, the root device's included; below 0: they are counted."""
+    """The number of attachments of others, the root device's included; below 0: they are counted."""
     legacy_xfs: bool = False
-    """New xfs file systems have none of the features that older kernels cannot mount."""
+    """Whether new xfs file systems lack the features that older kernels cannot mount."""
     csi_mount_point_prefix: str = ""
     allow_path: tuple[Path, ...] = (Path("/var/lib/kubelet"),)
     """Directories below which volumes may be mounted."""
@@ -133,8 +132,8 @@ class Options:
 
 
 def refusals(options: Options, given: Collection[str]) -> list[str]:
-    """Why the driver cannot be started so, in words; empty if it can. `given` are the fields whose flags were
-    given."""
+    """Why the driver cannot start with these options; empty if it can. `given`: the fields whose flags the
+    operator gave."""
     problems = [
         f"{flag(name)} has no meaning in mode {options.mode}"
         for name in sorted(_foreign(options.mode, given))
@@ -165,8 +164,7 @@ def _foreign(mode: Mode, given: Collection[str]) -> set[str]:
 
 
 def parse_tags(text: str) -> dict[str, str]:
-    """`key=value,key=value`. Raises ValueError. Whether EC2 takes them is looked at where they are
-    written."""
+    """The tags of `key=value,key=value`. Raises ValueError. `TagPolicy` checks whether EC2 accepts them."""
     tags: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (part.strip() for part in entry.partition("="))
@@ -181,7 +179,7 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds, from what Go writes: `2s`, `500ms`, `1m30s`, `0`. Raises ValueError."""
+    """The seconds of a duration in Go's notation: `2s`, `500ms`, `1m30s`, `0`. Raises ValueError."""
     parts = _PART.findall(text)
     if text == "0":
         return 0.0
@@ -194,8 +192,8 @@ SOURCES = frozenset({"imds", "kubernetes", "metadata-labeler"})
 
 
 def parse_sources(text: str) -> tuple[bool, list[str]]:
-    """Of `--metadata-sources`: whether the instance metadata service may be asked, and the sources that have
-    no use here. Raises ValueError."""
+    """The value of `--metadata-sources`: whether the driver may call the instance metadata service, and the
+    sources that have no effect. Raises ValueError."""
     sources = [part.strip() for part in text.split(",")]
     if unknown := [source for source in sources if source not in SOURCES]:
         raise ValueError(f"unknown source {unknown[0]!r}: there are {', '.join(sorted(SOURCES))}")
@@ -203,7 +201,7 @@ def parse_sources(text: str) -> tuple[bool, list[str]]:
 
 
 def parse_host_port(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `:PORT` for all addresses, `[IPv6]:PORT`. Raises ValueError."""
+    """Host and port of `HOST:PORT`, `:PORT` (all addresses) or `[IPv6]:PORT`. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isascii() and port.isdecimal() and int(port) < 65536):
         raise ValueError(f"{text!r} has not the form HOST:PORT")
@@ -211,7 +209,8 @@ def parse_host_port(text: str) -> tuple[str, int]:
 
 
 def ec2_endpoint(environment: Mapping[str, str]) -> str:
-    """Where EC2 is, if not at Amazon: upstream's variable, then those of Amazon's own tools."""
+    """The URL of an EC2 other than Amazon's, by upstream's variable or by those of Amazon's own tools; empty
+    if none is set."""
     names = ("AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL")
     return next((environment[name] for name in names if environment.get(name)), "")
 
@@ -222,7 +221,8 @@ def region(environment: Mapping[str, str]) -> str:
 
 
 def metadata_endpoint(environment: Mapping[str, str]) -> str:
-    """Where the instance metadata service is, as for Amazon's own tools; empty if it must not be asked."""
+    """The URL of the instance metadata service, by the variables of Amazon's own tools; empty if these
+    disable it."""
     if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return ""
     ipv6 = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "").lower() == "ipv6"

@@ -1,8 +1,8 @@
-"""Where volumes and nodes are: an availability zone, under the keys by which orchestrators know it. Pure.
+"""The availability zones of volumes and nodes, under the orchestrators' topology keys. Pure.
 
-A node has the zone under two keys: Kubernetes' own, and the driver's, by which volumes were pinned before the
-first one existed. A volume that is made says only the first. A zone's id (`use1-az1`) names the same zone in
-every account; a class may ask for it, but nodes do not have it.
+A node has its zone under two keys: Kubernetes' own, and the driver's, to which volumes were pinned before
+Kubernetes' key existed. A new volume has only the former. A zone's id (`use1-az1`) names the same zone in
+every account; a class may request it, but nodes do not have it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OS_KEY = "kubernetes.io/os"
 
 @dataclass(frozen=True)
 class Place:
-    """A zone by its name (`us-east-1a`), its id (`use1-az1`), or both. What is empty was not asked for."""
+    """A zone by its name (`us-east-1a`), its id (`use1-az1`), or both. An empty field matches any."""
 
     zone: str = ""
     zone_id: str = ""
@@ -32,32 +32,32 @@ def node_segments(zone: str) -> dict[str, str]:
 
 
 def volume_topology(zone: str) -> csi.Topology:
-    """From where a volume in this zone can be reached. The zone is the one that EC2 says, never an empty
-    one."""
+    """The topology from which a volume in this zone can be reached. `zone` is EC2's name of it, never
+    empty."""
     return csi.Topology(segments={ZONE_KEY: zone})
 
 
 def places(wanted: csi.TopologyRequirement) -> list[Place]:
-    """The places that a CreateVolume request would have, best first, each once: those that it prefers, then
-    those that will do. Empty if it names no zone; the driver then takes any."""
-    found = (place_of(topology.segments) for topology in (*wanted.preferred, *wanted.requisite))
-    return list(dict.fromkeys(place for place in found if place != Place()))
+    """The places that a CreateVolume request allows, each once: the preferred ones first, then the other
+    requisite ones. Empty if it names no zone; the driver then chooses any."""
+    named = (place_of(topology.segments) for topology in (*wanted.preferred, *wanted.requisite))
+    return list(dict.fromkeys(place for place in named if place != Place()))
 
 
 def allows(wanted: csi.TopologyRequirement, zone: str, zone_id: str = "") -> bool:
-    """Whether a volume in this zone is one that the request would have. `zone_id` is that zone's id, if it is
-    known; a request for an id is then compared with it, and let pass if it is not known.
+    """Whether the request allows a volume in this zone. `zone_id` is the zone's id, if known; a request for
+    an id is compared with a known id, and allowed otherwise.
 
-    What is only preferred binds nothing beside a list of what will do (CSI specification,
+    The preferred list restricts nothing if there is a requisite list (CSI specification,
     TopologyRequirement).
     """
     lists = wanted.requisite or wanted.preferred
-    asked = [place for topology in lists if (place := place_of(topology.segments)) != Place()]
-    return not asked or any(_same(place, zone, zone_id) for place in asked)
+    named = [place for topology in lists if (place := place_of(topology.segments)) != Place()]
+    return not named or any(_same(place, zone, zone_id) for place in named)
 
 
 def place_of(segments: Mapping[str, str]) -> Place:
-    """What the segments say of the zone. Kubernetes' key goes before the driver's."""
+    """The zone in the segments. Kubernetes' key takes precedence over the driver's."""
     return Place(next(_zones(segments), ""), segments.get(ZONE_ID_KEY, ""))
 
 

@@ -12,9 +12,7 @@ from mooring.csi.driver.targets import (
     check_no_file,
     check_staging_path,
     make_file,
-    raw_device,
     remove_file,
-    shown_device,
 )
 from mooring.csi.driver.usage import device_size, volume_usage
 from mooring.csi.errors import Code, CsiError
@@ -69,13 +67,6 @@ def test_what_holds_something_or_is_no_file_is_not_removed(tmp_path: Path) -> No
             remove_file(str(tmp_path / name))
         assert caught.value.code is Code.FAILED_PRECONDITION
         assert os.path.lexists(tmp_path / name)
-
-
-def test_at_a_mount_of_a_file_system_the_mount_table_says_which_device_is_seen(tmp_path: Path) -> None:
-    assert raw_device(str(tmp_path)) is None
-    assert raw_device(str(tmp_path / "gone")) is None
-    assert raw_device("/dev/null") is None
-    assert shown_device(str(tmp_path), (7, 3)) == (7, 3)
 
 
 def check(is_the_volume: bool, is_read_only: bool, wanted: bool) -> Code | None:

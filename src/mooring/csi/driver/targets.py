@@ -50,22 +50,6 @@ def remove_file(path: str) -> bool:
     return True
 
 
-def raw_device(path: str) -> tuple[int, int] | None:
-    """Major and minor number of the block device at the path; None for anything else, and if stat(2)
-    fails."""
-    try:
-        status = os.stat(path)
-    except OSError:  # gone, or a file system whose device has gone: no raw device in any case
-        return None
-    return (os.major(status.st_rdev), os.minor(status.st_rdev)) if stat.S_ISBLK(status.st_mode) else None
-
-
-def shown_device(path: str, mounted: tuple[int, int]) -> tuple[int, int]:
-    """Major and minor number of the device at a mount point. `mounted` is the number in the mount table,
-    which for a raw device is that of /dev's own file system, the same for all raw devices."""
-    return raw_device(path) or mounted
-
-
 def check_staging_path(path: str) -> None:
     """For drivers with STAGE_UNSTAGE_VOLUME: raises CsiError, FAILED_PRECONDITION (the CSI specification's
     code), if the request names no staging path."""

@@ -1,13 +1,13 @@
 """Attaching and detaching.
 
-Guarantees: every call finds its way from EC2's state alone, whatever a call before it has left half-done;
-both can be cancelled at any await. "Attached" is answered for an attachment that EC2 shows, under the device
-name that EC2 says, "detached" when EC2 shows none; a description that may be too old proves neither
-(`settling`). Nothing is ever detached with force: that may lose data, and costs the instance a device name
+Guarantees: every call decides from EC2's state alone, whatever an earlier call has left half-done; both can
+be cancelled at any await. The answer is "attached" only if EC2 shows the attachment, with the device name
+that EC2 shows, and "detached" only if EC2 shows none; a description that may be stale proves neither
+(`settling`). The driver never force-detaches: that may lose data, and costs the instance a device name
 (origin design).
 
-Names of devices are EC2's state too: a name that EC2 refuses is noted, and another one is tried in the same
-call.
+EC2's state also decides which device names are free: after a refusal the attacher notes the name and tries
+another one in the same call.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class _Attaching:
     """What one operation knows beyond EC2's descriptions."""
 
     device: str = ""
-    """The name in the AttachVolume call that EC2 accepted, or may have."""
+    """The device name in the AttachVolume call that EC2 accepted, or may have accepted."""
     tries: int = 0
     refusal: str = ""
-    """EC2's words when it last refused one for the volume's state."""
+    """EC2's message of the last refusal because of the volume's state."""
     first_seen: float = -1.0
     """The loop's time when the volume was first seen attaching."""
     wait_initialized: bool = False
-    """Before the first call, all of the volume's data must be there."""
+    """Whether all of the volume's data must be there before the first AttachVolume."""
 
 
 class Attacher:
@@ -67,7 +67,7 @@ class Attacher:
         detaches: PendingDetaches,
         now: Callable[[], datetime],
     ) -> None:
-        """`detaches` is told of the detaches that are under way."""
+        """`detaches` records the detaches in flight, for logs and metrics."""
         self._api = api
         self._describe = describe
         self._names = names
@@ -87,24 +87,26 @@ class Attacher:
             self._names.end(node, volume_id, self._settling.now())
 
     async def _attach(self, volume_id: str, node: str, work: _Attaching) -> str:
-        for asked in itertools.count():
-            asked_at = self._settling.now()
+        # A state machine over EC2's descriptions, with no state of its own that a restart could lose: each
+        # round takes a fresh description, notes how old it may be, and takes the one next step.
+        for polls in itertools.count():
+            requested_at = self._settling.now()
             volume = await volume_there(self._describe, self._settling, volume_id)
             attaching_s = self._attaching_s(volume, node, work)
-            match next_step(volume, node, work.device, self._proves(asked_at, volume_id), attaching_s):
+            match next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s):
                 case Step.DONE:
                     return self._done(volume, node)
                 case Step.GIVE_UP:
                     await self._give_up(volume, node)
                 case Step.ATTACH:
-                    await self._ask_to_attach(volume, node, work)
+                    await self._request_attach(volume, node, work)
                 case Step.WAIT:
                     waits_for(shown(volume, node))
-            await sleep(poll_pause_s(self._describe.batching, asked))
+            await sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
 
-    def _proves(self, asked_at: float, volume_id: str) -> bool:
-        return self._settling.proves(asked_at, _attach(volume_id), _detach(volume_id))
+    def _proves(self, requested_at: float, volume_id: str) -> bool:
+        return self._settling.proves(requested_at, _attach(volume_id), _detach(volume_id))
 
     def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
         attachment = volume.attachment(node)
@@ -129,11 +131,11 @@ class Attacher:
         return attachment.device
 
     async def _give_up(self, volume: Volume, node: str) -> None:
-        """Makes room for another try, with another name."""
+        """Detaches a stuck attachment and raises, so that the next try takes another device name."""
         attachment = volume.attachment(node)
         assert attachment is not None
         self._names.refused(node, attachment.device, self._settling.now())
-        await self._ask_to_detach(volume.id, node)
+        await self._request_detach(volume.id, node)
         raise CsiError(
             Code.INTERNAL,
             f"volume {volume.id} has been attaching to {node} as {attachment.device} for more than {STUCK_S:g} s: it "
@@ -141,18 +143,18 @@ class Attacher:
         )
 
     async def _initialized(self, volume_id: str) -> None:
-        for asked in itertools.count():
+        for polls in itertools.count():
             if await self._describe.initialized(volume_id):
                 return
-            await sleep(poll_pause_s(batching=False, asked=asked))
+            await sleep(poll_pause_s(batching=False, polls=polls))
 
-    async def _ask_to_attach(self, volume: Volume, node: str, work: _Attaching) -> None:
-        """AttachVolume, with one name after the other until EC2 takes one."""
+    async def _request_attach(self, volume: Volume, node: str, work: _Attaching) -> None:
+        """Calls AttachVolume with one device name after the other until EC2 accepts one."""
         if work.wait_initialized:
             await self._initialized(volume.id)
             work.wait_initialized = False
         if work.tries == TRIES:
-            raise _is_in_vain(volume, node, work)
+            raise _not_attached(volume, node, work)
         work.tries += 1
         instance = await self._instance(node)
         cards = await self._card_count(instance.type)
@@ -160,7 +162,7 @@ class Attacher:
             pass
 
     def _request(self, volume: Volume, instance: Instance, cards: int) -> dict[str, Any]:
-        """An AttachVolume request, with the next name."""
+        """An AttachVolume request with the next free device name."""
         device = self._name(instance, volume)
         request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": instance.id, "Device": device}
         if cards > 1:
@@ -170,8 +172,8 @@ class Attacher:
         return request
 
     async def _accepted(self, request: dict[str, Any], work: _Attaching) -> bool:
-        """Whether there is something to wait for; if not, the name is taken. Raises what ends the
-        operation."""
+        """Sends AttachVolume. Returns whether an attachment may now be in flight; False if the device name is
+        taken. Raises every error that ends the operation."""
         volume_id, device = request["VolumeId"], request["Device"]
         try:
             await self._api.call("AttachVolume", request)
@@ -185,7 +187,9 @@ class Attacher:
                 return False
             if error.code not in ("VolumeInUse", "IncorrectState"):
                 raise
-            work.device, work.refusal = device, str(error)  # what EC2 shows is older than this
+            # EC2's description was stale: it refuses by its present state, in which our call may have
+            # succeeded.
+            work.device, work.refusal = device, str(error)
         finally:
             self._settling.note(_attach(volume_id))
         return True
@@ -206,7 +210,8 @@ class Attacher:
         return instance
 
     async def _card_count(self, instance_type: str) -> int:
-        """From EC2, once for each type. Without it the volume goes where EC2 puts it."""
+        """The number of EBS cards, from EC2 once for each type; 1 if EC2 does not answer, and EC2 chooses the
+        card."""
         if instance_type not in self._cards:
             try:
                 self._cards[instance_type] = await self._describe.cards(instance_type) if instance_type else 1
@@ -233,37 +238,43 @@ class Attacher:
     async def _detach(self, volume_id: str, node: str) -> None:
         if not could_be("i", node):
             return
-        is_asked = False
+        is_requested = False
         with self._detaches.waiting(volume_id, node) as under_way:
-            for asked in itertools.count():
-                asked_at = self._settling.now()
+            for polls in itertools.count():
+                requested_at = self._settling.now()
                 volume = await self._describe.volume(volume_id)
                 attachment = volume.attachment(node) if volume else None
-                if is_asked and attachment is None and self._settling.proves(asked_at, _attach(volume_id)):
-                    self._settling.note(_detach(volume_id))  # it has ended only now, and may still be shown
+                if (
+                    is_requested
+                    and attachment is None
+                    and self._settling.proves(requested_at, _attach(volume_id))
+                ):
+                    self._settling.note(
+                        _detach(volume_id)
+                    )  # it ended only now: EC2 may go on showing it a while
                     return
                 if volume is not None and attachment is not None:
-                    under_way.saw(attachment.state, attachment.device, asked_at)
+                    under_way.saw(attachment.state, attachment.device, requested_at)
                     waits_for(shown(volume, node))
-                is_to_ask = self._is_to_ask(volume_id, attachment, is_asked, asked_at)
-                if is_to_ask and await self._ask_to_detach(volume_id, node):
+                is_due = self._is_request_due(volume_id, attachment, is_requested, requested_at)
+                if is_due and await self._request_detach(volume_id, node):
                     return
-                is_asked = True
-                await sleep(poll_pause_s(self._describe.batching, asked))
+                is_requested = True
+                await sleep(poll_pause_s(self._describe.batching, polls))
 
-    def _is_to_ask(
-        self, volume_id: str, attachment: Attachment | None, is_asked: bool, asked_at: float
+    def _is_request_due(
+        self, volume_id: str, attachment: Attachment | None, is_requested: bool, requested_at: float
     ) -> bool:
-        """EC2 is asked once in any case, for what it shows may be too old (but not if it is detaching
-        already, at any request); once more if it still shows it attached."""
+        """DetachVolume is sent once in any case, because the description may be stale (but not while EC2
+        shows the attachment as detaching), and again if a proven description still shows it attached."""
         if attachment is not None and attachment.state in ("detaching", "busy"):
             return False
-        if not is_asked:
+        if not is_requested:
             return True
-        return attachment is not None and self._settling.proves(asked_at, _detach(volume_id))
+        return attachment is not None and self._settling.proves(requested_at, _detach(volume_id))
 
-    async def _ask_to_detach(self, volume_id: str, node: str) -> bool:
-        """DetachVolume; whether EC2 says that there is nothing to detach."""
+    async def _request_detach(self, volume_id: str, node: str) -> bool:
+        """Sends DetachVolume. Returns whether EC2 answers that there is nothing to detach."""
         try:
             await self._api.call("DetachVolume", {"VolumeId": volume_id, "InstanceId": node})
         except Ec2Unreachable as error:
@@ -273,20 +284,20 @@ class Attacher:
                 return True
             if error.code != "IncorrectState":
                 raise
-            return "'available'" in error.message  # else it is being detached already
+            return "'available'" in error.message  # otherwise EC2 is detaching it already
         finally:
             self._settling.note(_detach(volume_id))
         return False
 
 
 def _is_name_taken(error: Ec2Error) -> bool:
-    """EC2 has no code of its own for that."""
+    """Whether EC2 refused the device name. EC2 has no error code for that alone, so the message counts."""
     return error.code == "InvalidDevice.InUse" or (
         error.code == "InvalidParameterValue" and "already in use" in error.message
     )
 
 
-def _is_in_vain(volume: Volume, node: str, work: _Attaching) -> CsiError:
+def _not_attached(volume: Volume, node: str, work: _Attaching) -> CsiError:
     return CsiError(
         Code.FAILED_PRECONDITION,
         f"EC2 does not attach volume {volume.id} to {node}, though it shows it as {volume.state}"

@@ -1,4 +1,4 @@
-"""What is to be done next for a volume that is to be attached, from what EC2 shows of it. Pure."""
+"""The next step of an attach, from EC2's description of the volume. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from mooring.ebs.controller_service.device_names import canonical
 from mooring.ebs.ec2.records import Volume
 
 STUCK_S = 90.0
-"""An attachment that takes longer does not come any more (upstream issue 2833): the guest still holds the
+"""Seconds after which an attach is stuck for good (upstream issue 2833): the guest still holds the device
 name."""
 
 
 class Step(Enum):
-    """What is to be done next for a volume that is to be attached."""
+    """The next step of an attach."""
 
     DONE = "done"
     WAIT = "wait"
     ATTACH = "attach"
     GIVE_UP = "give up"
-    """The attaching is stuck."""
+    """The attach is stuck: detach, and try another device name."""
 
 
 def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: float) -> Step:
-    """From what EC2 shows of the volume. `mine` is the device name that this operation has asked for, empty
-    if it has not yet; `proven`: the description is younger than all that we know of; `attaching_s`: for how
-    long it has been attaching. Raises CsiError if it can not be attached."""
+    """The next step for the described volume. `mine`: the device name in this operation's AttachVolume, empty
+    before the first; `proven`: the description is younger than every known change; `attaching_s`: seconds for
+    which the volume has been attaching. Raises CsiError if it cannot be attached."""
     attachment = volume.attachment(node)
     if attachment is None:
         return _unattached_step(volume, node, mine, proven)
@@ -35,11 +35,11 @@ def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: f
         return Step.DONE if is_mine or proven else Step.WAIT
     if attachment.state == "attaching" and attaching_s > STUCK_S:
         return Step.GIVE_UP
-    return Step.WAIT  # attaching, detaching, busy: EC2 is at it
+    return Step.WAIT  # attaching, detaching, busy: EC2 is still working on it
 
 
 def shown(volume: Volume, node: str) -> str:
-    """What EC2 shows of the volume on the instance, for people."""
+    """The state that EC2 shows of the volume on the instance, as text for people."""
     attachment = volume.attachment(node)
     if attachment is None:
         return f"EC2 shows it as {volume.state}"

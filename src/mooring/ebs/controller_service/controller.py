@@ -1,7 +1,6 @@
-"""The controller service of `ebs.csi.aws.com`: thin, from CSI's messages to those who act, and back.
+"""The controller service of `ebs.csi.aws.com`: translates between CSI's messages and the modules that act.
 
-Guarantee: whatever EC2 answers, and whatever cannot be read of it, comes out as a CsiError with a code of
-`codes`.
+Guarantee: every refusal and every malformed answer of EC2 becomes a CsiError with a code of `error_codes`.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ IN_FLIGHT: Mapping[str, tuple[str, ...]] = {
     for method, fields in RULES.items()
     if method not in ("ControllerExpandVolume", "ControllerModifyVolume")
 }
-"""For `Driver.in_flight`. A volume may be attached to several nodes, and modified while it is attached or
-detached; modifications of a volume are gathered, not excluded."""
+"""For `Driver.in_flight`. A volume may be attached to several nodes at once, and modified while it is
+attached or detached; concurrent modifications of a volume become one instead of being ABORTED."""
 GIVES_WAY: Mapping[str, tuple[str, ...]] = {
     "ControllerPublishVolume": ("ControllerUnpublishVolume",),
     "ControllerUnpublishVolume": ("ControllerPublishVolume",),
@@ -54,7 +53,7 @@ _C = ControllerCapability
 
 
 class EbsController(ControllerService):
-    """All that is asked of EC2. `check` is for Probe."""
+    """All of CSI's controller methods that the driver has. `check` is for Probe."""
 
     capabilities = (
         _C.CREATE_DELETE_VOLUME,
@@ -213,8 +212,8 @@ class EbsController(ControllerService):
     # --- the driver itself
 
     async def check(self) -> None:
-        """Whether EC2 answers, and takes our credentials (`readiness`). Raises CsiError,
-        FAILED_PRECONDITION."""
+        """Raises CsiError, FAILED_PRECONDITION, unless EC2 answers and accepts our credentials
+        (`readiness`)."""
         await self._readiness.check()
 
     async def _volume(self, volume_id: str) -> Volume:
@@ -230,8 +229,8 @@ def make_controller(
     detaches: PendingDetaches | None = None,
 ) -> EbsController:
     """The controller service that talks to EC2 through `api`. `now` is the wall clock, with its zone;
-    `random` gives numbers from [0, 1); `detaches` is told of the detaches that are under way. Needs a running
-    event loop. Raises ValueError for tags that EC2 would not take."""
+    `random` gives numbers from [0, 1); `detaches` records the detaches in flight. Needs a running event loop.
+    Raises ValueError for tags that EC2 would not accept."""
     tags = TagPolicy(
         options.volume_tags, options.extra_tags, options.k8s_tag_cluster_id, options.warn_on_invalid_tag
     )

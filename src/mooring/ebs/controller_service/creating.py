@@ -1,5 +1,4 @@
-"""Waiting for a volume that EC2 has said it makes: until it can be used, or it is certain that it never
-will."""
+"""Waiting for a volume that EC2 is creating: until it can be used, or certainly never will be."""
 
 from __future__ import annotations
 
@@ -14,26 +13,26 @@ from mooring.ebs.ec2.records import Volume
 from mooring.ebs.ec2.settling import Settling
 
 CREATION_S = 60.0
-"""It is waited for so long; most volumes take 1.5 s, nearly all less than 4 s."""
+"""The longest wait, in seconds; most volumes take 1.5 s, nearly all less than 4 s."""
 USABLE = frozenset({"available", "in-use"})
 
 
 async def available(describe: Describe, settling: Settling, made: Volume, wanted: Wanted) -> Volume:
-    """The volume when it can be used. Raises CsiError: it has vanished, went wrong, or takes too long."""
+    """Returns the volume when it can be used. Raises CsiError if it vanishes, fails, or takes too long."""
     waiting = _Waiting(wanted, settling.settle_s, settling.now(), was_seen=made.state in USABLE)
-    for asked in itertools.count():
-        asked_at = settling.now()
+    for polls in itertools.count():
+        requested_at = settling.now()
         volume = await describe.volume(made.id)
         if volume is not None and volume.state in USABLE:
             return volume
-        waiting.check(made.id, volume, asked_at, settling.now())
-        await sleep(poll_pause_s(describe.batching, asked))
+        waiting.check(made.id, volume, requested_at, settling.now())
+        await sleep(poll_pause_s(describe.batching, polls))
     raise AssertionError("unreachable: the questions have no end")
 
 
 @dataclass
 class _Waiting:
-    """What has been seen of a volume until now. Times are in seconds."""
+    """What the descriptions so far have shown of a volume. Times are the event loop's, in seconds."""
 
     wanted: Wanted
     settle_s: float
@@ -41,11 +40,11 @@ class _Waiting:
     was_seen: bool
     missing_since: float | None = None
 
-    def check(self, id: str, volume: Volume | None, asked_at: float, now: float) -> None:
-        """`volume` is what EC2 has shown, asked at `asked_at`. Raises CsiError unless it is to be waited
-        for."""
+    def check(self, id: str, volume: Volume | None, requested_at: float, now: float) -> None:
+        """`volume` is EC2's answer to a request made at `requested_at`. Raises CsiError if waiting is
+        over."""
         if volume is None:
-            self.missing_since = asked_at if self.missing_since is None else self.missing_since
+            self.missing_since = requested_at if self.missing_since is None else self.missing_since
             if self.was_seen and now - self.missing_since >= self.settle_s:
                 raise _vanished(id, self.wanted)
         elif volume.state == "creating":
@@ -57,7 +56,7 @@ class _Waiting:
             )
         else:
             raise _vanished(id, self.wanted)
-        if asked_at - self.began > CREATION_S:
+        if requested_at - self.began > CREATION_S:
             problem = "is still being created" if self.was_seen else "is not shown"
             raise CsiError(
                 Code.UNAVAILABLE, f"volume {id} for {self.wanted.name} {problem} after {CREATION_S:g} s"
@@ -65,7 +64,8 @@ class _Waiting:
 
 
 def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
-    """EC2 looks at the key only after it has said that it makes the volume (upstream issue 3010)."""
+    """The error for a volume that was shown and is gone. The usual cause is its KMS key, which EC2 checks
+    only after it has answered CreateVolume (upstream issue 3010)."""
     key = wanted.parameters.kms_key_id
     if wanted.parameters.encrypted:
         cause = (

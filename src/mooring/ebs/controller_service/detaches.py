@@ -1,5 +1,4 @@
-"""The detaches that are under way, for those who want to know: which ones take long, and what EC2 shows of
-them.
+"""The detaches in flight, for logs and metrics: which of them take long, and in which state EC2 shows them.
 
 It decides nothing. Times are the event loop's, in seconds.
 """
@@ -14,27 +13,27 @@ from dataclasses import dataclass
 import structlog
 
 SLOW_S = 60.0
-"""A detach that takes longer should be looked at by an operator; most take 1 to 4 s."""
+"""An operator should look at a detach that takes longer; most take 1 to 4 s."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False)
 class Detach:
-    """One that is under way."""
+    """A detach in flight."""
 
     volume: str
     node: str
     since: float
     state: str = ""
-    """Of the attachment, as EC2 showed it last; empty: it has not shown one."""
-    _is_told: bool = False
+    """The attachment's state as EC2 showed it last; empty: EC2 has shown none."""
+    _is_logged: bool = False
 
     def saw(self, state: str, device: str, now: float) -> None:
-        """EC2 shows the attachment in this state. Of one that takes long, the log has one line."""
+        """Records the state that EC2 shows, and logs a detach that takes long, once."""
         self.state = state
-        if now - self.since > SLOW_S and not self._is_told:
-            self._is_told = True
+        if now - self.since > SLOW_S and not self._is_logged:
+            self._is_logged = True
             _log.warning(
                 "a volume takes long to detach: its node may still use it",
                 volume=self.volume, node=self.node, device=device, state=state,
@@ -42,7 +41,7 @@ class Detach:
 
 
 class PendingDetaches:
-    """All of one process. Is made in a running event loop."""
+    """All detaches of one process. To be made in a running event loop."""
 
     def __init__(self) -> None:
         self._time = asyncio.get_running_loop().time
@@ -50,7 +49,7 @@ class PendingDetaches:
 
     @contextmanager
     def waiting(self, volume: str, node: str) -> Generator[Detach]:
-        """A detach is under way while this is entered."""
+        """Records a detach while entered."""
         detach = Detach(volume, node, self._time())
         self._pending.append(detach)
         try:
@@ -59,8 +58,8 @@ class PendingDetaches:
             self._pending.remove(detach)
 
     def slow(self) -> dict[tuple[str, str], tuple[str, float]]:
-        """Those that take longer than `SLOW_S`: by volume and node, the state and for how long they are under
-        way. Of several for one pair, the first."""
+        """The detaches that take longer than `SLOW_S`: state and age by volume and node; the first of several
+        for one pair."""
         now = self._time()
         found: dict[tuple[str, str], tuple[str, float]] = {}
         for one in self._pending:

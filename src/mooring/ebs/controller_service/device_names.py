@@ -1,22 +1,21 @@
-"""Device names: which one a volume gets on a node. Pure: time (in seconds) and chance are parameters.
+"""The choice of a device name for a volume on a node. Pure: time (in seconds) and chance are parameters.
 
-The names in use are EC2's to say (the node's block devices, and the volumes' attachments); what is kept here
-is only what EC2 does not show: names that attachments under way have been given, names that were given a
-moment ago and may still, or already, be in use, and names that EC2 has refused. All of it may be lost in a
-restart: EC2 refuses a name that is taken, and then another one is tried.
+EC2 shows the names in use (the node's block devices, and the volumes' attachments). This module remembers
+only what EC2 does not show: names given to attachments in flight, names given a moment ago that may still, or
+already, be in use, and names that EC2 has refused. A restart may lose all of it: EC2 refuses a name that is
+taken, and the attacher tries another one.
 
 Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"; upstream issues 1674 and
 2833):
 - /dev/sdb and /dev/xvdb are one name.
-- Names of two letters (/dev/xvdba) go before those of one (/dev/xvdf), which images and launch templates use,
-  too: when an instance is started again, its node service must tell this driver's volumes from others by
-  their names (`limits`; upstream #2796).
-- Names are given in turn, so that a name that an instance does not really give back is not the next one, too.
-- A refused name (an image may have taken it, which no describe shows) is the last to be tried again, for an
-  hour.
-- Where the turn begins (among the names of two letters), and where it goes on after a refusal, is drawn by
-  chance: two controllers that begin at one place would give the same names, and EC2 would refuse every other
-  one.
+- Names of two letters (/dev/xvdba) come before those of one (/dev/xvdf), which images and launch templates
+  also use: when an instance is started again, its node service must tell this driver's volumes from others by
+  their names (`volume_limits`; upstream #2796).
+- Names are given in turn, so that a name which the instance has not really released is not reused at once.
+- A refused name (an image may have taken it, which no describe shows) is the last choice for an hour.
+- The place where the turn begins (among the names of two letters), and where it goes on after a refusal, is
+  random: two controllers that began at one place would give the same names, and EC2 would refuse half of
+  them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dataclasses import dataclass, field
 
 BAD_FOR_S = 3600.0
 HELD_FOR_S = 30.0
-"""For so long after an attachment has ended, one way or the other, EC2 may show its name wrongly."""
+"""Seconds after the end of an attach, successful or not, for which EC2 may still show its name wrongly."""
 
 
 def _names(prefix: str, last: str = "z", first: str = "a") -> tuple[str, ...]:
@@ -50,7 +49,7 @@ _SPELLING = re.compile(r"(?:/dev/)?(?:sd|xvd|hd)(.+)")
 
 
 def canonical(device: str) -> str:
-    """The same for all spellings of one name."""
+    """One spelling for all spellings of a name: /dev/sdb, /dev/xvdb and xvdb give b."""
     match = _SPELLING.fullmatch(device)
     return match[1] if match else device
 
@@ -74,10 +73,9 @@ class DeviceNames:
         self._nodes: dict[str, _Node] = {}
 
     def give(self, node: str, volume: str, in_use: Iterable[str], now: float) -> str | None:
-        """A name for the volume that nothing on the node has; None if all are taken. It is the volume's until
-        `end`.
+        """Reserves a free name for the volume until `end`; None if all are taken.
 
-        Of the free names, the first in turn that is neither refused nor held, best one of `OWN_NAMES`."""
+        It is the first free name in turn that is neither refused nor held, one of `OWN_NAMES` if possible."""
         names = self._node(node, now)
         names.given.pop(volume, None)
         taken = {*map(canonical, in_use), *(name for name, _ in names.given.values())}
@@ -91,7 +89,7 @@ class DeviceNames:
         return chosen
 
     def choose_card(self, node: str, volume: str, cards: int, in_use: Iterable[int], now: float) -> int:
-        """The card with the fewest volumes, of equal ones the first. `give` comes before it."""
+        """The EBS card with the fewest volumes, the first of equal ones. To be called after `give`."""
         names = self._node(node, now)
         counts = [0] * cards
         for card in (*in_use, *(card for other, (_, card) in names.given.items() if other != volume)):
@@ -103,18 +101,18 @@ class DeviceNames:
         return card
 
     def refused(self, node: str, device: str, now: float) -> None:
-        """EC2 would not have the name, or the attachment got stuck with it."""
+        """Notes that EC2 refused the name, or that the attach with it got stuck."""
         names = self._node(node, now)
         names.bad[canonical(device)] = now + BAD_FOR_S
         names.last = self._anywhere()
 
     def worked(self, node: str, device: str, now: float) -> None:
-        """A volume is attached with the name."""
+        """Notes that a volume is attached with the name."""
         self._node(node, now).bad.pop(canonical(device), None)
 
     def end(self, node: str, volume: str, now: float) -> None:
-        """The attaching of the volume is over; from now on EC2 shows whether it has the name, though not at
-        once."""
+        """Ends the volume's reservation. EC2 shows from now on whether the name is in use, though with a lag,
+        for which the name stays held."""
         names = self._node(node, now)
         if volume in names.given:
             names.held[names.given.pop(volume)[0]] = now + HELD_FOR_S
@@ -128,12 +126,12 @@ class DeviceNames:
         return names
 
     def _anywhere(self) -> int:
-        """The place before one of `OWN_NAMES`."""
+        """The place before a random one of `OWN_NAMES`."""
         return int(self._random() * len(OWN_NAMES)) - 1
 
 
 def _doubt(names: _Node, name: str) -> tuple[bool, bool, bool]:
-    """A held name may be refused, so it comes after all that are surely free."""
+    """The sort key of a free name: names that EC2 may refuse come last."""
     return canonical(name) in names.bad, canonical(name) in names.held, name not in _OWN
 
 

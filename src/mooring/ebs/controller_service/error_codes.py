@@ -1,10 +1,10 @@
-"""EC2's error codes and CSI's answer to each: the one place where this is decided. Pure.
+"""EC2's error codes and CSI's code for each: the one place where this is decided. Pure.
 
 A code that CSI takes for final ("nothing has happened, and will not happen later") is given only where that
-is so. What EC2 may have done, or still does, is UNAVAILABLE or ABORTED: the orchestrator then asks again and
-forgets nothing. Better than upstream's (`INTERNAL` or `ABORTED` for nearly everything): in use is
-FAILED_PRECONDITION, out of quota or room RESOURCE_EXHAUSTED, EC2's own trouble UNAVAILABLE, missing
-permissions PERMISSION_DENIED.
+is true. An action that EC2 may have carried out, or may still be carrying out, is UNAVAILABLE or ABORTED: the
+orchestrator then retries and forgets nothing. More precise than upstream (`INTERNAL` or `ABORTED` for nearly
+everything): in use is FAILED_PRECONDITION, out of quota or capacity RESOURCE_EXHAUSTED, a failure of EC2
+itself UNAVAILABLE, missing permissions PERMISSION_DENIED.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CODES: Mapping[str, Code] = {
     **dict.fromkeys((*NO_VOLUME, *NO_INSTANCE, *NO_SNAPSHOT), Code.NOT_FOUND),
     "InvalidAttachment.NotFound": Code.NOT_FOUND,
     "InvalidVolumeModification.NotFound": Code.NOT_FOUND,
-    # What cannot be as it was asked for.
+    # The request itself is wrong.
     "InvalidParameter": Code.INVALID_ARGUMENT,
     "InvalidParameterCombination": Code.INVALID_ARGUMENT,
     "InvalidParameterDependency": Code.INVALID_ARGUMENT,
@@ -38,7 +38,7 @@ CODES: Mapping[str, Code] = {
     "TagLimitExceeded": Code.INVALID_ARGUMENT,
     "FilterLimitExceeded": Code.INTERNAL,
     "InvalidParameterValueException": Code.INVALID_ARGUMENT,
-    # What cannot be in the state that things are in.
+    # The present state of a resource forbids it.
     "VolumeInUse": Code.FAILED_PRECONDITION,
     "IncorrectState": Code.FAILED_PRECONDITION,
     "IncorrectInstanceState": Code.FAILED_PRECONDITION,
@@ -52,7 +52,7 @@ CODES: Mapping[str, Code] = {
     "UnsupportedOperationException": Code.FAILED_PRECONDITION,
     "OperationNotPermitted": Code.FAILED_PRECONDITION,
     "IdempotentParameterMismatch": Code.ALREADY_EXISTS,
-    # What there is no room or quota for.
+    # A quota or EC2's capacity is exhausted.
     "AttachmentLimitExceeded": Code.RESOURCE_EXHAUSTED,
     "VolumeLimitExceeded": Code.RESOURCE_EXHAUSTED,
     "MaxIOPSLimitExceeded": Code.RESOURCE_EXHAUSTED,
@@ -65,7 +65,7 @@ CODES: Mapping[str, Code] = {
     "VolumeModificationSizeLimitExceeded": Code.RESOURCE_EXHAUSTED,
     "VolumeModificationRateExceeded": Code.RESOURCE_EXHAUSTED,
     "VolumeIOPSLimit": Code.RESOURCE_EXHAUSTED,
-    # Who asks.
+    # Credentials and permissions.
     "UnauthorizedOperation": Code.PERMISSION_DENIED,
     "AuthFailure": Code.PERMISSION_DENIED,
     "InvalidClientTokenId": Code.PERMISSION_DENIED,
@@ -73,7 +73,7 @@ CODES: Mapping[str, Code] = {
     "PendingVerification": Code.PERMISSION_DENIED,
     "Blocked": Code.PERMISSION_DENIED,
     "RequestExpired": Code.UNAVAILABLE,
-    # EC2's own trouble.
+    # EC2 itself fails.
     "RequestLimitExceeded": Code.UNAVAILABLE,
     "Unavailable": Code.UNAVAILABLE,
     "ServiceUnavailable": Code.UNAVAILABLE,
@@ -82,11 +82,11 @@ CODES: Mapping[str, Code] = {
     "InsufficientInstanceCapacity": Code.RESOURCE_EXHAUSTED,
     "DryRunOperation": Code.INTERNAL,
 }
-"""Sources: EC2's API reference, "Error codes", and what upstream's users met."""
+"""Sources: EC2's API reference, "Error codes", and upstream's issues."""
 
 
 def code_of(error: EbsError) -> Code:
-    """CSI's code for the error. What we do not know is INTERNAL: its outcome is then taken for unknown."""
+    """CSI's code for the error. An unknown one is INTERNAL, which clients take for an unknown outcome."""
     if isinstance(error, Ec2Error):
         return CODES.get(error.code, Code.INTERNAL)
     return Code.UNAVAILABLE if isinstance(error, Ec2Unreachable) else Code.INTERNAL
@@ -94,7 +94,7 @@ def code_of(error: EbsError) -> Code:
 
 @contextmanager
 def answering(what: str) -> Generator[None]:
-    """While entered, an EbsError becomes a CsiError that says what was tried ("attach vol-1 to i-1")."""
+    """While entered, an EbsError becomes a CsiError that names what was tried ("attach vol-1 to i-1")."""
     try:
         yield
     except EbsError as error:
@@ -119,4 +119,4 @@ HINTS: Mapping[str, str] = {
     "AuthFailure": "give the controller credentials that EC2 takes",
     "VolumeModificationRateExceeded": "a volume can be modified four times in any 24 hours",
 }
-"""What to do, where EC2's own words do not say it."""
+"""Advice, where EC2's own message gives none."""

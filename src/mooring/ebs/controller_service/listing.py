@@ -1,8 +1,7 @@
-"""Lists that are given out page by page. EC2's own pages do not serve: they have a least size, and their
-tokens end.
+"""Lists in pages. EC2's own pages cannot serve: they have a minimum size, and their tokens expire.
 
-A list is read anew when its first page is asked for. The pages that follow are of that list as long as it is
-young, so that many small pages do not cost many calls; what is older is read anew, too.
+A request for the first page reads the list anew. The following pages come from that list while it is younger
+than `YOUNG_S`, so that many small pages do not cost many calls; after that they read it anew, too.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class Listing(Generic[_Item]):
         key: object,
         read: Callable[[], Awaitable[Mapping[str, _Item]]],
     ) -> tuple[dict[str, _Item], str]:
-        """The items of the page, and the next page's token. `key` says which list it is. Raises CsiError,
-        ABORTED, for a token that is none; and what `read` raises."""
+        """The items of the page, and the next page's token. `key` identifies the list. Raises CsiError,
+        ABORTED, for a token that this driver has not given out; and what `read` raises."""
         is_same = bool(request.starting_token) and key == self._key and self._time() < self._read_at + YOUNG_S
         items = self._items if is_same else await read()
         if request.max_entries and not is_same:
@@ -46,7 +45,7 @@ class Listing(Generic[_Item]):
 
 
 def volume_message(volume: Volume, context: Mapping[str, str] | None = None) -> csi.Volume:
-    """As CSI has it."""
+    """The volume as CSI's message."""
     return csi.Volume(
         volume_id=volume.id,
         capacity_bytes=volume.size * GIB,
@@ -56,7 +55,7 @@ def volume_message(volume: Volume, context: Mapping[str, str] | None = None) -> 
 
 
 def entry(volume: Volume) -> csi.ListVolumesResponse.Entry:
-    """The volume and the nodes that have it. One that is still detaching is still had."""
+    """The volume and the nodes to which it is attached; a detaching one still counts as attached."""
     nodes = sorted(one.instance_id for one in volume.attachments if one.instance_id)
     status = csi.ListVolumesResponse.VolumeStatus(published_node_ids=nodes)
     return csi.ListVolumesResponse.Entry(volume=volume_message(volume), status=status)

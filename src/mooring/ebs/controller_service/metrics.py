@@ -1,7 +1,7 @@
-"""What the controller counts, for Prometheus: its requests to EC2, and detaches that take long. Upstream's
-names and labels (its metrics documentation, v1.64).
+"""The controller's metrics for Prometheus: its requests to EC2, and detaches that take long. Upstream's names
+and labels (its metrics documentation, v1.64).
 
-Guarantees: counting never fails and never waits. Labels are bounded: EC2's actions and error codes; volumes
+Guarantees: a metric never fails and never waits. Labels are bounded: EC2's actions and error codes; volumes
 and nodes only while a detach of theirs takes long. Times are the event loop's, in seconds.
 """
 
@@ -24,12 +24,12 @@ from mooring.ebs.errors import EbsError, Ec2Error
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 """Seconds."""
 EXPECTED = frozenset({"DryRunOperation"})
-"""Refusals that are the answer that was hoped for."""
+"""Error codes that are the expected answer."""
 
 
 class RequestMetrics:
-    """Of all requests to EC2: how long they took, however they ended; and how many were throttled, or failed
-    otherwise. A throttled request is counted as that only."""
+    """Durations of all requests to EC2, and counts of those that EC2 throttled and of those that failed
+    otherwise. A throttled request does not count as an error."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         name = "aws_ebs_csi_api_request"
@@ -51,11 +51,11 @@ class RequestMetrics:
         )
 
     def ended(self, action: str, seconds: float) -> None:
-        """A request has ended, one way or the other."""
+        """Counts the end of a request, successful or not."""
         self._seconds.labels(action).observe(seconds)
 
     def failed(self, action: str, error: EbsError) -> None:
-        """By EC2's code; what has none, by what is wrong ("Ec2Unreachable")."""
+        """Counts a failure by EC2's code, or by the error's class if it has none ("Ec2Unreachable")."""
         code = error.code if isinstance(error, Ec2Error) else type(error).__name__
         if code in THROTTLED:
             self._throttles.labels(action).inc()
@@ -65,12 +65,12 @@ class RequestMetrics:
 
 @cache
 def request_metrics(registry: CollectorRegistry) -> RequestMetrics:
-    """One for a registry."""
+    """The metrics of this registry; one per registry."""
     return RequestMetrics(registry)
 
 
 class MeteredApi(Ec2Api):
-    """`api`, with each request counted. It belongs below what repeats requests or has them wait."""
+    """Counts each request to `api`. It belongs below the layers that repeat or delay requests."""
 
     def __init__(self, api: Ec2Api, metrics: RequestMetrics) -> None:
         self._api = api
@@ -89,15 +89,14 @@ class MeteredApi(Ec2Api):
 
 
 class SlowDetaches(Collector):
-    """`aws_ebs_csi_ec2_detach_pending_seconds_total`, made out when it is read: for how long each detach that
-    takes longer than `detaches.SLOW_S` is under way. It has no series for others. Is read in the event
-    loop."""
+    """`aws_ebs_csi_ec2_detach_pending_seconds_total`, computed when it is read: the age of each detach that
+    takes longer than `detaches.SLOW_S`. There are no series for others. To be read in the event loop."""
 
     def __init__(self, detaches: PendingDetaches) -> None:
         self._detaches = detaches
 
     def describe(self) -> Iterator[CounterMetricFamily]:
-        """Its name, for the registry, which refuses a second one."""
+        """The metric's name, by which the registry refuses a second one."""
         yield CounterMetricFamily(
             "aws_ebs_csi_ec2_detach_pending_seconds",
             "Seconds for which a detach that takes long has been under way.",

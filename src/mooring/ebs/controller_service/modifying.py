@@ -1,10 +1,10 @@
 """Growing and changing volumes.
 
-EC2 takes the next modification of a volume only when the one before it is completed, and four in any 24
-hours. So what is asked for within a short time for one volume becomes one modification; what is already so is
-not asked for; and what another client's modification (or our own, before a restart) is just making is waited
-for, not asked for again. A modification counts as done when EC2 is "optimizing": the new size and speed are
-there then.
+EC2 accepts the next modification of a volume only when the one before it is completed, and four in any 24
+hours. So requests for one volume within a short time become one modification; a property that already has its
+value is left out; and if another client's modification (or our own, before a restart) leads to the same
+result, the modifier waits for it instead of sending another one. A modification counts as done when EC2 is
+"optimizing": the volume then has its new size and speed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from mooring.ebs.ec2.settling import Settling
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 
 MODIFICATION_S = 900.0
-"""A modification is waited for so long; most take seconds."""
+"""The longest wait for the end of a modification, in seconds; most take seconds."""
 SHOWN_S = 60.0
-"""One that EC2 has accepted is waited for so long to be shown."""
+"""The longest wait for EC2 to show a modification that it has accepted, in seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a volume is to become; 0 and empty: leave it. Sizes in GiB, throughput in MiB/s."""
+    """What a volume is to become; 0 and empty: unchanged. Sizes in GiB, throughput in MiB/s."""
 
     size: int = 0
     type: str = ""
@@ -52,7 +52,7 @@ class Target:
     deleted_tags: frozenset[str] = frozenset()
 
     def merged(self, other: Target) -> Target:
-        """Both in one. Raises CsiError, ABORTED, if they are at odds."""
+        """Both targets in one. Raises CsiError, ABORTED, if they contradict each other."""
         for name in ("size", "type", "iops", "iops_per_gb", "throughput"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine and theirs and mine != theirs:
@@ -74,7 +74,7 @@ class Target:
 
 
 def target_of(change: Change, policy: TagPolicy) -> Target:
-    """From what an attributes class asks for. Raises CsiError, INVALID_ARGUMENT."""
+    """The target for the change that a VolumeAttributesClass asks for. Raises CsiError, INVALID_ARGUMENT."""
     tags = dict(policy.checked(change.tags))
     if change.iops_per_gb:
         tags[IOPS_PER_GB_TAG] = str(change.iops_per_gb)
@@ -91,7 +91,8 @@ def target_of(change: Change, policy: TagPolicy) -> Target:
 
 
 def grown_size(volume: Volume, wanted: csi.CapacityRange) -> int:
-    """The size in GiB that a volume is to have; its own if that will do. Raises CsiError, OUT_OF_RANGE."""
+    """The size in GiB that a volume is to have; its present size if that suffices. Raises CsiError,
+    OUT_OF_RANGE."""
     size = max(-(-wanted.required_bytes // GIB), volume.size)
     if wanted.limit_bytes and size * GIB > wanted.limit_bytes:
         raise CsiError(
@@ -107,7 +108,7 @@ def grown_size(volume: Volume, wanted: csi.CapacityRange) -> int:
 
 
 def differences(volume: Volume, target: Target) -> dict[str, Any]:
-    """What ModifyVolume is to be asked for; empty if the volume is as it is to be."""
+    """The parameters for ModifyVolume; empty if the volume has its target values."""
     size, kind = max(target.size, volume.size), target.type or volume.type
     wanted = {
         "Size": size,
@@ -125,7 +126,7 @@ def differences(volume: Volume, target: Target) -> dict[str, Any]:
 
 
 def _iops(volume: Volume, target: Target, size: int, kind: str) -> int:
-    """What is asked for; or in proportion to the size, as is asked for or was when the volume was made."""
+    """The target's IOPS; or IOPS in proportion to the size, as the target or the volume's tags specify."""
     if target.iops:
         return target.iops
     per_gb = target.iops_per_gb
@@ -147,7 +148,7 @@ def makes(modification: Modification, changes: Mapping[str, Any]) -> bool:
 
 
 class Modifier:
-    """Modifies volumes. What is asked for within `window_s` of one another for one volume is done as one."""
+    """Modifies volumes. Requests for one volume within `window_s` seconds become one modification."""
 
     def __init__(self, api: Ec2Api, describe: Describe, settling: Settling, window_s: float) -> None:
         self._api = api
@@ -156,16 +157,17 @@ class Modifier:
         self._window_s = window_s
         self._gathering: dict[str, _Gathering] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By volume. A lock stays while a task holds it or waits for it."""
+        """By volume. A lock exists while a task holds it or waits for it."""
         self._tasks: set[asyncio.Task[Volume]] = set()
 
     async def expand(self, volume_id: str, wanted: csi.CapacityRange) -> Volume:
-        """The volume, grown. Raises CsiError, EbsError."""
+        """Returns the volume when it has grown. Raises CsiError, EbsError."""
         volume = await self._volume(volume_id)
         return await self.change(volume_id, Target(size=grown_size(volume, wanted)))
 
     async def change(self, volume_id: str, target: Target) -> Volume:
-        """The volume, changed. A caller that goes away does not end it. Raises CsiError, EbsError."""
+        """Returns the volume when it has changed. Cancelling a caller does not cancel the modification, which
+        other callers may share. Raises CsiError, EbsError."""
         gathering = self._gathering.get(volume_id)
         if gathering is None:
             gathering = _Gathering(target)
@@ -205,7 +207,7 @@ class Modifier:
         except Ec2Error as error:
             if error.code != "IncorrectModificationState":
                 raise
-            # There is a modification that EC2 did not show yet: perhaps it is the one that is asked for.
+            # There is a modification that EC2 did not show yet: perhaps the one that this request wants.
             self._settling.note(_modification(volume.id))
             await self._settling.settle(_modification(volume.id))
             await self._ensure(volume.id, changes)
@@ -231,11 +233,11 @@ class Modifier:
     async def _finished_modifying(
         self, volume_id: str, changes: Mapping[str, Any] | None = None
     ) -> Modification | None:
-        """The volume's latest modification when it is not "modifying" (any more); `changes`: wait for one
-        that makes them. Raises CsiError if that one failed, or takes too long."""
+        """Waits until the volume's latest modification is not "modifying" and returns it; with `changes`,
+        waits for one that makes them. Raises CsiError if it failed, or takes too long."""
         time = asyncio.get_running_loop().time
         began = time()
-        for asked in itertools.count():
+        for polls in itertools.count():
             latest = await self._describe.modification(volume_id)
             is_shown = changes is None or (latest is not None and makes(latest, changes))
             if is_shown and (latest is None or latest.state != "modifying"):
@@ -248,7 +250,7 @@ class Modifier:
                     Code.UNAVAILABLE,
                     f"the modification of volume {volume_id} is {state} after {time() - began:.0f} s",
                 )
-            await asyncio.sleep(poll_pause_s(self._describe.batching, asked))
+            await asyncio.sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
 
     async def _tag(self, volume: Volume, target: Target) -> None:

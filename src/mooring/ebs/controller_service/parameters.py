@@ -1,8 +1,7 @@
-"""What a class asks for: its parameters, and what an attributes class changes. Pure.
+"""The parameters of a StorageClass, a VolumeAttributesClass and a VolumeSnapshotClass. Pure.
 
-Keys of a class count in any case of letters, those of an attributes class as they are written (upstream's
-parameters documentation, v1.64). What is unknown is refused: a typing error must not become a volume of
-another kind.
+Keys of a StorageClass are case-insensitive, those of a VolumeAttributesClass are not (upstream's parameters
+documentation, v1.64). An unknown key is refused: a typing error must not make a volume of another kind.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ BLOCK_ATTACH = "blockattachuntilinitialized"
 """Also the key of the volume's context."""
 
 _IGNORED = frozenset({"fstype", "csi.storage.k8s.io/fstype", "blockexpress"})
-"""The first two are the provisioner's; the last one says nothing any more."""
+"""The first two are the provisioner's; upstream ignores the last one, too."""
 _KNOWN = formatting.KEYS | _IGNORED | frozenset(METADATA_TAGS) | frozenset(
     {
         "type", "iops", "iopspergb", "allowautoiopspergbincrease", "allowautoiopsincreaseonmodify", "throughput",
@@ -38,28 +37,28 @@ INT32 = 2**31 - 1
 
 @dataclass(frozen=True)
 class VolumeParameters:
-    """What CreateVolume is to make. 0 and empty: not said. Throughput and rate in MiB/s."""
+    """What CreateVolume is to make. 0 and empty: not given. Throughput and rate in MiB/s."""
 
     type: str = "gp3"
     iops: int = 0
     iops_per_gb: int = 0
     auto_iops: bool = False
-    """IOPS below the type's least are raised to it."""
+    """Whether IOPS below the type's minimum are raised to it."""
     auto_iops_on_modify: bool = False
     throughput: int = 0
     initialization_rate: int = 0
     encrypted: bool = False
     kms_key_id: str = ""
     wait_initialized: bool = False
-    """The volume is attached only when all data of its snapshot is there."""
+    """Whether an attach waits until all data of the volume's snapshot is there."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tags that tell for which claim the volume is."""
+    """Tags that name the claim of the volume."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What ControllerModifyVolume is to change. 0, empty and None: leave it."""
+    """What ControllerModifyVolume is to change. 0, empty and None: unchanged."""
 
     type: str = ""
     iops: int = 0
@@ -71,15 +70,15 @@ class Change:
 
 
 def volume_parameters(given: Mapping[str, str], mutable: Mapping[str, str]) -> VolumeParameters:
-    """From a class's parameters and an attributes class's; the latter win. Raises CsiError,
-    INVALID_ARGUMENT."""
+    """The parameters of a StorageClass (`given`) and of a VolumeAttributesClass (`mutable`), which takes
+    precedence. Raises CsiError, INVALID_ARGUMENT."""
     tags = {key: value for key, value in given.items() if key.startswith(SPECIFICATION_PREFIX)}
-    asked = {key.lower(): value for key, value in given.items() if key not in tags}
-    _refuse_unknown(asked, _KNOWN, "parameter")
+    lowered = {key.lower(): value for key, value in given.items() if key not in tags}
+    _refuse_unknown(lowered, _KNOWN, "parameter")
     plain = {key: value for key, value in mutable.items() if not key.startswith(SPECIFICATION_PREFIX)}
     _refuse_unknown(plain, _MUTABLE, "mutable parameter")
-    plain["type"] = plain.get("type") or plain.get("volumeType") or asked.get("type") or "gp3"
-    wanted = {**asked, **plain}
+    plain["type"] = plain.get("type") or plain.get("volumeType") or lowered.get("type") or "gp3"
+    wanted = {**lowered, **plain}
     if wanted.get("iops") and wanted.get("iopspergb"):
         if "iops" not in mutable:
             raise _refused("iops and iopsPerGB exclude each other: give one of them")
@@ -102,7 +101,7 @@ def volume_parameters(given: Mapping[str, str], mutable: Mapping[str, str]) -> V
 
 
 def change(mutable: Mapping[str, str]) -> Change:
-    """From an attributes class's parameters. Raises CsiError, INVALID_ARGUMENT."""
+    """The change for the parameters of a VolumeAttributesClass. Raises CsiError, INVALID_ARGUMENT."""
     prefixes = (SPECIFICATION_PREFIX, DELETION_PREFIX)
     plain = {key: value for key, value in mutable.items() if not key.startswith(prefixes)}
     _refuse_unknown(plain, _MODIFIABLE, "mutable parameter")
@@ -124,8 +123,8 @@ def change(mutable: Mapping[str, str]) -> Change:
 
 
 def snapshot_tags(given: Mapping[str, str]) -> dict[str, str]:
-    """The tags that a snapshot class asks for. Raises CsiError, INVALID_ARGUMENT, for all other parameters:
-    fast restore, locks and Outposts are not what this driver does."""
+    """The tags that a VolumeSnapshotClass specifies. Raises CsiError, INVALID_ARGUMENT, for all other
+    parameters: this driver has no fast restore, locks or Outposts."""
     plain = [
         key
         for key in given
@@ -136,17 +135,17 @@ def snapshot_tags(given: Mapping[str, str]) -> dict[str, str]:
     return specified(given)
 
 
-def _metadata(asked: Mapping[str, str]) -> dict[str, str]:
-    return {tag: asked[key] for key, tag in METADATA_TAGS.items() if asked.get(key)}
+def _metadata(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {tag: parameters[key] for key, tag in METADATA_TAGS.items() if parameters.get(key)}
 
 
-def _refuse_unknown(asked: Mapping[str, str], known: frozenset[str], kind: str) -> None:
-    if unknown := sorted(asked.keys() - known):
+def _refuse_unknown(parameters: Mapping[str, str], known: frozenset[str], kind: str) -> None:
+    if unknown := sorted(parameters.keys() - known):
         raise _refused(f"unknown {kind} {', '.join(unknown)}: there are {', '.join(sorted(known))}")
 
 
-def _number(asked: Mapping[str, str], key: str) -> int:
-    text = asked.get(key, "")
+def _number(parameters: Mapping[str, str], key: str) -> int:
+    text = parameters.get(key, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= INT32):
         raise _refused(f"{key} {text!r} is no number from 0 to {INT32}")
     return int(text or 0)

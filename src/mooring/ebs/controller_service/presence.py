@@ -1,7 +1,7 @@
-"""Volumes and snapshots that a request names: there, or certainly not.
+"""Whether the volume or snapshot that a request names exists.
 
-What was made a moment ago, by this process or by the one before it, may not be shown yet; and what is shown
-once may be missing in the next answer. "There is none" is said only when that is proven (`settling`).
+EC2 may not yet show one that this process or its predecessor has just made, and one that it has shown may be
+missing in the next answer. So the answer "there is none" is given only when it is proven (`settling`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _T = TypeVar("_T")
 
 
 def making(id: str) -> str:
-    """The change that makes the volume or snapshot, for `Settling.note`."""
+    """The key for `Settling.note` of the change that makes the volume or snapshot."""
     return f"make {id}"
 
 
-def is_absent(settling: Settling, asked_at: float, prefix: str, id: str) -> bool:
-    """Whether what was not shown when it was asked for then is not there."""
-    return not could_be(prefix, id) or settling.proves(asked_at, making(id))
+def is_absent(settling: Settling, requested_at: float, prefix: str, id: str) -> bool:
+    """Whether an answer without the object, requested at `requested_at`, proves that the object does not
+    exist."""
+    return not could_be(prefix, id) or settling.proves(requested_at, making(id))
 
 
 async def volume_there(describe: Describe, settling: Settling, id: str) -> Volume:
@@ -50,8 +51,8 @@ async def _there(
     look: Callable[[str], Awaitable[_T | None]], settling: Settling, prefix: str, id: str
 ) -> _T | None:
     while True:
-        asked_at = settling.now()
+        requested_at = settling.now()
         found = await look(id)
-        if found is not None or is_absent(settling, asked_at, prefix, id):
+        if found is not None or is_absent(settling, requested_at, prefix, id):
             return found
         await asyncio.sleep(AGAIN_S)

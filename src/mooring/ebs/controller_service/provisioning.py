@@ -1,31 +1,30 @@
-"""Making and deleting volumes: for one name never two volumes.
+"""Creating and deleting volumes: never two volumes for one name.
 
-EC2 has no names, so there are two things by which a volume is found again, and neither is enough alone:
+EC2 has no names, so the provisioner recognizes a volume by two things, of which neither is enough alone:
 
-- Its tag `CSIVolumeName`. It is part of the call that makes the volume; but descriptions lag, so a volume
-  that was made a moment ago, by this process or by the one before it, may not be shown yet.
-- Its client token, from the name. The same request with the same token gives the same volume, without any
-  lag; but the token is of the zone: the same request in another zone makes another volume, and says nothing.
+- Its tag `CSIVolumeName`, which is part of the call that creates the volume. But descriptions lag: EC2 may
+  not yet show a volume that this process or its predecessor has just created.
+- Its client token, made from the name. The same request with the same token gives the same volume, without
+  any lag. But a token belongs to a zone: the same request in another zone silently creates another volume.
 
-So: the name is looked up. What is found is compared with what is asked for. If nothing is found, but a call
-for this name was made less than the lag ago (by this process: it remembers; by the one before: this one's own
-start stands for that), the lag is waited for, and the name is looked up once more. (What is found within the
-lag of this process's start is looked up once more, too: the process before it may just have deleted it.) Only
-then a volume is made, in the first zone that the request prefers. A crash at any point thus leads to the same
-volume: within the lag the new process waits; after it the tag is there; and should the same request reach the
-same zone after all, there is the token.
+So the provisioner looks the name up and compares the volume that it finds with the request. If it finds none,
+but a call for this name was made less than the lag ago, it waits for the lag and looks again. (For calls of
+its predecessor, the start of the process counts. A volume that is found within the lag of the start is looked
+up again, too, because the predecessor may just have deleted it.) Only then it creates a volume, in the first
+zone that the request prefers. A crash at any point thus leads to the same volume: within the lag the new
+process waits; after the lag EC2 shows the tag; and the token covers a repeated request in the same zone.
 
-What is left is two live controllers that make one name's volume in two zones within the lag. After making,
-the name is looked up again, and the oldest volume is taken by both. None is deleted: that could be one that
-is already in use (upstream issue 918). It stays, and is named in the log.
+One case is left: two live controllers create a volume for one name in two zones within the lag. After
+creating one, each looks the name up again, and both take the oldest. Neither deletes the other volume, which
+may be in use already (upstream issue 918): it stays, and the log names it.
 
-IdempotentParameterMismatch has two meanings. The token's volume is deleted (EC2's text says so, or the name
-is looked up after the lag and has no volume): the next token is taken, name-2, name-3, ..., always in this
-order, so that another process finds the same one (upstream issues 1951, 2075). Or the volume is there, and
-was asked for differently: it is compared like any that is found.
+IdempotentParameterMismatch has two meanings. Either the token's volume is deleted (EC2's message says so, or
+the name has no volume after the lag): the next token is name-2, then name-3, ..., always in this order, so
+that another process finds the same one (upstream issues 1951, 2075). Or the volume exists and was requested
+with other parameters: it is compared like any volume that is found.
 
-VolumeLimitExceeded comes even for a token whose volume exists (upstream issue 2512): the name is looked up
-again.
+EC2 answers VolumeLimitExceeded even for a token whose volume exists (upstream issue 2512), so the name is
+then looked up again.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
 from mooring.ebs.topology import Place
 
 TOKENS = 200
-"""So often a volume of one name may vanish while EC2 remembers its tokens, about twelve hours."""
+"""How many volumes of one name may vanish while EC2 remembers their tokens, about twelve hours."""
 SEND_TRIES = 3
 
 _log = structlog.get_logger(__name__)
@@ -68,13 +67,13 @@ class Provisioner:
         self._settling = settling
         self._zones: tuple[str, ...] = ()
         self._spent: dict[str, int] = {}
-        """By name: the last token of which this process knows. Another process finds it by trying all before
-        it."""
+        """By name: the number of the last token that this process used. Another process finds it by trying
+        the numbers in order."""
 
     # --- making
 
     async def create(self, wanted: Wanted) -> Volume:
-        """The volume of that name, available. Raises CsiError, EbsError."""
+        """Returns the volume of that name when it is available. Raises CsiError, EbsError."""
         volume = await self._existing(wanted) or await self._make(wanted)
         volume = await self._available(volume, wanted)
         oldest = await self._lookup(wanted.name) or volume
@@ -95,7 +94,7 @@ class Provisioner:
         return found
 
     async def _lookup(self, name: str) -> Volume | None:
-        """The oldest volume that was made for the name and is there."""
+        """The oldest live volume of the name, or None."""
         found = [
             volume
             for volume in await self._describe.volumes_named(name)
@@ -127,7 +126,7 @@ class Provisioner:
         )
 
     async def _send(self, action: str, request: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
-        """The token makes it safe to send the request again when there was no answer."""
+        """Sends the request, and again if there was no answer: the client token makes that idempotent."""
         for attempt in itertools.count(1):
             try:
                 return await self._api.call(action, request)
@@ -140,8 +139,8 @@ class Provisioner:
         raise AssertionError("unreachable: the attempts have an end")
 
     async def _instead(self, error: Ec2Error, wanted: Wanted) -> Volume | None:
-        """The volume that there is although EC2 refused; None: another token is needed. Raises the error
-        otherwise."""
+        """After a refusal: the existing volume of the name, or None if another token is needed. Raises any
+        other error."""
         if error.code == "IdempotentParameterMismatch":
             if "deleted" in error.message:
                 return None
@@ -197,7 +196,8 @@ class Provisioner:
     # --- deleting
 
     async def delete(self, volume_id: str) -> None:
-        """Returns when EC2 deletes the volume, or knows none. Raises EbsError, also if it is in use."""
+        """Returns when EC2 is deleting the volume, or has no such volume. Raises EbsError, also if it is in
+        use."""
         if not could_be("vol", volume_id):
             return
         try:
@@ -210,17 +210,18 @@ class Provisioner:
         self._settling.note(_delete(volume_id))
 
     async def _is_being_deleted(self, volume_id: str) -> bool:
-        """Whether EC2 refused because it deletes the volume already; what it shows may be older than that."""
+        """Whether EC2 refused because it is deleting the volume already. Waits for a description that is
+        younger than the refusal."""
         refused = f"refused {volume_id}"
         self._settling.note(refused)
-        for asked in itertools.count():
-            asked_at = self._settling.now()
+        for polls in itertools.count():
+            requested_at = self._settling.now()
             volume = await self._describe.volume(volume_id)
             if volume is None or volume.state in ("deleting", "deleted"):
                 return True
-            if self._settling.proves(asked_at, refused):
+            if self._settling.proves(requested_at, refused):
                 return False
-            await sleep(poll_pause_s(self._describe.batching, asked))
+            await sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
 
 

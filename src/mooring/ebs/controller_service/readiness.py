@@ -1,8 +1,8 @@
-"""Whether the controller can work: EC2 answers, and takes our credentials. The answer to Probe.
+"""Whether EC2 answers and accepts our credentials: the answer to Probe.
 
-Guarantees: EC2's yes is good for a while, so that probes are cheap; a no is not, so that they are true.
-However many probes there are, one call at a time asks EC2. Each probe has its answer in time, also when EC2
-gives none.
+Guarantees: success is cached for `GOOD_S`, so that probes are cheap; failure is not, so that a probe does not
+report an old one. At most one call to EC2 is in flight, however many probes there are. Each probe is answered
+within `TIMEOUT_S`, also when EC2 does not answer.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from mooring.ebs.ec2.paced import THROTTLED
 from mooring.ebs.errors import EbsError, Ec2Error
 
 GOOD_S = 300.0
-"""For so long EC2's yes is good."""
+"""Seconds for which a successful check is cached."""
 TIMEOUT_S = 10.0
-"""So long an answer is waited for. The call may take longer to end (`api`); no other one is made until it
-has."""
+"""Seconds that a probe waits for EC2. The call may take longer to end (`api`); until then no other one is
+made."""
 
 _YES = THROTTLED | {"DryRunOperation"}
-"""EC2 throttles only those whom it knows."""
+"""Error codes that prove valid credentials: EC2 throttles only callers that it has authenticated."""
 
 
 class Readiness:
-    """Asks EC2 by `api`, without waiting for a turn among other calls. Is made in a running event loop."""
+    """Calls EC2 by `api`, which must not be the paced one, so a probe does not queue behind other calls. To
+    be made in a running event loop."""
 
     def __init__(self, api: Ec2Api) -> None:
         self._api = api
@@ -34,7 +35,7 @@ class Readiness:
         self._asking: asyncio.Task[str] | None = None
 
     async def check(self) -> None:
-        """Raises CsiError, FAILED_PRECONDITION, with EC2's words."""
+        """Raises CsiError, FAILED_PRECONDITION, with EC2's message."""
         if self._loop.time() < self._good_until:
             return
         try:
@@ -48,7 +49,8 @@ class Readiness:
             raise CsiError(Code.FAILED_PRECONDITION, f"EC2 cannot be used: {problem}")
 
     async def _answer(self) -> str:
-        """Of the call that is under way, or of a new one; also if its first caller has given up meanwhile."""
+        """The answer of the call in flight, or of a new one; also after the caller that started it gave
+        up."""
         while True:
             if self._asking is None or self._asking.done():
                 self._asking = self._loop.create_task(self._ask())
@@ -58,7 +60,7 @@ class Readiness:
                 return asking.result()
 
     async def _ask(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """The problem as text; empty if there is none."""
         try:
             await self._api.call("DescribeAvailabilityZones", {"DryRun": True})
         except EbsError as error:

@@ -1,8 +1,9 @@
-"""Snapshots: made, deleted, looked up.
+"""Creating, deleting and finding snapshots.
 
-EC2 takes no client token for a snapshot. It is looked up by its name's tag before it is made, and
-descriptions lag: so after a call for a name, and after the process's start, the lag is waited for before
-another one is made. Two live controllers at once may still make two; the older one is then taken by both.
+EC2 has no client token for snapshots. The snapshotter looks a snapshot up by its name's tag before it creates
+one; because descriptions lag, it first waits for the lag after its last call for that name and after the
+start of its process. Two live controllers may still create two snapshots for a name; both then take the older
+one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Snapshotter:
         self._tags = tags
 
     async def create(self, request: csi.CreateSnapshotRequest) -> Snapshot:
-        """The snapshot of that name; it may be pending. Raises CsiError, EbsError."""
+        """Returns the snapshot of that name, which may be pending. Raises CsiError, EbsError."""
         tags = self._tags.of_snapshot(request.name, snapshot_tags(request.parameters))
         found = await self._lookup(request.name)
         if await self._settling.settle(*([] if found else [_create(request.name)])):
@@ -59,13 +60,13 @@ class Snapshotter:
     async def _make(self, request: csi.CreateSnapshotRequest, tags: dict[str, str]) -> Snapshot:
         if not could_be("vol", request.source_volume_id):
             raise CsiError(Code.NOT_FOUND, f"there is no volume {request.source_volume_id}")
-        asked = {
+        parameters = {
             "VolumeId": request.source_volume_id,
             "Description": f"Created by the EBS CSI driver for volume {request.source_volume_id}",
             "TagSpecifications": specification("snapshot", tags),
         }
         try:
-            answer = await self._api.call("CreateSnapshot", asked)
+            answer = await self._api.call("CreateSnapshot", parameters)
         finally:
             self._settling.note(_create(request.name))
         made = records.snapshot(Fields(answer, "CreateSnapshot"))
@@ -73,7 +74,7 @@ class Snapshotter:
         return made
 
     async def delete(self, snapshot_id: str) -> None:
-        """Returns when EC2 knows no such snapshot. Raises EbsError, also if an image is made of it."""
+        """Returns when EC2 has no such snapshot. Raises EbsError, also if an image uses it."""
         if not could_be("snap", snapshot_id):
             return
         try:
@@ -84,11 +85,11 @@ class Snapshotter:
         self._settling.note(_delete(snapshot_id))
 
     async def get(self, snapshot_id: str) -> Snapshot:
-        """Raises CsiError, NOT_FOUND; EbsError."""
+        """The snapshot. Raises CsiError, NOT_FOUND; EbsError."""
         return await snapshot_there(self._describe, self._settling, snapshot_id)
 
     async def listed(self, snapshot_id: str, volume_id: str) -> dict[str, Snapshot]:
-        """Our snapshots, by id; empty parameters choose all."""
+        """This cluster's snapshots, by id; an empty parameter selects all."""
         if snapshot_id:
             one = await self._describe.snapshot(snapshot_id)
             found = {one.id: one} if one and volume_id in ("", one.volume_id) else {}
@@ -100,7 +101,7 @@ class Snapshotter:
 
 
 def _check_usable(found: Snapshot, request: csi.CreateSnapshotRequest) -> None:
-    """Raises CsiError unless the snapshot is the one that is asked for."""
+    """Raises CsiError unless the snapshot is the requested one."""
     if found.volume_id != request.source_volume_id:
         raise CsiError(
             Code.ALREADY_EXISTS,
@@ -115,7 +116,7 @@ def _check_usable(found: Snapshot, request: csi.CreateSnapshotRequest) -> None:
 
 
 def snapshot_message(snapshot: Snapshot) -> csi.Snapshot:
-    """As CSI has it."""
+    """The snapshot as CSI's message."""
     message = csi.Snapshot(
         snapshot_id=snapshot.id,
         source_volume_id=snapshot.volume_id,

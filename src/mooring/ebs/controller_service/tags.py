@@ -1,9 +1,9 @@
-"""The tags on volumes and snapshots: what the driver finds its own by, and what an operator and a class add.
-Pure.
+"""The tags on volumes and snapshots: those by which the driver finds its own, and those that an operator and
+a class add. Pure.
 
-All tags of a resource are part of the call that makes it: it is never without an owner, and an IAM policy can
-ask for them. Who wins, last to first: a class's own tags, the operator's (`--extra-tags`), the driver's. A
-class or an operator cannot have the driver's own keys.
+All tags of a resource are part of the call that creates it, so it never lacks an owner, and an IAM policy can
+require them. A class's tags take precedence over the operator's (`--extra-tags`), and these over the
+driver's. A class or an operator cannot use the driver's own keys.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ CLUSTER_NAME_TAG = "ebs.csi.aws.com/cluster-name"
 IOPS_PER_GB_TAG = "ebs.csi.aws.com/IOPSPerGb"
 AUTO_IOPS_TAG = "ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify"
 OURS = {CLUSTER_TAG: "true"}
-"""On everything that the driver makes."""
+"""On everything that the driver creates."""
 
 METADATA_TAGS: Mapping[str, str] = {
     "csi.storage.k8s.io/pvc/name": "kubernetes.io/created-for/pvc/name",
     "csi.storage.k8s.io/pvc/namespace": "kubernetes.io/created-for/pvc/namespace",
     "csi.storage.k8s.io/pv/name": "kubernetes.io/created-for/pv/name",
 }
-"""By parameters that upstream's provisioner adds with --extra-create-metadata: the tag."""
+"""The tag for each parameter that upstream's provisioner adds with --extra-create-metadata."""
 
 SPECIFICATION_PREFIX = "tagSpecification"
-"""Of a class's parameters: `tagSpecification_1: key=value`."""
+"""Prefix of a class's parameters: `tagSpecification_1: key=value`."""
 DELETION_PREFIX = "tagDeletion"
-"""Of an attributes class's parameters: `tagDeletion_1: key`."""
+"""Prefix of a VolumeAttributesClass's parameters: `tagDeletion_1: key`."""
 
 _RESERVED = frozenset({NAME_TAG, SNAPSHOT_NAME_TAG, CLUSTER_NAME_TAG})
 _RESERVED_PREFIXES = ("kubernetes.io", "ebs.csi.aws.com/")
@@ -44,45 +44,47 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class TagPolicy:
-    """What the operator says about tags."""
+    """The operator's settings for tags."""
 
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])
     snapshots: Mapping[str, str] = field(default_factory=dict[str, str])
     cluster_id: str = ""
     warn_on_invalid: bool = False
-    """A tag that cannot be is left out, with a warning in the log, instead of failing the request."""
+    """Whether an invalid tag is left out with a warning in the log, instead of failing the request."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an operator's tag that cannot be, unless that is only to be warned about."""
+        """Raises ValueError for an invalid tag of the operator's, unless `warn_on_invalid`."""
         if not self.warn_on_invalid:
             for tags in (self.volumes, self.snapshots):
                 if problems := [problem for key, value in tags.items() if (problem := _problem(key, value))]:
                     raise ValueError("; ".join(problems))
 
-    def of_volume(self, name: str, metadata: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
-        """The tags of a new volume; `metadata` is what the driver itself notes, `asked` what its class asks
-        for. Raises CsiError, INVALID_ARGUMENT."""
+    def of_volume(
+        self, name: str, metadata: Mapping[str, str], requested: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The tags of a new volume; `metadata`: tags of the driver itself, `requested`: those of its class.
+        Raises CsiError, INVALID_ARGUMENT."""
         cluster = {"KubernetesCluster": self.cluster_id} if self.cluster_id else {}
         return self._all(
-            {NAME_TAG: name, **metadata}, {**self._cluster(name), **cluster}, self.volumes, asked
+            {NAME_TAG: name, **metadata}, {**self._cluster(name), **cluster}, self.volumes, requested
         )
 
-    def of_snapshot(self, name: str, asked: Mapping[str, str]) -> dict[str, str]:
+    def of_snapshot(self, name: str, requested: Mapping[str, str]) -> dict[str, str]:
         """The tags of a new snapshot. Raises CsiError, INVALID_ARGUMENT."""
-        return self._all({SNAPSHOT_NAME_TAG: name}, self._cluster(name), self.snapshots, asked)
+        return self._all({SNAPSHOT_NAME_TAG: name}, self._cluster(name), self.snapshots, requested)
 
-    def checked(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """Those of a class's tags that can be. Raises CsiError, INVALID_ARGUMENT, unless that is to be warned
-        about."""
-        problems = {key: problem for key, value in asked.items() if (problem := _problem(key, value))}
+    def checked(self, requested: Mapping[str, str]) -> dict[str, str]:
+        """The valid ones of a class's tags. Raises CsiError, INVALID_ARGUMENT, for an invalid one, unless
+        `warn_on_invalid`."""
+        problems = {key: problem for key, value in requested.items() if (problem := _problem(key, value))}
         if problems and not self.warn_on_invalid:
             raise CsiError(Code.INVALID_ARGUMENT, "; ".join(problems.values()))
         for problem in problems.values():
             _log.warning("a tag is left out", problem=problem)
-        return {key: value for key, value in asked.items() if key not in problems}
+        return {key: value for key, value in requested.items() if key not in problems}
 
     def listed(self) -> dict[str, str]:
-        """The tags by which what is this cluster's is found."""
+        """The tags by which this cluster's resources are found."""
         return {**OURS, **({CLUSTER_NAME_TAG: self.cluster_id} if self.cluster_id else {})}
 
     def _cluster(self, name: str) -> dict[str, str]:
@@ -99,9 +101,9 @@ class TagPolicy:
         own: Mapping[str, str],
         cluster: Mapping[str, str],
         operators: Mapping[str, str],
-        asked: Mapping[str, str],
+        requested: Mapping[str, str],
     ) -> dict[str, str]:
-        given = {**self.checked(operators), **self.checked(asked)}
+        given = {**self.checked(operators), **self.checked(requested)}
         tags = {key: value[:VALUE_CHARACTERS] for key, value in {**OURS, **own, **cluster}.items()} | given
         if len(tags) > MOST:
             raise CsiError(
@@ -111,8 +113,7 @@ class TagPolicy:
 
 
 def specified(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The tags that parameters `tagSpecification...: key=value` ask for. Raises CsiError,
-    INVALID_ARGUMENT."""
+    """The tags in parameters `tagSpecification...: key=value`. Raises CsiError, INVALID_ARGUMENT."""
     tags: dict[str, str] = {}
     for name, text in sorted(parameters.items()):
         if name.startswith(SPECIFICATION_PREFIX):
@@ -138,17 +139,17 @@ def deleted(parameters: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """As requests have them, in an order that is always the same: it counts for client tokens."""
+    """Tags as a request has them, sorted: the order counts for client tokens."""
     return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
 
 
 def specification(resource: str, tags: Mapping[str, str]) -> list[dict[str, object]]:
-    """TagSpecifications of a request that makes a resource ("volume")."""
+    """TagSpecifications of a request that creates a resource ("volume")."""
     return [{"ResourceType": resource, "Tags": tag_list(tags)}]
 
 
 def _problem(key: str, value: str) -> str:
-    """Why that cannot be a tag; empty if it can."""
+    """Why the tag is invalid; empty if it is valid."""
     if not key:
         return "a tag's key is empty"
     if len(key) > KEY_CHARACTERS:

@@ -1,5 +1,4 @@
-"""What a CreateVolume request asks for, made out and checked; and whether an existing volume is that.
-Pure."""
+"""The volume that a CreateVolume request wants, checked; and whether an existing volume is that one. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from mooring.ebs.topology import Place, allows, places
 
 @dataclass(frozen=True)
 class Wanted:
-    """A volume. `size` in GiB."""
+    """The volume that a request wants. `size` in GiB."""
 
     name: str
     size: int
@@ -42,8 +41,8 @@ class Wanted:
 def wanted_volume(
     request: csi.CreateVolumeRequest, policy: TagPolicy, source: Snapshot | Volume | None
 ) -> Wanted:
-    """What the request asks for; `source` is what EC2 knows of its content source. Raises CsiError:
-    INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED (a copy cannot be where it is wanted)."""
+    """The volume that the request wants; `source` is EC2's description of its content source. Raises
+    CsiError: INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED (a copy cannot be in the wanted zone)."""
     parameters = volume_parameters(request.parameters, request.mutable_parameters)
     check_capabilities(request.volume_capabilities)
     multi_attach = any(
@@ -72,7 +71,7 @@ def wanted_volume(
 
 
 def conflict(volume: Volume, wanted: Wanted) -> str:
-    """Why the volume is not the one that is wanted; empty if it is."""
+    """Why the volume is not the wanted one; empty if it is."""
     parameters, size = wanted.parameters, volume.size * GIB
     if not fits(size, wanted.capacity):
         return f"it has {volume.size} GiB"
@@ -123,9 +122,10 @@ def _check_copy(source: Volume, parameters: VolumeParameters, topology: csi.Topo
         )
 
 
-def _is_same_key(shown: str, asked: str) -> bool:
-    """EC2 shows a key's ARN; it can be asked for by its id, too. Of an alias we cannot tell: EC2 will."""
-    return "alias/" in asked or shown == asked or shown.endswith(f"/{asked}")
+def _is_same_key(shown: str, requested: str) -> bool:
+    """Whether the ARN that EC2 shows is the requested key, which may be given by its id. An alias passes:
+    only EC2 can resolve it."""
+    return "alias/" in requested or shown == requested or shown.endswith(f"/{requested}")
 
 
 def _context(request: csi.CreateVolumeRequest, parameters: VolumeParameters) -> dict[str, str]:
@@ -139,6 +139,6 @@ def _context(request: csi.CreateVolumeRequest, parameters: VolumeParameters) -> 
 
 
 def _noted(parameters: VolumeParameters) -> dict[str, str]:
-    """What the driver must know when the volume is expanded."""
+    """Tags with what the driver must know when the volume is expanded."""
     noted = {IOPS_PER_GB_TAG: str(parameters.iops_per_gb)} if parameters.iops_per_gb else {}
     return noted | ({AUTO_IOPS_TAG: "true"} if parameters.auto_iops_on_modify else {})

@@ -1,7 +1,7 @@
-"""What volume types can be: sizes, IOPS, as data, and the sizes and IOPS that are asked of EC2. Pure.
+"""The limits of volume types (sizes, IOPS) as data, and the sizes and IOPS that follow from them. Pure.
 
 Sizes are in GiB. Source: EBS User Guide, "Amazon EBS volume types"; EC2's API reference, CreateVolume. EC2
-has the last word: what is not in here is asked of it as it is.
+decides: a request for a type that is not in this table is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 
 DEFAULT_GIB = 100
-"""The size of a volume for which none is asked (upstream's, too)."""
+"""The size of a volume if the request gives none (as upstream)."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ _UNKNOWN = VolumeType(1, 65536)
 def size_for(wanted: csi.CapacityRange, type: str, least: int = 0) -> int:
     """The size of a new volume, of at least `least` (its source's). Raises CsiError, OUT_OF_RANGE."""
     facts = TYPES.get(type, _UNKNOWN)
-    asked = -(-wanted.required_bytes // GIB) or (0 if wanted.limit_bytes or least else DEFAULT_GIB)
-    size = max(asked, facts.smallest, least)
+    requested = -(-wanted.required_bytes // GIB) or (0 if wanted.limit_bytes or least else DEFAULT_GIB)
+    size = max(requested, facts.smallest, least)
     if size > facts.largest:
         raise CsiError(Code.OUT_OF_RANGE, f"{size} GiB: a {type} volume has at most {facts.largest} GiB")
     if wanted.limit_bytes and size * GIB > wanted.limit_bytes:

@@ -1,2 +1,2 @@
-"""How the driver talks to EC2: `api` is the seam, `aws` the real thing behind it, `paced` keeps to EC2's
-quotas, `describe` asks many questions in one call, `records` reads the answers."""
+"""The driver's client of EC2: `api` is the seam, `aws` implements it with botocore, `paced` keeps to EC2's
+quotas, `describe` batches questions into calls, `records` reads the answers."""

@@ -1,11 +1,11 @@
-"""Amazon's EC2, by botocore in threads of its own. The one module that knows botocore; it is loaded when it
-is used.
+"""Amazon's EC2, by botocore in threads of its own. The one module that knows botocore, which it loads on
+first use.
 
-Guarantees: one call is one request (botocore's own retries are off, and `paced` does better); a cancelled
-call has ended, one way or the other, before the cancellation goes on; whatever botocore raises comes out as
-an EbsError. Credentials are botocore's to find (environment, files, web identity, instance metadata); they
-are never written to the log: of botocore's own messages only those of the chosen level and above come
-through, and those that show requests and signatures never.
+Guarantees: one call is one request (botocore's own retries are off; `paced` retries within EC2's quotas); a
+cancelled call has ended before the cancellation goes on; every exception of botocore becomes an EbsError.
+botocore finds the credentials (environment, files, web identity, instance metadata). They never reach the
+log: botocore's messages appear from the chosen level on, and its loggers that print requests and signatures
+never below WARNING.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_CODE = frozenset({"", "Unknown", "500", "502", "503", "504"})
 
 
 class AwsApi(Ec2Api):
-    """EC2 in one region. `close` it in the end."""
+    """EC2 in one region. To be closed with `close`."""
 
     def __init__(self, client: Any, threads: int = THREADS) -> None:
-        """`client` is botocore's; `threads` requests are under way at once, others wait."""
+        """`client` is botocore's; at most `threads` requests are in flight, others wait."""
         self._client = client
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mooring-ec2")
 
@@ -63,7 +63,7 @@ class AwsApi(Ec2Api):
         return method(**request)
 
     def close(self) -> None:
-        """No more requests; those under way go on to their end."""
+        """Accepts no more requests; those in flight go on to their end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
@@ -78,8 +78,8 @@ def aws_api(
     """EC2 of the region, or the one at `endpoint` (a URL; empty: botocore's own rules, AWS_ENDPOINT_URL_EC2
     included).
 
-    `user_agent_extra` goes into the header by which Amazon sees who calls. `debug` has botocore write of its
-    decisions. Raises EbsError if botocore cannot make a client of that, in words.
+    `user_agent_extra` is added to the User-Agent header. `debug` makes botocore log its decisions. Raises
+    EbsError if botocore cannot make a client.
     """
     import botocore.config
     import botocore.exceptions
@@ -106,7 +106,7 @@ def aws_api(
 
 
 def ebs_error(error: Exception, action: str) -> EbsError:
-    """What botocore raised, in the driver's words."""
+    """The EbsError for an exception of botocore's."""
     from botocore import exceptions as botocore
 
     if isinstance(error, botocore.ClientError):
@@ -128,8 +128,8 @@ def ebs_error(error: Exception, action: str) -> EbsError:
 
 
 def _refusal(response: Mapping[str, Any], action: str) -> EbsError:
-    """EC2's own error. A server error without a code of EC2's leaves open whether the request was carried
-    out."""
+    """The EbsError for EC2's error response. After a server error without a code of EC2's, the request may
+    have been carried out."""
     error: Mapping[str, Any] = response.get("Error") or {}
     meta: Mapping[str, Any] = response.get("ResponseMetadata") or {}
     code, message, status = (

@@ -1,11 +1,11 @@
-"""Many questions of one kind, few calls: a loop gathers what is asked and asks EC2 at most once in a while.
+"""Batches of questions: a loop gathers questions of one kind and puts them to EC2 in one call.
 
-Guarantees: a question is answered by a call that began after it was put, never by an older one. The first
-question after a quiet time waits only to gather its neighbours; while questions keep coming, there is one
-call per `every_s`. A caller that stops waiting stops at once, and the others are not affected. Equal
-questions share a place. A bad name costs its own caller only: the names in EC2's complaint are taken
-out, and the rest is asked again at once; if the complaint names nothing that helps, the questions are halved
-until it does. What it must not know: what the questions are about.
+Guarantees: a question is answered by a call that began after it, never by an older one. The first question
+after a quiet time waits only `gather_s` for others; while questions keep coming, there is one call per
+`every_s`. Cancelling a caller takes effect at once and does not affect the others. Equal questions share a
+place. A bad name costs only its own caller: the names in EC2's error are taken out, and the rest is sent
+again at once; if the error names none of them, the batch is halved until it does. It must not know what the
+questions are about.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ EVERY_S = 1.0
 
 
 class Batches(Generic[_Answer]):
-    """One kind of question. `ask` puts up to `largest` of them to EC2 in one call; names without an answer
-    are absent in what it gives. `concerns_names` says whether an error is about some of the names, not about
-    the call."""
+    """One kind of question. `ask` puts up to `largest` of them to EC2 in one call; its result lacks the names
+    that EC2 does not know. `concerns_names` tells errors about some of the names from errors of the call."""
 
     def __init__(
         self,
@@ -46,10 +45,10 @@ class Batches(Generic[_Answer]):
         self._every_s = every_s
         self._waiting: dict[str, asyncio.Future[_Answer | None]] = {}
         self._loop: asyncio.Task[None] | None = None
-        self._asked_at = float("-inf")
+        self._called_at = float("-inf")
 
     async def get(self, name: str) -> _Answer | None:
-        """The answer; None if EC2 knows nothing of that name. Raises what the call raised."""
+        """The answer; None if EC2 does not know the name. Raises what the call raised."""
         answer = self._waiting.get(name)
         if answer is None:
             answer = self._waiting[name] = asyncio.get_running_loop().create_future()
@@ -62,10 +61,10 @@ class Batches(Generic[_Answer]):
         time = asyncio.get_running_loop().time
         try:
             while self._waiting:
-                await asyncio.sleep(max(self._gather_s, self._asked_at + self._every_s - time()))
+                await asyncio.sleep(max(self._gather_s, self._called_at + self._every_s - time()))
                 names = list(self._waiting)[: self._largest]
                 answers = {name: self._waiting.pop(name) for name in names}
-                self._asked_at = time()
+                self._called_at = time()
                 await self._answer(answers)
         finally:
             self._loop = None
@@ -91,7 +90,7 @@ class Batches(Generic[_Answer]):
 async def isolated(
     names: Sequence[str], ask: Ask[_Answer], concerns_names: Callable[[Ec2Error], bool]
 ) -> Mapping[str, _Answer]:
-    """The answers for those names that EC2 knows, whatever it says of the others."""
+    """The answers for the names that EC2 knows, without those that it complains of."""
     left: list[str] = list(names)
     while left:
         try:
@@ -104,7 +103,7 @@ async def isolated(
             message = error.message
         blamed = set(left) & set(_BETWEEN_NAMES.split(message))
         if not blamed or len(blamed) == len(left):
-            # The error names no id, or all of them, which some stand-ins for EC2 do whatever the cause.
+            # The error names none of the ids, or all of them, which some stand-ins for EC2 do for any cause.
             half = len(left) // 2
             first = await isolated(left[:half], ask, concerns_names)
             return {**first, **await isolated(left[half:], ask, concerns_names)}
@@ -113,6 +112,6 @@ async def isolated(
 
 
 def _seen(answer: asyncio.Future[_Answer | None]) -> None:
-    """An error that no caller waits for any more is not reported as "never retrieved"."""
+    """Retrieves the error, so that asyncio does not log it when all callers have gone."""
     if not answer.cancelled():
         answer.exception()

@@ -1,8 +1,7 @@
 """EC2's quotas, as data, and a token bucket that keeps to one of them. Pure: time is a parameter, in seconds.
 
 Source: EC2's documentation, "Request throttling for the Amazon EC2 API": a bucket per account, region and
-action. A bucket here holds a little less than EC2's: requests are not sent and received at exactly the same
-distance.
+action. A bucket here holds a little less than EC2's, because network delays vary from request to request.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SPARE = 2.0
-"""Tokens of each bucket that are left to the unevenness of the wire."""
+"""Tokens of each bucket that are left unused, against variations of network delay."""
 LESS = 0.7
-"""A refused call makes the rate this much of what it was..."""
+"""A throttled call multiplies the rate by this factor."""
 LEAST = 1 / 16
-"""... but not less than this much of the quota's..."""
+"""The lowest rate, as a share of the quota's rate."""
 EASING_S = 1.0
-"""... and refusals within this time of one another count as one."""
+"""Throttled calls within this time of one another count as one."""
 RECOVERY = 0.01
 """The share of the quota's rate that a lowered rate regains each second."""
 
@@ -33,8 +32,8 @@ class Quota:
 
 DESCRIBING = Quota(100, 20)
 DESCRIBING_ALL = Quota(50, 10)
-"""Neither a filter nor a page size is given. Whether ids count as a filter is not documented: here they do
-not."""
+"""For calls with neither a filter nor a page size. EC2 does not document whether ids count as a filter; here
+they do not."""
 MUTATING = Quota(50, 5)
 QUOTAS: Mapping[str, Quota] = {
     "CreateVolume": Quota(100, 5),
@@ -44,9 +43,9 @@ QUOTAS: Mapping[str, Quota] = {
     "CreateTags": Quota(100, 10),
     "DeleteTags": Quota(100, 10),
 }
-"""Of the actions that are listed on their own."""
+"""The quotas of actions that EC2's documentation lists on their own."""
 HEAVY = frozenset({"DescribeInstances", "DescribeSnapshots", "DescribeVolumes"})
-"""Actions of this driver that have the smaller bucket when nothing is filtered or paged."""
+"""Actions of this driver that use the smaller bucket without a filter or pages."""
 
 
 def bucket_name(action: str, request: Mapping[str, Any]) -> str:
@@ -64,8 +63,8 @@ def quota(name: str) -> Quota:
 
 @dataclass
 class Bucket:
-    """Our side of one of EC2's buckets. Its rate goes down when EC2 refuses (another client of the account
-    takes from it too, or the account has less), and slowly up again."""
+    """A model of one of EC2's buckets. Its rate falls when EC2 throttles (another client of the account
+    shares the bucket, or the account's quota is lower), and slowly recovers."""
 
     quota: Quota
     rate: float = field(init=False)
@@ -83,12 +82,12 @@ class Bucket:
         return 0.0 if self.tokens >= 1 - 1e-9 else (1 - self.tokens) / self.rate
 
     def take(self, now: float) -> None:
-        """One token less."""
+        """Takes one token."""
         self._refill(now)
         self.tokens -= 1
 
     def refused(self, now: float) -> bool:
-        """EC2 had no token left. Whether the rate was the quota's until now."""
+        """Notes that EC2 had no token left. Returns whether the rate was the full one until now."""
         self._refill(now)
         self.tokens = min(self.tokens, 0.0)
         if now - self._refused_at < EASING_S:

@@ -1,10 +1,9 @@
-"""The questions that the driver asks EC2. One loop for each kind of question (`batches`), or a call for each
+"""The driver's questions to EC2: one loop for each kind of question (`batches`), or one call for each
 question.
 
-Guarantees: an id that cannot be one is answered here ("there is none"), without a call. Lists are read to
-their last page. Answers are read by `records`: what cannot be is a MalformedAnswer. Sizes of batches: what
-EC2 takes in one call, or what it answers in good time (upstream's sizes); 200 values of a filter
-(FilterLimitExceeded).
+Guarantees: a malformed id is answered with None, without a call. Lists are read to their last page. `records`
+reads the answers and raises MalformedAnswer. The batch sizes are those that EC2 accepts or answers quickly
+(upstream's sizes); a filter has at most 200 values (FilterLimitExceeded).
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ _UNKNOWN = frozenset(
         "InvalidInstanceType",
     }
 )
-"""Complaints about some of the ids in a call."""
+"""Error codes about some of the ids in a call."""
 _WILD = re.compile(r"[*?\\]")
 
 
 class Describe:
-    """What EC2 knows. Belongs to one event loop. With `batching` off, each question is a call."""
+    """EC2's descriptions. Belongs to one event loop. With `batching` off, each question is a call."""
 
     def __init__(self, api: Ec2Api, batching: bool = True) -> None:
         self._api = api
@@ -67,33 +66,33 @@ class Describe:
         self._cards = self._kind(self._ask_cards, TYPES)
 
     async def volume(self, id: str) -> Volume | None:
-        """None: there is no such volume, or EC2 does not show it yet."""
+        """The volume; None if there is no such volume, or EC2 does not show it yet."""
         return await self._volumes(id) if could_be("vol", id) else None
 
     async def volumes_named(self, name: str) -> tuple[Volume, ...]:
-        """All volumes that were made for this name, the oldest first."""
+        """All volumes that were created for this name, the oldest first."""
         return await self._volumes_named(name) or ()
 
     async def instance(self, id: str) -> Instance | None:
-        """None: there is no such instance, or it is terminated."""
-        found = await self._instances(id) if could_be("i", id) else None
-        return None if found is None or found.state == "terminated" else found
+        """The instance; None if there is no such instance, or it is terminated."""
+        instance = await self._instances(id) if could_be("i", id) else None
+        return None if instance is None or instance.state == "terminated" else instance
 
     async def snapshot(self, id: str) -> Snapshot | None:
-        """None: there is no such snapshot."""
+        """The snapshot; None if there is no such snapshot, or EC2 does not show it yet."""
         return await self._snapshots(id) if could_be("snap", id) else None
 
     async def snapshots_named(self, name: str) -> tuple[Snapshot, ...]:
-        """All of our snapshots that were made for this name, the oldest first."""
+        """All of our snapshots that were created for this name, the oldest first."""
         return await self._snapshots_named(name) or ()
 
     async def modification(self, volume_id: str) -> Modification | None:
-        """The latest of the volume; None: it has never been modified."""
+        """The volume's latest modification; None if it was never modified."""
         return await self._modifications(volume_id) if could_be("vol", volume_id) else None
 
     async def initialized(self, volume_id: str) -> bool:
-        """Whether all of the volume's data is there (it may come from a snapshot while the volume is
-        used)."""
+        """Whether all of the volume's data is there (a snapshot's data may still arrive while the volume is
+        in use)."""
         return bool(await self._initialized(volume_id))
 
     async def zones(self) -> tuple[str, ...]:
@@ -200,18 +199,18 @@ class Describe:
         return one
 
 
-def poll_pause_s(batching: bool, asked: int) -> float:
-    """How long to wait before one and the same thing is asked again, after it was asked so many times.
+def poll_pause_s(batching: bool, polls: int) -> float:
+    """Seconds to wait before the same question is put again, after it was put `polls` times.
 
-    In a batch another question costs nothing, so what is soon over is asked about at each occasion; alone it
-    costs a call, so the pauses grow from the start. What takes very long is asked about rarely either way.
+    In a batch another question costs nothing, so the first 20 are put without a pause; without batches each
+    costs a call, so the pauses grow from the start. Later polls are rare either way.
     """
     first = 20 if batching else 0
-    return 0.0 if asked < first else min(EVERY_S * 1.8 ** min(asked - first, 10), LONGEST_PAUSE_S)
+    return 0.0 if polls < first else min(EVERY_S * 1.8 ** min(polls - first, 10), LONGEST_PAUSE_S)
 
 
 def could_be(prefix: str, id: str) -> bool:
-    """Whether EC2 could have given this id: else it answers "malformed"."""
+    """Whether the id has the form of EC2's ids; EC2 answers others with "malformed"."""
     return re.fullmatch(prefix + r"-[0-9a-f]{8}([0-9a-f]{9})?", id) is not None
 
 
@@ -224,8 +223,7 @@ def _read(answer: Mapping[str, Any], action: str, name: str, read: Callable[[Fie
 
 
 def _filter(name: str, values: Sequence[str]) -> dict[str, Any]:
-    """A filter for exactly these values: EC2 takes * and ? for wildcards, unless a backslash goes before
-    them."""
+    """A filter for exactly these values. EC2 takes * and ? for wildcards unless they are escaped."""
     return {"Name": name, "Values": [_WILD.sub(lambda found: "\\" + found[0], value) for value in values]}
 
 

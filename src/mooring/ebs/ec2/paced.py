@@ -1,9 +1,9 @@
-"""Keeps to EC2's quotas: calls wait here, first come, first served, instead of being refused there.
+"""Keeps to EC2's quotas: calls wait here, first come, first served, so that EC2 need not throttle them.
 
-Guarantees: a throttled call is not an error, it is made again, before all that came later; nothing but
-cancellation ends its waiting. A question (Describe...) that got no answer, or that EC2 had an internal error
-with, is put a few times more. A call that changes something is never repeated on an unknown outcome: its
-caller must look at EC2 first. What it must not know: what the calls are about.
+Guarantees: a throttled call is no error: it is repeated, before all later calls, until it succeeds, fails
+otherwise or is cancelled. A question (Describe...) without an answer, or with an internal error of EC2's, is
+repeated a few times. A mutating call with an unknown outcome is never repeated: its caller must look at EC2
+first. It must not know what the calls are about.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ THROTTLED = frozenset(
         "EC2ThrottledException",
     }
 )
-"""EC2's ways to say that a bucket is empty."""
+"""EC2's error codes for an empty bucket."""
 PASSING = frozenset(
     {"InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable", "InternalServerError"}
 )
-"""EC2 could not answer this time; what the call was to change may have changed."""
+"""Transient errors of EC2's; a mutating call may have been carried out all the same."""
 
 QUESTION_TRIES = 4
 FIRST_BACKOFF_S = 0.5
@@ -43,11 +43,11 @@ _log = structlog.get_logger(__name__)
 
 
 class PacedApi(Ec2Api):
-    """`api`, at the pace that the quotas allow. With `pacing` off it does what an ordinary SDK does: it calls
-    at once, and again after a backoff."""
+    """Calls `api` at the rate that the quotas allow. With `pacing` off it does what an ordinary SDK does: it
+    calls at once, and again after a backoff."""
 
     def __init__(self, api: Ec2Api, random: Callable[[], float], pacing: bool = True) -> None:
-        """`random` gives numbers from [0, 1): backoffs are drawn with it."""
+        """`random` gives numbers from [0, 1), for the jitter of backoffs."""
         self._api = api
         self._random = random
         self._pacing = pacing
@@ -77,14 +77,15 @@ class PacedApi(Ec2Api):
             _log.info("EC2 throttles us: calls are made more slowly", action=name, per_second=lane.rate)
 
     def _backoff_s(self, attempt: int) -> float:
-        """Drawn evenly from the upper half of a span that doubles with each attempt."""
+        """Exponential backoff in seconds with jitter: evenly from the upper half of a span that doubles with
+        each attempt."""
         span = min(FIRST_BACKOFF_S * 2 ** min(attempt - 1, 10), LONGEST_BACKOFF_S)
         return span * (0.5 + 0.5 * self._random())
 
 
 def _check_repeatable(action: str, error: Ec2Error | Ec2Unreachable, failures: int) -> None:
-    """Raises what ends the call after so many failures: only a question may be put again. What changes
-    something, and was not refused, may have been carried out."""
+    """Raises the error that ends the call after so many failures. Only a question may be repeated: a mutating
+    call that EC2 did not refuse may have been carried out."""
     if isinstance(error, Ec2Error) and error.code not in PASSING:
         raise error
     if not action.startswith("Describe"):
@@ -102,14 +103,14 @@ class _Lane:
         self._timer: asyncio.TimerHandle | None = None
 
     async def turn(self, arrival: int) -> None:
-        """Returns with a token, when all that arrived before have got theirs."""
+        """Waits for a token; earlier arrivals get theirs first."""
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (arrival, turn))
         self._serve()
         await turn
 
     def refused(self) -> bool:
-        """Whether this ends a time of full speed."""
+        """Notes that EC2 throttled a call. Returns whether the rate was the full one until now."""
         return self._bucket.refused(asyncio.get_running_loop().time())
 
     @property

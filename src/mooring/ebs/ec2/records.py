@@ -1,9 +1,8 @@
-"""What EC2 says of volumes, instances and snapshots, as far as the driver needs it. Pure.
+"""EC2's descriptions of volumes, instances and snapshots, as far as the driver needs them. Pure.
 
-Guarantee: what is not as EC2 always says it (a missing id, a size that is text, one volume that is two
-different ones) is a MalformedAnswer that names the action and the field. What is more than we know of is
-ignored; a state that we do not know is kept as it is, and a caller takes it for none of the states that
-it knows.
+Guarantee: an answer that EC2 never gives (a missing id, a size that is text, two different records of one
+volume) is a MalformedAnswer that names the action and the field. Unknown fields are ignored. An unknown state
+is kept as it is; callers compare with the states that they know.
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ SNAPSHOT_NAME_TAG = "CSIVolumeSnapshotName"
 
 @dataclass(frozen=True)
 class Attachment:
-    """Of a volume to an instance. `state`: attaching, attached, detaching, detached or busy."""
+    """The attachment of a volume to an instance. `state`: attaching, attached, detaching, detached or
+    busy."""
 
     instance_id: str
     device: str
     state: str
     since: datetime | None = None
-    """When the attaching began."""
+    """When the attach began."""
     card: int = 0
 
 
@@ -42,7 +42,7 @@ class Volume:
     type: str
     zone: str
     attachments: tuple[Attachment, ...] = ()
-    """Without those that are over."""
+    """Without detached ones."""
     iops: int = 0
     throughput: int = 0
     snapshot_id: str = ""
@@ -57,17 +57,17 @@ class Volume:
 
     @property
     def name(self) -> str:
-        """The name in CreateVolume's request; empty for a volume that is none of this driver's."""
+        """The name in CreateVolume's request; empty for a volume that this driver did not create."""
         return self.tags.get(NAME_TAG, "")
 
     def attachment(self, instance_id: str) -> Attachment | None:
-        """To that instance."""
+        """The attachment to that instance, or None."""
         return next((one for one in self.attachments if one.instance_id == instance_id), None)
 
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """A device name that is taken on an instance; `volume_id` is empty for what is no volume."""
+    """A device name in use on an instance; `volume_id` is empty for instance store devices."""
 
     device: str
     volume_id: str = ""
@@ -120,7 +120,7 @@ _T = TypeVar("_T")
 
 
 class Fields:
-    """A part of an answer, and where it is in it."""
+    """A structure in an answer, and its path there, for errors. Methods raise MalformedAnswer."""
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, Mapping):
@@ -189,7 +189,7 @@ class Fields:
 
 
 def volume(fields: Fields) -> Volume:
-    """From DescribeVolumes."""
+    """A volume of DescribeVolumes."""
     id = fields.text("VolumeId")
     attachments = fields.each("Attachments", lambda one: _attachment(one, id))
     if len({one.instance_id for one in attachments}) < len(attachments):
@@ -218,7 +218,7 @@ def _attachment(fields: Fields, volume_id: str) -> Attachment:
     if fields.text("VolumeId", volume_id) != volume_id:
         raise fields.wrong(f"is another volume's than {volume_id}")
     return Attachment(
-        instance_id=fields.text("InstanceId", ""),  # none for what is attached to a service of Amazon's
+        instance_id=fields.text("InstanceId", ""),  # absent if it is attached to a service of Amazon's
         device=fields.text("Device", ""),
         state=fields.text("State"),
         since=fields.time("AttachTime"),
@@ -227,7 +227,7 @@ def _attachment(fields: Fields, volume_id: str) -> Attachment:
 
 
 def instance(fields: Fields) -> Instance:
-    """From DescribeInstances, a reservation's."""
+    """An instance of a reservation of DescribeInstances."""
     state = fields.part("State")
     if state is None:
         raise fields.wrong("has no State")
@@ -248,7 +248,7 @@ def _block_device(fields: Fields) -> BlockDevice:
 
 
 def snapshot(fields: Fields) -> Snapshot:
-    """From DescribeSnapshots, and the answer of CreateSnapshot."""
+    """A snapshot of DescribeSnapshots, or the answer of CreateSnapshot."""
     started = fields.time("StartTime")
     if started is None:
         raise fields.wrong("has no StartTime")
@@ -264,7 +264,7 @@ def snapshot(fields: Fields) -> Snapshot:
 
 
 def modification(fields: Fields) -> Modification:
-    """From DescribeVolumesModifications, and the answer of ModifyVolume."""
+    """A modification of DescribeVolumesModifications, or in the answer of ModifyVolume."""
     return Modification(
         volume_id=fields.text("VolumeId"),
         state=fields.text("ModificationState"),
@@ -277,7 +277,7 @@ def modification(fields: Fields) -> Modification:
 
 
 def by_id(records: Sequence[_T], id_of: Callable[[_T], str], action: str) -> dict[str, _T]:
-    """Records by their ids. Raises MalformedAnswer if one id stands for two different ones."""
+    """Records by their ids. Raises MalformedAnswer if two records with one id differ."""
     found: dict[str, _T] = {}
     for record in records:
         if found.setdefault(id_of(record), record) != record:

@@ -1,10 +1,10 @@
-"""When EC2's descriptions can be believed.
+"""When a description of EC2's proves something.
 
-A description may be older than it looks: for a while after a change it shows now the old, now the new state,
-while the calls that change something always act on the true one. So a description proves a state only if it
-was asked for at least `settle_s` after the last change that could have ended that state. Changes of this
-process are noted here; for those of the process before it, its own start stands. Source: EC2's documentation,
-"Eventual consistency"; upstream issues 389, 801, 2005.
+EC2 is eventually consistent: for a while after a change its descriptions show sometimes the old, sometimes
+the new state, while mutating calls always act on the actual one. So a description proves a state only if it
+was requested at least `settle_s` after the last change that could have ended that state. This process notes
+its own changes here; for those of its predecessor, the start of this process counts. Source: EC2's
+documentation, "Eventual consistency"; upstream issues 389, 801, 2005.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 
 SETTLE_S = 5.0
-"""What is waited for unless `--settle-time` says otherwise. EC2 documents no bound."""
+"""The default of `--settle-time`, in seconds. EC2 documents no bound."""
 
 
 class Settling:
-    """Notes changes by what they change ("attach vol-1"). Is made in a running event loop."""
+    """The times of changes, by keys that name them ("attach vol-1"). To be made in a running event loop."""
 
     def __init__(self, settle_s: float = SETTLE_S) -> None:
         self.settle_s = settle_s
@@ -28,18 +28,18 @@ class Settling:
         return asyncio.get_running_loop().time()
 
     def note(self, change: str) -> None:
-        """It has just been done, or may have been."""
+        """Notes that the change has just been made, or may have been."""
         self._forget()
         self._changed.pop(change, None)  # so that the notes stay in the order of their times
         self._changed[change] = self.now()
 
-    def proves(self, asked_at: float, *changes: str) -> bool:
-        """Whether what was asked for then shows what these changes have made of it."""
-        return asked_at >= self._settled_at(changes)
+    def proves(self, requested_at: float, *changes: str) -> bool:
+        """Whether a description requested at `requested_at` shows the effect of these changes."""
+        return requested_at >= self._settled_at(changes)
 
     async def settle(self, *changes: str) -> bool:
-        """Waits until a description proves what these changes, and those of the process before this one, have
-        made of things; whether that needed any waiting."""
+        """Waits until a description shows the effect of these changes and of those of the predecessor.
+        Returns whether it had to wait."""
         wait_s = self._settled_at(changes) - self.now()
         if wait_s <= 0:
             return False

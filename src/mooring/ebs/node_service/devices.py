@@ -1,14 +1,13 @@
-"""Which block device of this machine is which EBS volume. Blocking.
+"""The block device of this machine that is an EBS volume. Blocking.
 
-Guarantee: a device is only ever given out with proof that it is the volume's. The proof is what the device
-itself says: the serial number of an NVMe disk, the file behind a loop device that is named after a volume. A
-name, or a link that udev made, proves nothing against it: names are used again, and links stay behind
-(upstream #1224). For a device that says nothing, links are the proof: those that lead to it must name this
-volume, and no other. Xen disks have neither; there, and only there, the name that EC2 attached the volume
-under is believed.
+Guarantee: a device is returned only with proof that it is the volume's. The proof is the device's own
+identity: the serial number of an NVMe disk, or the file behind a loop device, which is named after a volume.
+It overrides names and udev's links, because names are reused and links may be stale (upstream #1224). For a
+device without an identity the links are the proof: those that lead to it must name this volume and no other.
+Xen disks have neither; only for these, the name under which EC2 attached the volume counts.
 
-Where the devices are, and where the kernel describes them, are parameters: `mooring cloud` gives each of its
-instances a directory with links of its own.
+The directories of the devices and of sysfs are parameters: `mooring cloud` gives each of its instances a
+directory with links of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from mooring.csi.errors import Code, CsiError
 BY_ID = "disk/by-id"
 LINK = "nvme-Amazon_Elastic_Block_Store_"
 _LINKS = ("", "-ns-1", "_1")
-"""How links for the only namespace of a disk end; it depends on the machine's udev rules (upstream #1082,
-#1141)."""
+"""Suffixes of the links to the only namespace of a disk; they depend on the machine's udev rules (upstream
+#1082, #1141)."""
 
 _VOLUME_ID = re.compile(r"vol-[0-9a-z]{1,40}")
 _SERIAL = re.compile(r"(vol)-?([0-9a-z]+)")
@@ -38,18 +37,17 @@ _XEN = re.compile(r"xvd[a-z]{1,2}")
 
 @dataclass(frozen=True)
 class DeviceFinder:
-    """The devices of one instance: their nodes and links below `dev`, the kernel's words about them below
-    `sys`."""
+    """The devices of one instance: device nodes and links below `dev`, sysfs below `sys`."""
 
     dev: Path = Path("/dev")
     sys: Path = Path("/sys")
 
     def find(self, volume_id: str, attached_as: str = "", partition: int = 0) -> str:
-        """The path of the volume's device, or of its partition. `attached_as` is the name that EC2 knows,
+        """The path of the volume's device, or of its partition. `attached_as` is EC2's name for it, such as
         /dev/xvdba.
 
-        Raises CsiError: NOT_FOUND if the device is not there (yet), FAILED_PRECONDITION if what is in its
-        place is, or may be, another volume's; INVALID_ARGUMENT for a volume id or a name that cannot be one.
+        Raises CsiError: NOT_FOUND if the device is not there (yet), FAILED_PRECONDITION if the device in its
+        place is, or may be, another volume's, INVALID_ARGUMENT for a malformed volume id or device name.
         """
         check_volume_id(volume_id)
         others: list[str] = []
@@ -74,12 +72,12 @@ class DeviceFinder:
         )
 
     def doubt(self, device: str, volume_id: str, named: bool = False) -> str:
-        """Why the device is not proved to be the volume's, in words; empty if it is. `named`: it has the name
-        that the volume was attached under."""
+        """Why the device is not proved to be the volume's, as text; empty if it is. `named`: it has the name
+        under which the volume was attached."""
         name = Path(device).name
-        said = self._said_by(name)
-        if said:
-            return "" if said == volume_id else f"which is {said}"
+        reported = self._volume_named_by(name)
+        if reported:
+            return "" if reported == volume_id else f"which is {reported}"
         linked = self._linked_to(device)
         if linked:
             return "" if linked == {volume_id} else f"to which links of {', '.join(sorted(linked))} lead"
@@ -89,8 +87,8 @@ class DeviceFinder:
 
     def volume_at(self, number: tuple[int, int], volume_id: str) -> str | None:
         """The device with this major and minor number if it is the volume's, or a partition of it; None if it
-        has gone, or is not proved to be. A Xen disk, which has no proof, is believed: it was proved by its
-        name when it was mounted, and keeps its number while it is."""
+        has gone or is not proved to be the volume's. A Xen disk, which has no identity, passes: its name
+        proved it when it was mounted, and it keeps its number as long as it is mounted."""
         real, disk = self._described(number), self.disk_of(number)
         if real is None or disk is None or self.doubt(disk, volume_id, named=True):
             return None
@@ -106,7 +104,7 @@ class DeviceFinder:
 
     def _described(self, number: tuple[int, int]) -> Path | None:
         directory = self.sys / "dev/block"
-        if not directory.is_dir():  # or every device would look as if it had gone
+        if not directory.is_dir():  # without this check every device would look as if it had gone
             raise CsiError(
                 Code.FAILED_PRECONDITION, f"{directory} is not there: the driver needs sysfs at {self.sys}"
             )
@@ -114,14 +112,14 @@ class DeviceFinder:
         return link.resolve() if link.exists() else None
 
     def _node(self, name: str) -> str:
-        """The device node of the name: `dev` may have only links into the machine's own directory."""
+        """The device node of the name: in `dev`, or in /dev if `dev` has only links into it."""
         own = Path(os.path.realpath(self.dev)) / name
         return str(own) if own.is_block_device() and not own.is_symlink() else f"/dev/{name}"
 
     # --- candidates
 
     def _candidates(self, volume_id: str, attached_as: str) -> Iterator[tuple[Path, bool]]:
-        """Where the device may be, and whether that is the name under which the volume was attached."""
+        """Paths at which the device may be, and whether each is the name under which it was attached."""
         if attached_as:
             match = _ATTACHED_NAME.fullmatch(attached_as)
             if match is None:
@@ -140,12 +138,12 @@ class DeviceFinder:
         """NVMe disks with the volume's serial number: for machines without udev rules that make links."""
         for serial in sorted((self.sys / "block").glob("nvme*/device/serial")):
             name = serial.parent.parent.name
-            if self._said_by(name) == volume_id:
+            if self._volume_named_by(name) == volume_id:
                 yield name
 
     def _device_at(self, path: Path) -> str | None:
-        """The block device to which the path leads; None if there is none. Only one directly among the
-        devices counts: a link to anywhere else is not udev's."""
+        """The block device to which the path leads; None if there is none. A device counts only if it lies
+        directly in `dev` or /dev: a link to anywhere else is not udev's."""
         real = Path(os.path.realpath(path))
         try:
             status = os.stat(real)
@@ -162,8 +160,8 @@ class DeviceFinder:
 
     # --- proofs
 
-    def _said_by(self, name: str) -> str:
-        """The volume that the disk itself names; empty if it names none."""
+    def _volume_named_by(self, name: str) -> str:
+        """The volume that the disk's own identity names; empty if it has none."""
         serial = _read(self.sys / "block" / name / "device/serial")
         behind = _read(self.sys / "block" / name / "loop/backing_file")
         match = _SERIAL.fullmatch(serial.lower())

@@ -1,9 +1,8 @@
-"""What a node must know of its own instance: from the instance metadata service (IMDS), or as an operator
-says.
+"""What a node must know of its own instance: from the instance metadata service (IMDS), or from the operator.
 
-Only version 2 of the service is spoken: a token first, then questions with it. No credentials are asked for.
-Nothing is guessed: an answer that does not come, or makes no sense, is an error that says what to do
-(upstream fell back to other sources there, and then told a wrong limit of volumes: #2262, #2543).
+Only version 2 of the service is used: a token first, then requests with it. The driver never requests
+credentials. It does not guess: a missing or malformed answer is an error that says what to do (upstream fell
+back to other sources and then reported a wrong limit of volumes: #2262, #2543).
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import aiohttp
 from mooring.ebs.errors import MetadataError
 
 TOKEN_S = 21600
-"""Seconds for which a token is asked; the service's longest."""
+"""The requested lifetime of a token in seconds; the longest that the service allows."""
 TIMEOUT_S = 2.0
-"""Of one request. The service is on the same host and answers within milliseconds."""
+"""Time-out of one request. The service is on the same host and answers within milliseconds."""
 PAUSES_S = (0.25, 0.5, 1.0, 2.0)
-"""Between tries."""
+"""Pauses between tries, in seconds."""
 
 _TOKEN = "/latest/api/token"  # a path, no token
 _DOCUMENT = "/latest/dynamic/instance-identity/document"
@@ -41,7 +40,7 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class Instance:
-    """An EC2 instance, as its identity document describes it. What is empty is not known."""
+    """An EC2 instance, as its identity document describes it. Unknown fields are empty."""
 
     instance_id: str = ""
     instance_type: str = ""
@@ -50,44 +49,45 @@ class Instance:
 
 
 class Metadata(Protocol):
-    """What an instance can be asked about itself. Raises MetadataError."""
+    """A source of facts about the instance. Its methods raise MetadataError."""
 
     async def instance(self) -> Instance:
-        """What does not change while it runs. Only the region may be empty: a node has no need of it."""
+        """The facts that do not change while it runs. Only the region, which a node does not need, may be
+        empty."""
         ...
 
     async def network_interfaces(self) -> int:
-        """How many are attached now."""
+        """The number of network interfaces that are attached now."""
         ...
 
     async def boot_volumes(self) -> tuple[str, ...]:
         """The device names (`sdb`, `/dev/xvdba`) of the EBS volumes, without the root, that the instance had
-        when it was started last. What is attached and detached afterwards does not change it."""
+        at its last start. Later attaches and detaches do not change this list."""
         ...
 
 
-class Told(Metadata):
-    """What an operator says, and for the rest what `behind` says. Without that, one network interface and no
-    volumes beside the root are assumed: `--reserved-volume-attachments` says otherwise."""
+class Configured(Metadata):
+    """The operator's values, and for missing ones those of `behind`. Without `behind`, one network interface
+    and no volume but the root is assumed; `--reserved-volume-attachments` overrides that."""
 
     def __init__(self, instance: Instance, behind: Metadata | None) -> None:
-        self._told = instance
+        self._configured = instance
         self._behind = behind
 
     async def instance(self) -> Instance:
-        told = self._told
-        if told.instance_id and told.instance_type and told.zone:
-            return told
+        configured = self._configured
+        if configured.instance_id and configured.instance_type and configured.zone:
+            return configured
         if self._behind is None:
             raise MetadataError(
-                f"the instance metadata service is not to be asked: tell the driver what is missing, {_missing(told)}"
+                f"the instance metadata service is disabled: give the missing values by {_missing(configured)}"
             )
-        found = await self._behind.instance()
+        discovered = await self._behind.instance()
         return Instance(
-            told.instance_id or found.instance_id,
-            told.instance_type or found.instance_type,
-            told.zone or found.zone,
-            told.region or found.region,
+            configured.instance_id or discovered.instance_id,
+            configured.instance_type or discovered.instance_type,
+            configured.zone or discovered.zone,
+            configured.region or discovered.region,
         )
 
     async def network_interfaces(self) -> int:
@@ -98,7 +98,7 @@ class Told(Metadata):
 
 
 class Imds(Metadata):
-    """The instance metadata service at `endpoint`. Failed requests are tried again, for some seconds."""
+    """The instance metadata service at `endpoint`. Failed requests are retried for some seconds."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint.rstrip("/")
@@ -138,7 +138,7 @@ class Imds(Metadata):
         raise MetadataError(self._advice(path, problem))
 
     async def _ask(self, path: str) -> tuple[int, str]:
-        """One try. A token that is no longer good is forgotten, so that the next try gets a new one."""
+        """One try. After a 401 the token is dropped, so that the next try gets a new one."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             if not self._token:
@@ -169,7 +169,7 @@ class Imds(Metadata):
 
 
 def parse_document(text: str) -> Instance:
-    """An instance identity document. Raises MetadataError if it is none, or does not say all."""
+    """Reads an instance identity document. Raises MetadataError if it is malformed or incomplete."""
     try:
         document: Any = json.loads(text)
     except ValueError as error:
@@ -187,8 +187,8 @@ def parse_document(text: str) -> Instance:
 
 
 def parse_macs(text: str) -> int:
-    """How many network interfaces the service lists. Raises MetadataError if it lists none, which cannot
-    be."""
+    """The number of network interfaces in the service's list. Raises MetadataError for an empty list: every
+    instance has one."""
     count = sum(bool(_MAC.fullmatch(line.strip())) for line in text.splitlines())
     if count == 0:
         raise MetadataError(
@@ -198,6 +198,10 @@ def parse_macs(text: str) -> int:
     return count
 
 
-def _missing(told: Instance) -> str:
-    flags = {"--instance-id": told.instance_id, "--instance-type": told.instance_type, "--zone": told.zone}
+def _missing(configured: Instance) -> str:
+    flags = {
+        "--instance-id": configured.instance_id,
+        "--instance-type": configured.instance_type,
+        "--zone": configured.zone,
+    }
     return ", ".join(flag for flag, value in flags.items() if not value)

@@ -1,14 +1,13 @@
 """The node service of `ebs.csi.aws.com`: devices of attached volumes, formatted, checked, mounted and grown.
 
-It makes no call to EC2 and needs no credentials: what it must know is on this machine (`node_devices`), in
-the instance metadata (`metadata`), and in the request (`staging`). Nothing is mounted that is not proved to
-be the volume's. Every method may be repeated, wherever it, or its process, was ended before.
+It makes no call to EC2 and needs no credentials: what it must know is on this machine (`devices`), in the
+instance metadata (`metadata`), and in the request (`staging`). It mounts only a device that is proved to be
+the volume's. Every method is idempotent and may be repeated after a cancellation or a crash at any point.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 
 from mooring.csi.driver.services import NodeCapability, NodeService
 from mooring.csi.driver.targets import (
@@ -17,9 +16,7 @@ from mooring.csi.driver.targets import (
     check_staging_path,
     make_file,
     not_staged,
-    raw_device,
     remove_file,
-    shown_device,
 )
 from mooring.csi.driver.usage import device_size, volume_usage
 from mooring.csi.errors import Code, CsiError
@@ -31,12 +28,11 @@ from mooring.ebs.node_service.metadata import Metadata
 from mooring.ebs.node_service.staging import Use, use_of
 from mooring.ebs.topology import node_segments
 from mooring.mounts.blocking import blocking
-from mooring.mounts.holders import device_number
-from mooring.mounts.interface import Mount, Mounts
-from mooring.mounts.table import mount_at
+from mooring.mounts.interface import Mounts
+from mooring.mounts.mount_points import mount_at_path, mount_of_device, raw_device, shown_device
 
 DEVICE_WAIT_S = 5.0
-"""How long a device may take to appear after EC2 has said "attached": the kernel and udev come after that."""
+"""Seconds for which the kernel and udev may lag behind EC2's "attached" until the device appears."""
 DEVICE_LOOK_S = 0.25
 
 _N = NodeCapability
@@ -58,7 +54,7 @@ class EbsNode(NodeService):
         legacy_xfs: bool = False,
         device_wait_s: float = DEVICE_WAIT_S,
     ) -> None:
-        """Limits below 0: not given (`Options`)."""
+        """A limit below 0 is not given (`Options`)."""
         self._mounts = mounts
         self._devices = devices
         self._metadata = metadata
@@ -76,7 +72,7 @@ class EbsNode(NodeService):
         )
 
     async def _max_volumes(self, instance_type: str) -> int:
-        """Network interfaces come and go, so they are counted each time."""
+        """Counts network interfaces anew each time, because they can be attached and detached."""
         if self._volume_attach_limit >= 0:
             return self._volume_attach_limit
         limit = volume_limits.of_type(instance_type)
@@ -103,7 +99,9 @@ class EbsNode(NodeService):
         await self._clear_dead_mount(target)
         await self._mounts.format_and_mount(device, target, use.fs_type, use.options, use.format_options)
         if use.fs_type == "xfs" and not use.read_only:
-            await self._mounts.resize(device, target)  # the others have grown before they were mounted
+            await self._mounts.resize(
+                device, target
+            )  # xfs grows only while it is mounted; others grew before
 
     async def node_unstage_volume(
         self, request: csi.NodeUnstageVolumeRequest
@@ -138,19 +136,18 @@ class EbsNode(NodeService):
         return csi.NodeUnpublishVolumeResponse()
 
     async def _staged(self, request: csi.NodePublishVolumeRequest, device: str) -> str:
-        if await self._mount_of(device, request.staging_target_path) is None:
+        if await mount_of_device(self._mounts, device, request.staging_target_path) is None:
             raise not_staged(request.volume_id, request.staging_target_path)
         return request.staging_target_path
 
     async def _check_target(self, target: str, device: str, read_only: bool) -> None:
-        """Raises CsiError if something else is at the target, or the volume otherwise than it is asked for
-        now."""
-        here = await self._mount_at(target)
+        """Raises CsiError if something else is mounted at the target, or the volume with another access."""
+        here = await mount_at_path(self._mounts, target)
         if here is not None:
             check_mounted_target(
                 target,
                 here.source,
-                is_the_volume=await self._mount_of(device, target) is not None,
+                is_the_volume=await mount_of_device(self._mounts, device, target) is not None,
                 is_read_only="ro" in here.options,
                 wanted_read_only=read_only,
             )
@@ -177,8 +174,8 @@ class EbsNode(NodeService):
         return csi.NodeExpandVolumeResponse(capacity_bytes=size)
 
     async def _shown(self, volume_id: str, path: str) -> str:
-        """The device that the path shows. Raises CsiError, NOT_FOUND, unless it is the volume's."""
-        there = await self._mount_at(path)
+        """The device that is mounted at the path. Raises CsiError, NOT_FOUND, unless it is the volume's."""
+        there = await mount_at_path(self._mounts, path)
         if there is not None:
             number = await blocking(shown_device, path, there.device)
             device = await blocking(self._devices.volume_at, number, volume_id)
@@ -189,7 +186,7 @@ class EbsNode(NodeService):
     # --- what is there
 
     async def _find(self, volume_id: str, attached_as: str, partition: int) -> str:
-        """The volume's device, for which it waits a little. Raises CsiError as `DeviceFinder.find` does."""
+        """Waits a little for the volume's device. Raises CsiError as `DeviceFinder.find` does."""
         check_volume_id(volume_id)
         loop = asyncio.get_running_loop()
         enough = loop.time() + self._device_wait_s
@@ -201,21 +198,10 @@ class EbsNode(NodeService):
                     raise
             await asyncio.sleep(DEVICE_LOOK_S)
 
-    async def _mount_at(self, path: str) -> Mount | None:
-        return mount_at(await self._mounts.mount_table(), os.path.realpath(path))
-
-    async def _mount_of(self, device: str, path: str) -> Mount | None:
-        """What is mounted at the path, if it is the device's."""
-        there = await self._mount_at(path)
-        if there is None:
-            return None
-        shown = await blocking(shown_device, path, there.device)
-        return there if shown == await blocking(device_number, device) else None
-
     async def _clear_dead_mount(self, path: str) -> None:
-        """Unmounts what is left of a device that has gone from this machine, say by a forced detach: nothing
-        can be read or written there any more, and it is in the way."""
-        there = await self._mount_at(path)
+        """Unmounts a stale mount whose device has gone from this machine, for example by a force detach. It
+        cannot be read or written any more, and blocks the path."""
+        there = await mount_at_path(self._mounts, path)
         if there is None:
             return
         number = await blocking(shown_device, path, there.device)
@@ -224,4 +210,4 @@ class EbsNode(NodeService):
 
 
 _NO_DEVICE = 0
-"""Major number of file systems that are on no device: tmpfs, overlay."""
+"""Major number of file systems without a device: tmpfs, overlay."""

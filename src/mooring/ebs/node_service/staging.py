@@ -1,5 +1,4 @@
-"""What a request of the node service asks for: a raw device or a file system, of which type, mounted how.
-Pure."""
+"""How a request of the node service wants a volume: raw or with a file system, its type and options. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ class Use:
     block: bool = False
     fs_type: str = ""
     options: tuple[str, ...] = ()
-    """Of the mount."""
+    """Options of the mount."""
     format_options: tuple[str, ...] = ()
     """Arguments for mkfs."""
     partition: int = 0
@@ -29,7 +28,7 @@ class Use:
 
 
 def use_of(capability: csi.VolumeCapability, context: Mapping[str, str], legacy_xfs: bool = False) -> Use:
-    """What is asked for, with the volume's context. Raises CsiError, INVALID_ARGUMENT."""
+    """The use that a capability and the volume's context describe. Raises CsiError, INVALID_ARGUMENT."""
     check_capabilities([capability])
     partition = partition_of(context)
     if capability.HasField("block"):
@@ -45,7 +44,7 @@ def use_of(capability: csi.VolumeCapability, context: Mapping[str, str], legacy_
 
 
 def _options(fs_type: str, flags: Iterable[str]) -> tuple[str, ...]:
-    """xfs: a snapshot's volume has the id of the volume that it was made of, and both may be mounted on one
-    node."""
+    """The mount options. xfs gets nouuid: a volume from a snapshot has the file system's UUID of the
+    original, and both may be mounted on one node."""
     more = ("nouuid",) if fs_type == "xfs" else ()
     return tuple(dict.fromkeys((*flags, *more)))

@@ -76,7 +76,7 @@ class Availability:
             self.gaps.append(Gap(pod, since, round(seconds, 3), recovered))
 
     def end(self, now: float) -> list[Gap]:
-        """All gaps; those that are open are told as not recovered."""
+        """All gaps; those that are still open count as not recovered."""
         for pod, since in self._away.items():
             self._note(pod, since, now, recovered=False)
         self._away = {}

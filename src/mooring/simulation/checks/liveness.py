@@ -50,7 +50,7 @@ class QuietPeriod:
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
     def _note_event(self, event: Event) -> None:
-        """Of pods that wait for a volume which another node rightly has, people may go on being told."""
+        """Events about pods that wait for a volume which another node rightly holds may go on."""
         if event.time > self._from and not (self._shared or self._silent):
             self.written.append(f"an event: {event.fields['reason']} of {event.fields['about']}")
 

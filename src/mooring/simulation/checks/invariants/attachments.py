@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.engine.trace import Event, Trace
@@ -16,7 +16,8 @@ class OneWriter(Checker):
 
     name = "S4"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._mounted: defaultdict[str, set[str]] = defaultdict(set)
         trace.listen("truth.mounted", self._mount)
         trace.listen("truth.unmounted", self._unmount)
@@ -49,7 +50,8 @@ class NoZombieWrite(Checker):
 
     name = "S4'"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         trace.listen("truth.written", self._write)
 
     def _write(self, event: Event) -> None:
@@ -69,7 +71,8 @@ class MountedMeansAttached(Checker):
 
     name = "S6"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         trace.listen("truth.mounted", self._mount)
 
     def _mount(self, event: Event) -> None:
@@ -84,7 +87,8 @@ class TheRightDevice(Checker):
 
     name = "S10"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._used: set[str] = set()
         self._devices: dict[Place, str] = {}  # node and name -> volume
         trace.listen("truth.mounted", self._mount)
@@ -120,7 +124,8 @@ class NoDetachUnderUse(Checker):
 
     name = "S7"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._mounted: set[Place] = set()
         self._releases = Releases.of(trace)
         trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
@@ -154,7 +159,8 @@ class OneOperation(Checker):
 
     name = "S8"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._open: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
         self._attached: set[Place] = set()
         trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
@@ -168,8 +174,8 @@ class OneOperation(Checker):
             self.guarded += 1
             idle = other[0] == "detach" and (volume, other[1]) not in self._attached
             if other != request and other[2] == request[2] and not idle:
-                told = " ".join(request[:2]), " ".join(other[:2])
-                self.wrong(f"{told[0]} of {volume} begins during {told[1]}", event)
+                pair = " ".join(request[:2]), " ".join(other[:2])
+                self.wrong(f"{pair[0]} of {volume} begins during {pair[1]}", event)
         self._open[volume].append(request)
 
     def _end(self, event: Event) -> None:
@@ -186,7 +192,8 @@ class NoLostRecord(Checker):
 
     name = "S13"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._attached: set[Place] = set()
         self._denied: set[Place] = set()  # of which the storage has said that it is not attached there
         self._records: dict[
@@ -245,7 +252,8 @@ class DetachedFirst(Checker):
 
     name = "S20'"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._attached: set[Place] = set()
         self._records: dict[
             str, tuple[Place, bool]
@@ -292,7 +300,8 @@ class DeletedWhenFree(Checker):
 
     name = "S20"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._records: dict[str, str] = {}  # VolumeAttachment -> volume
         self._mounted: set[Place] = set()
         trace.listen("store.written", self._written)

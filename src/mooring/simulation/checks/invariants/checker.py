@@ -1,7 +1,7 @@
-"""What a checker is: it listens to a trace, keeps little state, and says what it found wrong.
+"""The base of checkers. A checker listens to a trace, keeps little state, and reports violations.
 
-It knows nothing of the parts, so it can be tried on a trace written by hand. It also counts how often what it
-looks at came to pass at all: a checker that had nothing to look at has shown nothing.
+It knows nothing of the parts, so a test can run it on a trace written by hand. It also counts how often the
+trace had something to check: a checker with a count of 0 has shown nothing.
 """
 
 from __future__ import annotations
@@ -30,18 +30,14 @@ Found = Callable[[str, str, Event], None]
 
 
 class Checker:
-    """`name` is the invariant's; `guarded` counts how often it had something to look at."""
+    """`name` is the invariant's; `guarded` counts how often it had something to look at. A checker makes its
+    state in `__init__`, and there listens to the events of `trace` that concern it."""
 
     name = ""
 
     def __init__(self, trace: Trace, found: Found) -> None:
         self._found = found
         self.guarded = 0
-        self.listen(trace)
-
-    def listen(self, trace: Trace) -> None:
-        """Says which events it wants to hear of."""
-        raise NotImplementedError
 
     def wrong(self, message: str, event: Event) -> None:
         """The invariant does not hold."""

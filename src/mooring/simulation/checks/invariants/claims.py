@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import CLAIMS, VOLUMES, object_of
 from mooring.simulation.checks.invariants.statements import Removed
 from mooring.simulation.engine.trace import Event, Trace
@@ -15,7 +15,8 @@ class BoundToEachOther(Checker):
 
     name = "S12"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._volumes: dict[str, str] = {}  # volume -> uid of its claim
         self._claims: dict[str, str] = {}  # uid of a claim -> volume
         trace.listen("store.written", self._written)
@@ -45,7 +46,8 @@ class OneDiskForEach(Checker):
 
     name = "S9"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._disks: defaultdict[str, set[str]] = defaultdict(set)
         self._names: dict[str, str] = {}  # disk -> what for
         trace.listen("truth.created", self._created)
@@ -70,7 +72,8 @@ class KeptWhileClaimed(Checker):
 
     name = "S14"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._claims: dict[str, str] = {}  # claim -> its uid
         self._written_words: defaultdict[str, int] = defaultdict(int)
         trace.listen("store.written", self._claim)
@@ -111,7 +114,8 @@ class ProtectedWhileUsed(Checker):
 
     name = "S15"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
         self._bound: dict[str, str] = {}  # claim -> volume
         self._removed = Removed(trace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.engine.trace import Event, Trace
@@ -19,7 +19,8 @@ class UnderItsLock(Checker):
 
     name = "S11"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._locks: dict[str, Lock] = {}
         self._epochs: dict[Place, int] = {}
         self._releases = Releases.of(trace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import VOLUMES, StoredObject, object_of
 from mooring.simulation.checks.invariants.statements import Removed, Statements
 from mooring.simulation.engine.trace import Event, Trace
@@ -19,7 +19,8 @@ class OneOfEachIdentity(Checker):
 
     name = "S1"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._running: defaultdict[str, dict[str, str]] = defaultdict(dict)  # pod -> uid -> node
         self._removed = Removed(trace)
         trace.listen("truth.started", self._started)
@@ -48,7 +49,8 @@ class TheOneMeant(Checker):
 
     name = "S2"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         trace.listen("asked.write", self._asked)
 
     def _asked(self, event: Event) -> None:
@@ -68,7 +70,8 @@ class PhasesGoForward(Checker):
 
     name = "S3"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._pods: dict[str, StoredObject] = {}  # uid -> as it was written last
         self._running: defaultdict[str, int] = defaultdict(int)
         self._dead = Statements(trace)
@@ -113,7 +116,8 @@ class OnePodOnly(Checker):
 
     name = "S5"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._volumes: set[str] = set()
         self._users: defaultdict[str, set[str]] = defaultdict(set)
         self._removed = Removed(trace)

@@ -3,7 +3,7 @@ no part writes an object upon a state that it knows to be old."""
 
 from __future__ import annotations
 
-from mooring.simulation.checks.invariants.checker import Checker
+from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -12,7 +12,8 @@ class NothingAcknowledgedIsLost(Checker):
 
     name = "D1"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         trace.listen("truth.recovered", self._recovered)
 
     def _recovered(self, event: Event) -> None:
@@ -27,7 +28,8 @@ class PartsGoOn(Checker):
 
     name = "P1"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         trace.listen("truth.died", lambda e: self.wrong(f"{e.actor} ended with {e.fields['error']}", e))
 
 
@@ -37,7 +39,8 @@ class ReadsItsWrites(Checker):
 
     name = "S19"
 
-    def listen(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
         self._known: dict[
             tuple[str, str, str], int
         ] = {}  # actor, resource, name -> version of its last answer

@@ -1,4 +1,4 @@
-"""Which machines operators say are dead, whether they are or not: a word that gives up guarantees about a
+"""Operators' statements that a machine is dead, true or not: a statement gives up guarantees about a
 machine."""
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ class Statements:
     anew."""
 
     def __init__(self, trace: Trace) -> None:
-        self._said: set[str] = set()
+        self._dead: set[str] = set()
         self._absent: dict[str, float] = {}
         trace.listen("plan.declared", self._declared)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def __contains__(self, node: object) -> bool:
-        return node in self._said
+        return node in self._dead
 
     def ended(self, node: str, event: Event) -> bool:
         """Whether the pods of the node count as ended, by an operator's word, or because their Node is
         gone."""
         absent = self._absent.get(node)
-        return node in self._said or (absent is not None and event.time - absent >= QUARANTINE_S)
+        return node in self._dead or (absent is not None and event.time - absent >= QUARANTINE_S)
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == "nodes":
             self._absent[event.fields["name"]] = event.time
 
     def _declared(self, event: Event) -> None:
-        (self._said.add if event.fields["out"] else self._said.discard)(event.fields["node"])
+        (self._dead.add if event.fields["out"] else self._dead.discard)(event.fields["node"])
 
     def _written(self, event: Event) -> None:
         node = event.fields["name"]
         if event.fields["resource"] != "nodes":
             return
         self._absent.pop(node, None)
-        if node not in self._said:
+        if node not in self._dead:
             return
         body = object_of(event)
         taint = next((each for each in body.spec.taints if each.key == TAINT), None)
         if taint is None or body.metadata.annotations.get(SEEN) == (taint.time_added or "true"):
-            self._said.discard(node)
+            self._dead.discard(node)
 
 
 class Removed:
