@@ -17,7 +17,7 @@ from mooring.csi.driver.services import AccessMode
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.driver import ebs_driver
 from mooring.ebs.node_service.devices import DeviceFinder
-from mooring.ebs.node_service.metadata import Instance, Told
+from mooring.ebs.node_service.metadata import Configured, Instance
 from mooring.ebs.node_service.node import EbsNode
 from mooring.mounts import loop, syscalls
 from mooring.mounts.host import HostMounts
@@ -62,7 +62,7 @@ class EbsMachine:
 
     def restart(self, mounts: Mounts, *, device_wait_s: float = 0, **options: Any) -> None:
         """A new process of the driver."""
-        metadata = Told(Instance("i-0123", "m5.large", "us-east-1a"), None)
+        metadata = Configured(Instance("i-0123", "m5.large", "us-east-1a"), None)
         self.service = EbsNode(mounts, self.devices, metadata, device_wait_s=device_wait_s, **options)
         self.dispatcher = Dispatcher(ebs_driver("1", None, self.service), [self.kubelet])
         self.client = Client(LocalChannel(self.dispatcher))

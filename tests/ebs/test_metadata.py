@@ -16,7 +16,7 @@ from mooring.cloud.actions.instance_views import InstanceView
 from mooring.cloud.endpoint.metadata import Described, MetadataService
 from mooring.ebs.errors import MetadataError
 from mooring.ebs.node_service import metadata
-from mooring.ebs.node_service.metadata import Imds, Instance, Told, parse_document, parse_macs
+from mooring.ebs.node_service.metadata import Configured, Imds, Instance, parse_document, parse_macs
 
 HERE = Instance("i-0123", "m5.large", "us-east-1a", "us-east-1")
 DOCUMENT = {
@@ -172,20 +172,20 @@ def test_an_instance_without_a_network_interface_cannot_be():
 
 
 async def test_what_an_operator_says_goes_before_the_service(played: PlayedMetadataService):
-    told = Told(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
+    told = Configured(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
     assert await told.instance() == Instance("i-0123", "m7i.large", "us-east-1b", "us-east-1")
 
 
 async def test_an_instance_that_is_told_in_full_is_not_asked_about():
-    told = Told(Instance("i-1", "m5.large", "z"), Imds("http://127.0.0.1:1"))
+    told = Configured(Instance("i-1", "m5.large", "z"), Imds("http://127.0.0.1:1"))
     assert await told.instance() == Instance("i-1", "m5.large", "z")
 
 
 async def test_without_a_service_what_is_missing_is_named_by_its_flag():
     with pytest.raises(MetadataError, match="--instance-type, --zone"):
-        await Told(Instance("i-1"), None).instance()
-    assert await Told(Instance("i-1"), None).network_interfaces() == 1
-    assert await Told(Instance("i-1"), None).boot_volumes() == ()
+        await Configured(Instance("i-1"), None).instance()
+    assert await Configured(Instance("i-1"), None).network_interfaces() == 1
+    assert await Configured(Instance("i-1"), None).boot_volumes() == ()
 
 
 async def test_it_understands_the_clouds_own_service(monkeypatch: pytest.MonkeyPatch):
