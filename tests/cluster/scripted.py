@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 NODES = ("node-1", "node-2", "node-3")
 READY = "kubectl get nodes -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'"
 DEFAULT_CLASS = "mooring-disk"
+CHANGES_NODES = re.compile(r"\bmooring node\b|\bkubectl (cordon|drain|taint|[a-z]+ nodes? )")
 MASKS = (
     (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),
     (re.compile(r"snapcontent-[-0-9a-f]{36}"), "snapcontent-..."),
@@ -65,13 +67,16 @@ def comparable(text: str) -> str:
     return "\n".join(line.strip() for line in text.splitlines()).strip()
 
 
-class Shell(NamedTuple):
+@dataclass
+class Shell:
     """Runs commands whose kubectl and mooring speak to one cluster."""
 
     environ: dict[str, str]
+    has_changed_nodes: bool = False
 
     def run(self, command: str) -> tuple[int, str]:
         """Exit status, and what it printed."""
+        self.has_changed_nodes = self.has_changed_nodes or bool(CHANGES_NODES.search(command))
         answer = subprocess.run(
             ["/bin/sh", "-c", command],
             env=self.environ,
@@ -109,9 +114,11 @@ class Shell(NamedTuple):
 
     def clean(self) -> None:
         """Nothing that a script made is left, and every node is well."""
-        for node in NODES:
-            self.run(f"mooring node start {node}; kubectl taint nodes {node} {OUT_OF_SERVICE}-")
-            self.run(f"kubectl uncordon {node}")
+        if self.has_changed_nodes:
+            for node in NODES:
+                self.run(f"mooring node start {node}; kubectl taint nodes {node} {OUT_OF_SERVICE}-")
+            self.run(f"kubectl uncordon {' '.join(NODES)}")
+            self.has_changed_nodes = False
         kinds = "deployments,statefulsets,pods,volumesnapshots,pvc,pv,configmaps,secrets"
         self.run(f"kubectl delete {kinds} --all --wait=false")
         self.run(f"kubectl delete $(kubectl get storageclasses -o name | grep -v {DEFAULT_CLASS})")

@@ -18,6 +18,7 @@ from mooring.cloud.data_directory import Credentials
 from mooring.cloud.endpoint.server import Server, serving
 from mooring.cloud.settings import from_json
 
+SESSION = boto3.Session()  # it reads the description of EC2 once for all clients
 CREDENTIALS = Credentials("AKIATEST", "secret")
 _TIMES = ("creating", "deleting", "attaching", "detaching", "snapshot", "modifying", "optimizing", "starting")
 AT_ONCE = {f"{name}_s": [0.0, 0.0] for name in _TIMES}
@@ -39,7 +40,7 @@ class ServedCloud:
             "aws_access_key_id": CREDENTIALS.access_key,
             "aws_secret_access_key": CREDENTIALS.secret_key,
         }
-        return boto3.client("ec2", **{**given, **changes})
+        return SESSION.client("ec2", **{**given, **changes})
 
     def metadata(self, number: int = 0) -> str:
         """Where an instance's metadata service is."""

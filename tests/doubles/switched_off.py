@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hypothesis import Phase, settings
+
 
 class Mechanism(NamedTuple):
     """`target` is "module:attribute", below `mooring`; `instead` makes its replacement from the original."""
@@ -227,6 +229,8 @@ def switch_off(name: str) -> None:
 
 
 def pytest_configure() -> None:
-    """Before any test module is imported."""
+    """Before any test module is imported. A property test has to fail; it need not find the smallest example."""
+    settings.register_profile("fails at once", phases=(Phase.explicit, Phase.generate), database=None)
+    settings.load_profile("fails at once")
     if name := os.environ.get("MECHANISM"):
         switch_off(name)

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from cloud_server import served
 from moto import mock_aws
 
+SESSION = boto3.Session()  # it reads the description of EC2 once for all clients
 ZONE = "us-east-1a"
 VOLUME, SNAPSHOT, INSTANCE = "vol-00000000000000000", "snap-00000000000000000", "i-00000000000000000"
 TAGS = [{"Key": "Name", "Value": "one"}]
@@ -29,7 +30,7 @@ def ours() -> Generator[Any]:
 @pytest.fixture
 def theirs() -> Generator[Any]:
     with mock_aws():
-        yield boto3.client("ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y")
+        yield SESSION.client("ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y")
 
 
 def an_instance(ec2: Any) -> str:
