@@ -24,12 +24,10 @@ from mooring.ebs.controller_service.volume_types import TYPES
 from mooring.ebs.formatting import check_format
 from mooring.ebs.options import CONTROLLER_FLAGS, NODE_FLAGS, flag
 
-from .test_origins import MODULE, ROOT, TEST, module_path, names
+from .references import ROOT
 
 CLOUD, EBS = ((ROOT / "docs" / name).read_text() for name in ("cloud.md", "ebs.md"))
 TEXT = CLOUD + EBS
-FILE = re.compile(r"(?:^|[\s`(])((?:tests|deploy/ebs-driver|examples|scripts)/[\w./-]+[\w])")
-LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#([\w-]+))?\)")
 ANY = "nonsense"
 
 
@@ -48,34 +46,6 @@ def rows(text: str) -> list[list[str]]:
 def words(text: str) -> list[str]:
     """What is written as code."""
     return re.findall(r"`([^`]+)`", text)
-
-
-# --- what the pages name exists
-
-
-@pytest.mark.parametrize(("file", "test"), sorted(set(TEST.findall(TEXT))))
-def test_every_test_exists(file: str, test: str):
-    assert test in names(ROOT / file), f"{file} has no {test}"
-
-
-@pytest.mark.parametrize(
-    ("module", "attribute"),
-    sorted(each for each in set(MODULE.findall(TEXT)) if not each[0].startswith(("tests/", "scripts/"))),
-)
-def test_every_module_and_attribute_exists(module: str, attribute: str):
-    assert not attribute or attribute in names(module_path(module)), f"{module} has no {attribute}"
-
-
-@pytest.mark.parametrize("path", sorted(set(FILE.findall(TEXT))))
-def test_every_file_exists(path: str):
-    assert (ROOT / path).exists()
-
-
-@pytest.mark.parametrize(("page", "anchor"), sorted(set(LINK.findall(TEXT))))
-def test_every_link_leads_somewhere(page: str, anchor: str):
-    heads = re.findall(r"^#+ (.+)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
-    assert not anchor or anchor in anchors
 
 
 # --- the cloud

@@ -10,7 +10,8 @@ import sys
 import pytest
 from switched_off import MECHANISMS, owner_and_attribute
 
-from .test_origins import PAGE, ROOT
+from .references import ROOT
+from .test_origins import PAGE
 
 SOAK = bool(os.environ.get("MOORING_SOAK"))
 REDUCED = 6

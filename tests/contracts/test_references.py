@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from .test_origins import MODULE, ROOT, TEST, module_path, names
+from .references import FILE, LINK, MODULE, PAGES, ROOT, TEST, anchors, file_names, modules, names
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "deploy").glob("**/*.md")])
 HISTORY = {ROOT / "CHANGELOG.md"}
 """Tells of what was there, too."""
+MADE_BY_THE_READER = {"folder_driver.py"}
+"""Of the tutorial."""
 TEXTS = sorted(
     path
     for folder in ("src", "tests", "docs", "deploy", "benchmarks", "scripts", "examples")
@@ -21,7 +22,6 @@ TEXTS = sorted(
     and path.is_file()
     and "__pycache__" not in path.parts
 )
-LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([\w-]+))?\)")
 PAGE = re.compile(
     r"\bdocs/([\w-]+)\.md(?:[,:]? ((?:[CR]\d+b?|[SL]\d+'?|D1|P1)(?:, (?:[CR]\d+b?|[SL]\d+'?))*))?"
 )
@@ -30,14 +30,6 @@ ELSEWHERE = re.compile(
 )
 """Documents that are not in this repository, and pages that are named without their folder."""
 OWN = Path(__file__)
-
-
-@cache
-def anchors(path: Path) -> frozenset[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
-    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each).lower() for each in headings]
-    return frozenset(re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in plain)
 
 
 @cache
@@ -61,12 +53,15 @@ def broken_links(page: Path) -> Iterator[str]:
 
 
 def missing_names(page: Path) -> Iterator[str]:
-    """Modules, what is in them, and tests that a page names and that do not exist."""
+    """Modules, what is in them, tests and other files that a page names and that do not exist."""
     text = page.read_text()
     yield from (f"{file}::{test}" for file, test in TEST.findall(text) if test not in names(ROOT / file))
+    yield from (file for file in FILE.findall(text) if not any(ROOT.glob(file)))
     for module, attribute in MODULE.findall(text):
-        path = next((each for each in (module_path(module), ROOT / module) if each.is_file()), None)
-        if "/" in module and (path is None or (attribute and attribute not in names(path))):
+        if "/" not in module and not attribute:
+            if not modules(module) and module not in file_names() and module not in MADE_BY_THE_READER:
+                yield module
+        elif not any(not attribute or attribute in names(path) for path in modules(module)):
             yield f"{module}:{attribute}"
 
 

@@ -15,7 +15,7 @@ from mooring.apiserver.access.roles import EBS_CONTROLLER, ROLES, Rule
 from mooring.apiserver.errors import Unauthorized
 from mooring.apiserver.message import role_user
 
-from .test_origins import ROOT
+from .references import ROOT
 
 Right = tuple[str, str, str, str, str]
 """Namespace, group, resource, verb, name of the object."""

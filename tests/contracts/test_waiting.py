@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from waiting import until, until_in_thread
 
-from .test_origins import ROOT
+from .references import ROOT
 
 OWN = re.compile(r"never came true|never happened|still not so")
 

@@ -229,7 +229,7 @@ def switch_off(name: str) -> None:
 
 
 def pytest_configure() -> None:
-    """Before any test module is imported. A property test has to fail; it need not find the smallest example."""
+    """Before any test module is imported. A property test need not find the smallest example."""
     settings.register_profile("fails at once", phases=(Phase.explicit, Phase.generate), database=None)
     settings.load_profile("fails at once")
     if name := os.environ.get("MECHANISM"):
