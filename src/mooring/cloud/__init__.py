@@ -5,11 +5,10 @@ and delays.
     endpoint     EC2's query protocol over HTTP, the instances' metadata services, the control API
     cloud        what EC2 does, without a wire: `Cloud.call` takes and gives what boto3 takes and gives
     actions      EC2's actions, one module for each subject, and what happens later because of them
-    region       what all actions share: the records, the time, chance, the settings of now
+    region       what all actions share: the records, the clock, randomness, the present settings
     requests     parameters, filters, pages, and EC2's request quotas
-    records      what the cloud remembers, its tables, its journal, and what is due when
+    records      the cloud's records, their tables, their journal, and the times at which they are due
     devices      makes an attached volume a block device of its instance
 
-Each imports only those below it. The cloud serves any client; it must not know of an orchestrator or a
-driver.
+Each imports only those below it. The cloud serves any client; it must know of no orchestrator or driver.
 """

@@ -1,8 +1,8 @@
-"""EC2 without a wire: `Cloud.call` takes and gives what boto3 takes and gives.
+"""EC2 without HTTP: `Cloud.call` takes boto3's requests and returns boto3's answers.
 
-Guarantees: every refusal is an `Ec2Error`; what an answer tells is durable before it is given; the same seed
-and the same calls at the same times give the same ids and the same delays. It knows nothing of HTTP, and of
-devices and disks only what `interface` says.
+Guarantees: every refusal is an `Ec2Error`; the state in an answer is durable before the answer is given; the
+same seed and the same calls at the same times give the same ids and the same delays. It knows nothing of
+HTTP, and of devices and disks only `interface`.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _ACTIONS: dict[str, Action] = {
 }
 
 ACTIONS = tuple(sorted(_ACTIONS))
-"""The names of all actions there are."""
+"""The names of all actions."""
 
 
 class Cloud:
     """One account in one region.
 
-    `clock` gives seconds since the epoch, and may be virtual. All chance comes from `rng`. What `journal` has
-    is loaded: the cloud goes on where it was.
+    `clock` gives seconds since the epoch, and may be virtual. `rng` is the only source of randomness. The
+    cloud loads the records of `journal` and goes on where it was.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Cloud:
             raise Ec2Error("RequestLimitExceeded", "Request limit exceeded.", 503)
 
     def _faults(self, action: str) -> tuple[Fault | None, Fault | None]:
-        """The fault that keeps this call from being carried out, and the one that loses its answer."""
+        """The fault that prevents this call, and the fault that loses its answer."""
         chosen: dict[bool, Fault] = {}
         for index, fault in enumerate(self.settings.faults):
             over = fault.times and self._hits[index] >= fault.times
@@ -137,7 +137,7 @@ class Cloud:
     # --- time
 
     async def run(self) -> None:
-        """Performs what is due when it is due, for ever. Only one task may do so."""
+        """Performs each transition at its due time, for ever. To be run by one task only."""
         due = self.region.store.due
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -149,11 +149,12 @@ class Cloud:
     async def _perform(self, at: float, key: Key) -> None:
         try:
             await perform(self.region, at, key)
-        except Exception as error:  # the records are still to be saved: so every call fails until they are
+        except Exception as error:  # the records are not saved yet, so every call fails until they are
             log.error("transition failed", kind=key.kind, id=key.id, error=str(error), exc_info=error)
 
     async def settle(self) -> float | None:
-        """Performs everything that is due now; gives the time of what is due next, None if nothing is."""
+        """Performs all transitions that are due now. Returns the time of the next one; None if there is
+        none."""
         due = self.region.store.due
         while taken := due.take(self.region.clock()):
             await asyncio.gather(*(perform(self.region, at, key) for at, key in taken))
@@ -173,7 +174,7 @@ class Cloud:
     # --- from outside EC2
 
     async def restore(self) -> None:
-        """Makes every attached volume a device of its instance again, after this machine has started anew."""
+        """Makes every attached volume a device of its instance again, after a restart of this machine."""
         for volume in list(self.region.store.volumes.records.values()):
             for one in volume.attachments:
                 if one.state in ("attached", "busy"):
@@ -185,10 +186,10 @@ class Cloud:
         return [view(self.region, one) for one in self.region.store.instances.records.values()]
 
     def launch(self, count: int, instance_type: str = "", zone: str = "") -> list[str]:
-        """Sees to it that there are at least `count` instances, and gives the ids of all; new ones run at
-        once.
+        """Launches instances until there are at least `count`, and returns the ids of all; new ones are
+        running at once.
 
-        `zone` may name several zones, separated by commas: new instances take turns. "": the first zone of
+        `zone` may name several zones, separated by commas, for new instances in turn. "": the first zone of
         the settings. Raises ValueError (no such type), Ec2Error (InvalidZone.NotFound).
         """
         type = instance_type or self.settings.instance_type
@@ -215,12 +216,12 @@ class Cloud:
 
     @property
     def settings(self) -> Settings:
-        """The settings of now."""
+        """The present settings."""
         return self.region.settings
 
     def configure(self, changes: Mapping[str, Any]) -> Settings:
-        """Changes settings, given in JSON's types. Raises ValueError that names what is wrong; then nothing
-        changes."""
+        """Changes settings, given in JSON's types. Raises ValueError that names the problem, and then changes
+        nothing."""
         changed = self.settings.changed(changes)
         if changed.region != self.settings.region or changed.account != self.settings.account:
             raise ValueError("region and account cannot be changed while the cloud runs")
@@ -230,13 +231,13 @@ class Cloud:
         return changed
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """How many calls there were of each action, and of these how many errors and how many throttles."""
+        """The number of calls of each action, and of their errors and throttles."""
         return {
             name: {"calls": calls, "errors": self._errors[name], "throttles": self._throttles[name]}
             for name, calls in sorted(self._calls.items())
         }
 
     def reset_counters(self) -> None:
-        """Counts from 0 again."""
+        """Resets the counters to 0."""
         for counter in (self._calls, self._errors, self._throttles):
             counter.clear()

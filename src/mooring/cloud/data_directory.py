@@ -1,4 +1,4 @@
-"""A cloud's data directory: one process at a time, its access key, and where it listens.
+"""A cloud's data directory: its lock, its access key, and its address.
 
 <root>/lock               held by the process that serves
 <root>/cloud.db           all records (`journal`)
@@ -42,19 +42,19 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class DataDirectory:
-    """The directory `root`, which is made when it is missing."""
+    """The directory `root`, which is created if it is missing."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @property
     def database(self) -> Path:
-        """All records."""
+        """The SQLite file of all records."""
         return self.root / "cloud.db"
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """No other process uses the directory while entered. Raises DataDirectoryError."""
+        """Locks the directory while entered. Raises DataDirectoryError if another process holds the lock."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o700)
@@ -75,7 +75,7 @@ class DataDirectory:
             os.close(lock)
 
     def credentials(self, rng: Random) -> Credentials:
-        """The access key; `rng` makes it if there is none yet."""
+        """The access key; made from `rng` if there is none yet."""
         path = self.root / "credentials.json"
         if not path.exists():
             made = Credentials(f"AKIA{_letters(rng, 16)}", _letters(rng, 40))
@@ -88,7 +88,7 @@ class DataDirectory:
         return _read(path, Endpoint) if path.exists() else None
 
     def write_endpoint(self, endpoint: Endpoint) -> None:
-        """Writes where the cloud is, for clients on this machine."""
+        """Writes the cloud's address, for clients on this machine."""
         _write(self.root / "endpoint.json", msgspec.json.encode(endpoint))
 
 

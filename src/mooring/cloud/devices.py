@@ -1,15 +1,15 @@
-"""An attached volume is a block device of its instance: a loop device, under the names that an instance would
-show.
+"""Volumes as files, and attached volumes as block devices of their instances: loop devices under the names
+that an instance would show.
 
-    <root>/volumes/vol-….img                what a volume holds (a sparse file)
-    <root>/snapshots/snap-….img             what it held
-    <root>/instances/i-…/dev/xvdba          -> /dev/loop7: the name that was asked for
+    <root>/volumes/vol-….img                a volume's data (a sparse file)
+    <root>/snapshots/snap-….img             a snapshot's data
+    <root>/instances/i-…/dev/xvdba          -> /dev/loop7: the requested device name
     <root>/instances/i-…/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol…
-                                            -> /dev/loop7: what udev makes of an NVMe device's serial number
+                                            -> /dev/loop7: udev's link for an NVMe device's serial number
 
 Guarantees: a device that any process of this machine has open or mounted is not taken away (VolumeBusy). A
-link is there only while the device behind it is this volume's. Media are made beside and renamed: where there
-is a name, its content is whole. Needs root.
+link exists only while the device behind it is this volume's. Files are written under another name and then
+renamed, so a file of that name is always complete. Needs root.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class LoopDevices(Devices):
         self._instances = root / "instances"
 
     def device_directory(self, instance_id: str) -> Path:
-        """What is /dev for the instance."""
+        """The directory that serves the instance as /dev."""
         return self._instances / instance_id / "dev"
 
     def link_to(self, volume_id: str, instance_id: str) -> Path:
-        """The link to the volume's device on the instance, by the serial number; whether it is there or
-        not."""
+        """The path of the link by serial number to the volume's device on the instance, which may not
+        exist."""
         return self.device_directory(instance_id) / "disk" / "by-id" / _serial(volume_id)
 
     def release(self) -> tuple[list[str], list[str]]:
-        """Takes away all devices that are not in use, and leaves what is attached where as it is written
-        down: `attach` makes them again. The devices that went, and those in use. Blocks."""
+        """Removes all devices that are not in use, but keeps the records of attachments, by which `attach`
+        makes them again. Returns the removed devices and those in use. Blocks."""
         gone: list[str] = []
         busy: list[str] = []
         for medium in sorted(self._volumes.glob("*.img")):
@@ -109,7 +109,7 @@ class LoopDevices(Devices):
                 self._copy_still(volume_id, half)
 
     def _copy_still(self, volume_id: str, target: Path) -> None:
-        """What the volume holds at one moment: while it is copied, its file system waits."""
+        """Copies the volume's data as of one moment: its file system is frozen meanwhile."""
         medium = self._medium(volume_id)
         devices = loop.devices_of(str(medium))
         try:
@@ -130,8 +130,7 @@ class LoopDevices(Devices):
     # --- devices
 
     def _links(self, volume_id: str, instance_id: str, device: str = "") -> list[Path]:
-        """By what names the instance sees the volume; those that are there now, or with `device` those to be
-        made."""
+        """The instance's links to the volume: those that exist, or with `device` those to be made."""
         there = self.device_directory(instance_id)
         by_id = self.link_to(volume_id, instance_id)
         if device:
@@ -152,8 +151,7 @@ class LoopDevices(Devices):
             _point(link, shown)
 
     def _left_over(self, volume_id: str) -> str | None:
-        """A device of the volume that no instance shows: the process that made it ended before it was
-        linked."""
+        """A device of the volume without a link: the process that made it ended before it made the link."""
         links = self._instances.glob(f"*/dev/disk/by-id/{_serial(volume_id)}")
         shown = {os.path.realpath(link) for link in links}
         return next(
@@ -195,7 +193,7 @@ def _made_beside(path: Path) -> Generator[Path]:
 
 
 def _point(link: Path, device: str) -> None:
-    """Makes or moves a link, so that at no time it leads to a wrong device."""
+    """Makes or replaces a link atomically, so that it never leads to a wrong device."""
     link.parent.mkdir(parents=True, exist_ok=True)
     half = link.with_name(f".half-{link.name}")
     half.unlink(missing_ok=True)
@@ -209,8 +207,8 @@ def _flush(device: str) -> None:
 
 
 def _cut_off(device: str) -> None:
-    """Nothing that is not on the device now will reach it: its file systems stop, as if the power had
-    failed."""
+    """Shuts the device's file systems down as a power failure would: data that is not on the device now never
+    reaches it."""
     number = device_number(device)
     for pid, mount in mounts_everywhere(lambda table: mounts_of_device(table, number))[:1]:
         shutdown_filesystem(f"/proc/{pid}/root{mount.mount_point}")

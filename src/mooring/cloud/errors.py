@@ -2,7 +2,7 @@
 
 CloudError
 ├── Ec2Error             the answer to a request: code, message, HTTP status
-├── VolumeBusy           a block device cannot be taken away: `holders` says who uses it
+├── VolumeBusy           a block device is in use and cannot be taken away: `holders` names the users
 └── DataDirectoryError   the data directory cannot be used; the message says why
 """
 
@@ -26,7 +26,7 @@ class Ec2Error(CloudError):
 
 
 class VolumeBusy(CloudError):
-    """The instance still uses the volume's device; `holders` names each user in words."""
+    """The instance still uses the volume's device; `holders` describes each user."""
 
     def __init__(self, volume_id: str, holders: Sequence[str] = ()) -> None:
         self.volume_id = volume_id

@@ -1,7 +1,7 @@
-"""The cloud's two seams: what is behind a volume, and where the cloud remembers.
+"""The cloud's two seams: the storage behind volumes, and the journal of its records.
 
-A simulation, and `--devices=off`, put `NoDevices` here; `mooring.cloud.devices` is the real one. A test keeps
-nothing with `NoJournal`; `mooring.cloud.records.journal` is the real one.
+The simulator and `--devices=off` use `NoDevices`; `mooring.cloud.devices` has real ones. Tests use
+`NoJournal`; `mooring.cloud.records.journal` is the real one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Devices(Protocol):
-    """What is behind volumes and snapshots. All methods are idempotent. Sizes are in GiB."""
+    """The storage behind volumes and snapshots. All methods are idempotent. Sizes are in GiB."""
 
     async def create(self, volume_id: str, size: int, source: str = "") -> None:
         """Makes the volume's storage, with the data of `source` if given: the id of a snapshot or another
@@ -27,15 +27,15 @@ class Devices(Protocol):
         ...
 
     async def attach(self, volume_id: str, instance_id: str, device: str) -> None:
-        """The volume becomes a block device of the instance."""
+        """Makes the volume a block device of the instance."""
         ...
 
     async def detach(self, volume_id: str, instance_id: str, force: bool = False) -> None:
-        """The instance loses the device. Raises VolumeBusy while it is open there, unless `force`."""
+        """Takes the device away from the instance. Raises VolumeBusy while it is in use, unless `force`."""
         ...
 
     async def snapshot(self, volume_id: str, snapshot_id: str) -> None:
-        """Keeps what the volume holds now."""
+        """Copies the volume's present data."""
         ...
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
@@ -44,7 +44,7 @@ class Devices(Protocol):
 
 
 class NoDevices(Devices):
-    """Volumes of which there is only a record."""
+    """No storage: volumes are records only."""
 
     async def create(self, volume_id: str, size: int, source: str = "") -> None:
         return
@@ -69,20 +69,20 @@ class NoDevices(Devices):
 
 
 class Journal(Protocol):
-    """Where records are kept. A record is a kind, an id and its encoded content."""
+    """Durable storage of records. A record is a kind, an id and its encoded content."""
 
     def load(self) -> Iterable[tuple[str, str, bytes]]:
         """All records: kind, id, content."""
         ...
 
     def save(self, changes: Iterable[tuple[str, str, bytes | None]]) -> None:
-        """Keeps all of the changes or, if the process dies meanwhile, none; content None removes. Durable at
-        return."""
+        """Stores all of the changes or, if the process dies meanwhile, none; content None removes a record.
+        Durable at return."""
         ...
 
 
 class NoJournal(Journal):
-    """Keeps nothing."""
+    """Stores nothing."""
 
     def load(self) -> Iterable[tuple[str, str, bytes]]:
         return ()

@@ -1,8 +1,8 @@
-"""One process that is a cloud: its data directory, its records, its devices and its endpoint, put together.
+"""One process that is a cloud: its data directory, its records, its devices and its endpoint.
 
-What was attached when the last process ended is attached again before the first request is answered. At the
-end, devices that are not in use are taken away; those in use stay, as an instance keeps its volumes when
-EC2's API is away.
+Before it answers the first request, it attaches again what was attached when its predecessor ended. At its
+end it removes devices that are not in use and leaves the others, as an instance keeps its volumes during an
+outage of EC2's API.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def running(
     rng: Random,
     settings: Mapping[str, Any],
 ) -> AsyncGenerator[Server]:
-    """A cloud that works while entered. Without `port` it listens where it did before, at first on
+    """Runs the cloud while entered. Without `port` it listens where it did before, at first on
     `default_port`. Raises DataDirectoryError."""
     with directory.held():
         credentials = directory.credentials(rng)
@@ -48,7 +48,8 @@ async def running(
         await cloud.restore()
         wanted = port if port is not None else last.port if last else default_port
         try:
-            # Of its own chance: request ids and metadata tokens do not change what happens in the cloud.
+            # A generator of its own, so that request ids and metadata tokens do not change the cloud's random
+            # numbers.
             entered = serving(cloud, credentials, wanted, Random(rng.getrandbits(64)))
             async with _listening(entered, wanted) as server, _working(cloud):
                 directory.write_endpoint(Endpoint(server.port, cloud.settings.region))

@@ -1,7 +1,8 @@
-"""What all actions share: the records, the time, chance, and the settings of now.
+"""What all actions share: the records, the clock, randomness, and the present settings.
 
-An action first looks whether its request can be carried out (every refusal is an `Ec2Error`), then calls
-`dry_run`, and only then changes records. Between the first change and its end it awaits nothing.
+An action first checks whether its request can be carried out (every refusal is an `Ec2Error`), then calls
+`dry_run`, and only then changes records. From the first change to its end it does not await, so no other call
+sees half a change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mooring.cloud.settings import Delay, Settings
 R = TypeVar("R", bound=Identified)
 
 _APART = 0x9E3779B97F4A7C15
-"""Odd, and far from a power of two: its multiples lie apart."""
+"""Odd, and far from a power of two, so that the seeds of successive starts lie apart."""
 
 
 class Region:
@@ -47,7 +48,7 @@ class Region:
         self.devices = devices
         self.store = Store(journal, clock, self._longest_lag)
         self.snapshotting: dict[str, list[float]] = {}
-        """By volume: when the snapshots began whose data is being kept right now."""
+        """By volume: the start times of snapshots whose data is being copied now."""
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         """By volume: its lock, and how many hold or want it."""
         last = self.store.starts.get("starts")
@@ -58,11 +59,11 @@ class Region:
     # --- time and chance
 
     def delay(self, of: Delay) -> float:
-        """When something that begins now ends."""
+        """The end of something that begins now and takes a time drawn from `of`."""
         return self.clock() + self.rng.uniform(*of)
 
     def chance(self, share: float) -> bool:
-        """True in that share of cases. Draws nothing where the answer is sure."""
+        """True in that share of cases. Draws no random number for a share of 0 or 1."""
         return share > 0 and (share >= 1 or self.rng.random() < share)
 
     def new_id(self, prefix: str) -> str:
@@ -74,12 +75,12 @@ class Region:
         return f"{prefix}-0{number:016x}"
 
     def as_of(self, lag: float) -> float | None:
-        """How old the records of an answer are; None: they are those of now."""
+        """The time as of which an answer shows records, drawn from the last `lag` seconds; None: now."""
         return self.clock() - self.rng.uniform(0, lag) if lag > 0 else None
 
     @asynccontextmanager
     async def device(self, volume: str) -> AsyncGenerator[None]:
-        """Work on a volume's device: one at a time."""
+        """Serializes operations on a volume's device."""
         lock, users = self._locks.get(volume) or (asyncio.Lock(), 0)
         self._locks[volume] = (lock, users + 1)
         try:
@@ -93,15 +94,15 @@ class Region:
     # --- records
 
     def volume(self, id: str) -> Volume:
-        """Raises Ec2Error (InvalidVolume.NotFound)."""
+        """The volume. Raises Ec2Error (InvalidVolume.NotFound)."""
         return _found(self.store.volumes.get(id), "vol", id)
 
     def snapshot(self, id: str) -> Snapshot:
-        """Raises Ec2Error (InvalidSnapshot.NotFound)."""
+        """The snapshot. Raises Ec2Error (InvalidSnapshot.NotFound)."""
         return _found(self.store.snapshots.get(id), "snap", id)
 
     def instance(self, id: str) -> Instance:
-        """Raises Ec2Error (InvalidInstanceID.NotFound)."""
+        """The instance. Raises Ec2Error (InvalidInstanceID.NotFound)."""
         return _found(self.store.instances.get(id), "i", id)
 
     def modification(self, id: str) -> Modification | None:
@@ -124,7 +125,7 @@ _SHORT = {
     "north": "n", "south": "s", "east": "e", "west": "w", "central": "c", "gov": "g",
     "northeast": "ne", "northwest": "nw", "southeast": "se", "southwest": "sw",
 }  # fmt: skip
-"""How zone ids say the parts of a region's name."""
+"""The abbreviations in zone ids for the parts of a region's name."""
 
 
 Action = Callable[[Region, Request], Awaitable[dict[str, Any]]]
@@ -132,7 +133,7 @@ Action = Callable[[Region, Request], Awaitable[dict[str, Any]]]
 
 
 def dry_run(request: Request) -> None:
-    """Raises Ec2Error (DryRunOperation) if the request only asks whether it would be carried out."""
+    """Raises Ec2Error (DryRunOperation) if the request only asks whether it would succeed."""
     if flag(request, "DryRun"):
         raise Ec2Error("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
 
@@ -148,8 +149,7 @@ def select(
 ) -> list[R]:
     """The records as of `time` that have one of the ids (all must be there) and pass the filters, by id.
 
-    Raises Ec2Error: ...NotFound with the ids of which there is nothing, InvalidParameterValue for unknown
-    filters.
+    Raises Ec2Error: ...NotFound with the ids that do not exist, InvalidParameterValue for unknown filters.
     """
     passes = Matcher(filters, fields)
     if ids:
@@ -174,17 +174,17 @@ def paged(records: Iterable[R], page: Page) -> tuple[list[R], dict[str, Any]]:
 
 
 def moment(time: float) -> datetime:
-    """As answers show it: to the millisecond, in UTC."""
+    """A time as answers show it: to the millisecond, in UTC."""
     return datetime.fromtimestamp(round(time, 3), UTC)
 
 
 def stamp(time: float) -> str:
-    """As filters compare it."""
+    """A time as filters compare it."""
     return moment(time).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment(time).microsecond // 1000:03d}Z"
 
 
 def zone_id(settings: Settings, zone: str) -> str:
-    """ "use1-az1" for the first zone of us-east-1; "" if the zone is not of the settings."""
+    """A zone's id: "use1-az1" for the first zone of us-east-1; "" if the settings lack the zone."""
     return _zone_ids(settings.region, settings.zones).get(zone, "")
 
 

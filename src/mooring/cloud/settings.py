@@ -1,8 +1,8 @@
-"""What can be set about the cloud: its account, its delays, its limits and its faults.
+"""The cloud's settings: its account, its delays, its limits and its faults.
 
-Everything has EC2's own value, or one close to what EC2 shows, as its default. Values are plain data: JSON
-in, JSON out (`to_json`, `from_json`). A `Settings` never changes; `changed` makes another one, or says what
-is wrong.
+Defaults are EC2's own values, or close to what EC2 shows. Values are plain data that converts to and from
+JSON (`to_json`, `from_json`). A `Settings` is immutable; `changed` makes another one, or raises with the
+problem.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 Delay = tuple[float, float]
-"""A length of time is drawn evenly from [least, most], in seconds."""
+"""A duration in seconds, drawn evenly from [least, most]."""
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,11 +25,11 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: int = 500
     """HTTP status; EC2 has 500 for InternalError, 503 for Unavailable and RequestLimitExceeded, else 400."""
     share: float = 1.0
-    """Of how many calls, 0 to 1."""
+    """The share of calls that fail, 0 to 1."""
     after: bool = False
-    """The request is carried out, and only its answer is lost."""
+    """Whether the request is carried out, and only its answer lost."""
     times: int = 0
-    """How many calls at most, counted since the settings were last changed; 0: no end."""
+    """The most calls that fail, counted since the last change of settings; 0: no limit."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     attaching_s: Delay = (1.0, 4.0)
     detaching_s: Delay = (1.0, 4.0)
     busy_retry_s: float = 1.0
-    """How often a detach that the instance's use holds up is tried again."""
+    """Pause between tries of a detach whose device is in use."""
     snapshot_s: Delay = (5.0, 15.0)
     modifying_s: Delay = (2.0, 6.0)
     optimizing_s: Delay = (10.0, 30.0)
@@ -63,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # --- what a describe sees: answers are as old as a number drawn from [0, this]
     volumes_lag_s: float = 0.0
     instances_lag_s: float = 0.0
-    """Also of the block devices in DescribeInstances, whatever DescribeVolumes shows."""
+    """Applies to the block devices in DescribeInstances, too, independently of DescribeVolumes."""
     snapshots_lag_s: float = 0.0
     modifications_lag_s: float = 0.0
 
@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bucket_scale: float = 1.0
     """Multiplies size and refill of all buckets."""
     buckets: dict[str, tuple[float, float]] = {}
-    """Of these actions: size and refill per second, in place of EC2's."""
+    """Size and refill per second for these actions, in place of EC2's."""
     ids_are_filters: bool = False
     """Whether a describe that names ids uses the larger bucket of filtered calls. EC2's documents leave it
     open."""
@@ -92,21 +92,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     token_life_s: float = 12 * 3600.0
     """How long a client token is remembered."""
     over_limit: Literal["refuse", "attaching"] = "refuse"
-    """What an attachment beyond the instance type's limit does: AttachmentLimitExceeded, or it stays
-    "attaching"."""
+    """The effect of an attach beyond the instance type's limit: AttachmentLimitExceeded, or "attaching" for
+    ever."""
 
     # --- what differs between accounts, images and guests
     instance_type: str = "m5.large"
-    """Of instances that are launched without one."""
+    """The type of instances that are launched without one."""
     root_device: str = "/dev/xvda"
     root_size: int = 8
     hidden_devices: tuple[str, ...] = ()
     """Device names that every instance's image has taken, though no describe shows them."""
     burned_devices: tuple[str, ...] = ()
-    """Device names, or "i-...:/dev/xvdf", that the guest does not give back: attachments stay "attaching"
-    there."""
+    """Device names, or "i-...:/dev/xvdf", that the guest does not release: attachments with them stay
+    "attaching"."""
     unavailable_types: tuple[str, ...] = ()
-    """Volume types, or "us-east-1b:io2", that are not to be had (VolumeTypeNotAvailableInZone)."""
+    """Volume types, or "us-east-1b:io2", that are not available (VolumeTypeNotAvailableInZone)."""
     bad_kms_keys: tuple[str, ...] = ()
     """Key ids that cannot be used: a volume with one is created, and vanishes when its creation would end."""
     public_snapshots: int = 0
@@ -114,18 +114,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # --- faults
     stuck_attach_share: float = 0.0
-    """Of how many attachments, 0 to 1, "attaching" lasts `stuck_s`."""
+    """The share of attachments, 0 to 1, whose "attaching" lasts `stuck_s`."""
     stuck_detach_share: float = 0.0
-    """Of how many detachments, 0 to 1, "busy" lasts `stuck_s`."""
+    """The share of detaches, 0 to 1, whose "busy" lasts `stuck_s`."""
     stuck_attach: tuple[str, ...] = ()
     """Ids of volumes whose attachments are stuck."""
     stuck_detach: tuple[str, ...] = ()
-    """Ids of volumes whose detachments are stuck."""
+    """Ids of volumes whose detaches are stuck."""
     stuck_s: float = 0.0
-    """0: for ever (until it is detached, or detached with force)."""
+    """How long stuck attachments and detaches last; 0: for ever (until a detach, or a force detach)."""
     faults: tuple[Fault, ...] = ()
     latency_s: dict[str, Delay] = {}
-    """By action ("*": all others): how long the answer is held back, after the request was carried out."""
+    """By action ("*": all others): the delay of the answer after the request was carried out."""
 
     def __post_init__(self) -> None:
         if wrong := _wrong(self):

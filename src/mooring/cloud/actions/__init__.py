@@ -1,2 +1,2 @@
-"""EC2's actions, one module for each subject, and what happens later because of them. Must not know of HTTP
-or XML."""
+"""EC2's actions, one module for each subject, and the transitions that follow from them. It must not know of
+HTTP or XML."""

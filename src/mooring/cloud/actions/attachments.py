@@ -1,6 +1,6 @@
-"""Attachments: a volume becomes a device of an instance, and ceases to be one.
+"""AttachVolume and DetachVolume: a volume becomes a device of an instance, and is taken away again.
 
-The order in which EC2 refuses is not documented; here what is missing comes first, then places and states,
+EC2 does not document the order of its refusals; here missing resources come first, then zones and states,
 then the device name, then limits.
 """
 
@@ -19,7 +19,7 @@ from mooring.cloud.region import Action, Region, dry_run
 from mooring.cloud.requests.parameters import Request, check_id, flag, invalid, number, one_id, text
 
 MOST_INSTANCES = 16
-"""That a Multi-Attach volume can be attached to."""
+"""The most instances to which a Multi-Attach volume can be attached."""
 
 replace = msgspec.structs.replace
 

@@ -1,8 +1,8 @@
-"""Work on what is behind volumes and snapshots, and what becomes of the records when it fails.
+"""Operations on the storage behind volumes and snapshots, and their effect on the records when they fail.
 
-A device that is still used (`VolumeBusy`) is a state of EC2's. Any other failure is this machine's: it is
-logged, and the record shows it ("error"). Work on one volume is done one at a time. All of it may be done
-again after a crash.
+A device in use (`VolumeBusy`) is one of EC2's states. Any other failure is this machine's: it is logged, and
+the record shows it ("error"). Operations on one volume run one at a time. All are idempotent, so that the
+next start can repeat them after a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def create(region: Region, id: str) -> bool:
-    """The volume has storage. False if it has none: it is gone, or is now in error."""
+    """Makes the volume's storage. Returns False if it has none: the volume is gone, or is now in error."""
     async with region.device(id):
         volume = region.store.volumes.get(id)
         if volume is None or volume.stored:
@@ -36,8 +36,8 @@ async def create(region: Region, id: str) -> bool:
 
 
 async def copy(region: Region, source: str, id: str) -> bool:
-    """The volume has storage with what `source` holds now, which is not deleted meanwhile. False as for
-    `create`."""
+    """Makes the volume's storage with the present data of `source`, which cannot be deleted meanwhile.
+    Returns False as `create` does."""
     if not await create(region, source):
         return False
     async with region.device(source):
@@ -45,7 +45,7 @@ async def copy(region: Region, source: str, id: str) -> bool:
 
 
 async def delete(region: Region, id: str) -> bool:
-    """The volume has no storage. False if it still has: the volume is now in error."""
+    """Deletes the volume's storage. Returns False if that failed: the volume is now in error."""
     async with region.device(id):
         volume = region.store.volumes.get(id)
         if volume is None or not volume.stored:
@@ -60,7 +60,7 @@ async def delete(region: Region, id: str) -> bool:
 
 
 async def resize(region: Region, id: str, size: int) -> str:
-    """The volume has the size. Otherwise says why not."""
+    """Grows the volume's storage. Returns why it failed; empty on success."""
     async with region.device(id):
         volume = region.store.volumes.get(id)
         if volume is None or not volume.stored:
@@ -74,7 +74,8 @@ async def resize(region: Region, id: str, size: int) -> str:
 
 
 async def attach(region: Region, id: str, instance: str, device: str) -> bool:
-    """The instance has the device. False if it has not: the attachment stays as it is."""
+    """Makes the volume a device of the instance. Returns False if that failed: the attachment is
+    unchanged."""
     if not await create(region, id):
         return False
     async with region.device(id):
@@ -89,7 +90,7 @@ async def attach(region: Region, id: str, instance: str, device: str) -> bool:
 
 
 async def attach_again(region: Region, id: str, instance: str, device: str) -> None:
-    """The instance has the device that it had before this machine was started anew."""
+    """Restores the instance's device after a restart of this machine. A failure is logged."""
     async with region.device(id):
         volume = region.store.volumes.get(id)
         if volume is None or not volume.stored:
@@ -103,7 +104,7 @@ async def attach_again(region: Region, id: str, instance: str, device: str) -> N
 
 
 async def detach(region: Region, id: str, instance: str, force: bool) -> Literal["gone", "busy", "failed"]:
-    """The instance has the device no more ("gone"), still uses it ("busy"), or it could not be taken away."""
+    """Takes the device away from the instance. Returns "gone", "busy" (still in use there) or "failed"."""
     async with region.device(id):
         volume = region.store.volumes.get(id)
         if volume is None or not volume.stored:
@@ -120,7 +121,7 @@ async def detach(region: Region, id: str, instance: str, force: bool) -> Literal
 
 
 async def keep_snapshot(region: Region, id: str, snapshot: str) -> str:
-    """The snapshot holds what the volume holds now. Otherwise says why not."""
+    """Copies the volume's present data into the snapshot. Returns why it failed; empty on success."""
     if not await create(region, id):
         return "The volume has no storage."
     async with region.device(id):
@@ -133,7 +134,7 @@ async def keep_snapshot(region: Region, id: str, snapshot: str) -> str:
 
 
 async def delete_snapshot(region: Region, snapshot: str) -> bool:
-    """The snapshot's data is gone."""
+    """Deletes the snapshot's data. Returns whether it succeeded."""
     try:
         await region.devices.delete_snapshot(snapshot)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Client tokens: the same request again gives the first one's resources, in their present state.
+"""Client tokens: a repeated request gets the resources of the first one, in their present state.
 
-The scope of a token is the action, the region and, for what is in a zone, the zone: the same token in another
+The scope of a token is the action, the region and, for zonal resources, the zone: the same token in another
 zone is another token (EC2 API reference, "Ensuring idempotency"). The token of a deleted resource stays used.
 """
 
@@ -28,26 +28,28 @@ _DELETED = (
 def earlier(
     region: Region, request: Request, action: str, zone: str, exists: Callable[[str], bool]
 ) -> tuple[str, ...] | None:
-    """The resources that the same request has made before; None: it is new.
+    """The resources that the same request made before; None for a new request or one without a token.
 
-    Raises Ec2Error: InvalidParameterValue (not a token), IdempotentParameterMismatch (another request had the
-    token, or what it made is deleted).
+    Raises Ec2Error: InvalidParameterValue (malformed token), IdempotentParameterMismatch (the token belongs
+    to another request, or its resource is deleted).
     """
     token = text(request, "ClientToken")
     if len(token) > 64 or not token.isascii():
         invalid("clientToken", token, "A client token has at most 64 ASCII characters.")
-    found = region.store.tokens.get(_id(action, zone, token)) if token else None
-    if found is None or found.used + region.settings.token_life_s <= region.clock():
+    used = region.store.tokens.get(_id(action, zone, token)) if token else None
+    if used is None or used.used + region.settings.token_life_s <= region.clock():
         return None
-    if found.digest != _digest(request):
+    # Compared before the resources are looked up: EC2 names another request's token as such even after that
+    # request's resource is gone.
+    if used.digest != _digest(request):
         raise Ec2Error("IdempotentParameterMismatch", _OTHER)
-    if not all(map(exists, found.resources)):
+    if not all(map(exists, used.resources)):
         raise Ec2Error("IdempotentParameterMismatch", _DELETED)
-    return found.resources
+    return used.resources
 
 
 def remember(region: Region, request: Request, action: str, zone: str, resources: tuple[str, ...]) -> None:
-    """The request's token, if it has one, is used; tokens that are too old are forgotten."""
+    """Records that the request's token, if any, is used, and drops expired tokens."""
     tokens = region.store.tokens
     oldest = region.clock() - region.settings.token_life_s
     while tokens.records and (first := next(iter(tokens.records.values()))).used <= oldest:
@@ -66,11 +68,11 @@ def _digest(request: Request) -> str:
 
 
 def _plain(value: object) -> object:
-    """What of a parameter counts: neither the order of lists nor what is empty."""
+    """A parameter in the form that is compared: without the order of lists, and without empty members."""
     if isinstance(value, Mapping):
         members = cast(Mapping[object, object], value).items()
-        told = [(str(name), _plain(each)) for name, each in members if each is not None and each != ""]
-        return [repr(pair) for pair in sorted(told, key=repr) if pair[0] not in _NOT_COMPARED]
+        given = [(str(name), _plain(each)) for name, each in members if each is not None and each != ""]
+        return [repr(pair) for pair in sorted(given, key=repr) if pair[0] not in _NOT_COMPARED]
     if isinstance(value, (list, tuple)):
         return sorted(repr(_plain(each)) for each in cast(Sequence[object], value))
     return repr(value)

@@ -1,4 +1,4 @@
-"""Device names of volumes on an instance: which are names, and which of them are the same.
+"""Device names of volumes on an instance: which are valid, and which are spellings of the same name.
 
 Pure. The names are those of the EC2 User Guide ("Device names for volumes on Amazon EC2 instances") for HVM
 instances: /dev/sd[a-z], /dev/xvd[a-d][a-z] and /dev/xvd[e-z]; the older /dev/xvd[b-z] and a partition number
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?:/dev/)?(?:sd(?P<sd>[a-z](?:[1-9]|1[0-5])?)|xvd(?P<xvd>[a
 
 
 def check(device: str) -> str:
-    """The name. Raises Ec2Error (InvalidParameterValue)."""
+    """Returns the name if it is valid. Raises Ec2Error (InvalidParameterValue)."""
     if not _NAME.fullmatch(device):
         raise Ec2Error(
             "InvalidParameterValue",
@@ -26,8 +26,7 @@ def check(device: str) -> str:
 
 
 def same(device: str) -> str:
-    """What all spellings of one name have in common; the partition of the root device counts as the
-    device."""
+    """One spelling for all spellings of a name; the root device's partition counts as the root device."""
     match = _NAME.fullmatch(device)
     if match is None:
         return device

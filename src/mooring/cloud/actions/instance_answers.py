@@ -1,7 +1,7 @@
-"""DescribeInstances and DescribeInstanceStatus: what instances look like from outside.
+"""DescribeInstances and DescribeInstanceStatus: instances as answers show them.
 
-The block devices of an instance are as old as the instance's own record (`instances_lag_s`): they may be
-behind or ahead of what DescribeVolumes shows. They have no state "busy"; such a device is "detaching".
+The block devices of an instance lag like the instance's own record (`instances_lag_s`), so they may be older
+or newer than DescribeVolumes' answer. They have no state "busy"; such a device is "detaching".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of each instance type, above all how many volumes it takes.
+"""The facts of each instance type, above all how many volumes can be attached.
 
 The facts are EC2's own answers to DescribeInstanceTypes (`scripts/instance_types.py` gathers them).
 """
@@ -23,7 +23,7 @@ class InstanceType(NamedTuple):
     """"nitro" or "xen"; "" of bare metal (which is Nitro, too)."""
     limit: int
     kind: Literal["shared", "dedicated"]
-    """Whether network interfaces beyond the first take from `limit`."""
+    """Whether network interfaces beyond the first count against `limit` ("shared")."""
     cards: int
     interfaces: int
     """Most network interfaces."""
@@ -39,7 +39,7 @@ class InstanceType(NamedTuple):
         return self.hypervisor != "xen"
 
     def room(self, interfaces: int) -> int:
-        """How many volumes an instance with so many network interfaces takes."""
+        """The number of volumes that can be attached to an instance with so many network interfaces."""
         return max(1, self.limit - (max(0, interfaces - 1) if self.kind == "shared" else 0))
 
 

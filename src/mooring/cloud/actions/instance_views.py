@@ -1,4 +1,4 @@
-"""An instance as its own metadata service, and the process that runs the cloud, need to know it."""
+"""An instance as its metadata service and the control API show it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class InstanceView:
 
 
 def view(region: Region, instance: Instance) -> InstanceView:
-    """What the records say of the instance."""
+    """The instance's view, from its record."""
     return InstanceView(
         instance_id=instance.id,
         instance_type=instance.type,

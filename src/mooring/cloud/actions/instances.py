@@ -1,9 +1,8 @@
-"""Instances: launched, stopped, started, terminated. What they look like in answers is in
-`instance_answers`."""
+"""Launching, stopping, starting and terminating instances. `instance_answers` describes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from mooring.cloud.requests.parameters import (
     structures,
     text,
 )
+from mooring.cloud.settings import Delay
 
 MOST_AT_ONCE = 1000
 
@@ -44,13 +44,13 @@ class Launch(msgspec.Struct, frozen=True):
     root_tags: dict[str, str] = {}
     root_size: int = 0
     keep_root: bool = False
-    """The root volume outlives the instance."""
+    """Whether the root volume outlives the instance."""
     interfaces: int = 1
     token: str = ""
 
 
 async def run_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Launches instances, each with a root volume. Of the many parameters, those that storage sees have an
+    """Launches instances, each with a root volume. Only the parameters that matter to storage have an
     effect."""
     count, wanted = _count(request), _wanted(region, request)
     place = structure(request, "Placement")
@@ -91,7 +91,7 @@ def launch_one(
 
 
 async def terminate_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Instances end; their volumes are detached, with force, when they have."""
+    """Terminates instances; when they have ended, their volumes are force-detached."""
     found = _named(region, request)
     dry_run(request)
     changes = [(one, _terminating(region, one)) for one in found]
@@ -99,53 +99,31 @@ async def terminate_instances(region: Region, request: Request) -> dict[str, Any
 
 
 async def stop_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Instances stop; their volumes stay attached."""
-    found = _named(region, request)
-    for one in found:
-        if one.state not in ("running", "stopping", "stopped"):
-            raise Ec2Error(
-                "IncorrectInstanceState",
-                f"The instance '{one.id}' is not in a state from which it can be stopped.",
-            )
+    """Stops instances; their volumes stay attached."""
+    found = _in_states(region, request, ("running", "stopping", "stopped"), "stopped")
     dry_run(request)
-    due = [region.delay(region.settings.stopping_s) for _ in found]
-    changes = [
-        (
-            one,
-            replace(one, state="stopping", due=at, reason="User initiated")
-            if one.state == "running"
-            else one,
-        )
-        for one, at in zip(found, due, strict=True)
-    ]
+
+    def stopping(one: Instance, due: float) -> Instance:
+        return replace(one, state="stopping", due=due, reason="User initiated")
+
+    changes = _begun(region, found, "running", region.settings.stopping_s, stopping)
     return {"StoppingInstances": _changed(region, changes)}
 
 
 async def start_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Stopped instances start; device names that forced detachments had made useless are useful again."""
-    found = _named(region, request)
-    for one in found:
-        if one.state not in ("stopped", "pending", "running"):
-            raise Ec2Error(
-                "IncorrectInstanceState",
-                f"The instance '{one.id}' is not in a state from which it can be started.",
-            )
+    """Starts stopped instances; device names that force detaches had made unusable can be used again."""
+    found = _in_states(region, request, ("stopped", "pending", "running"), "started")
     dry_run(request)
-    due = [region.delay(region.settings.starting_s) for _ in found]
-    changes = [
-        (
-            one,
-            replace(_booted(region, one), state="pending", due=at, reason="")
-            if one.state == "stopped"
-            else one,
-        )
-        for one, at in zip(found, due, strict=True)
-    ]
+
+    def starting(one: Instance, due: float) -> Instance:
+        return replace(_booted(region, one), state="pending", due=due, reason="")
+
+    changes = _begun(region, found, "stopped", region.settings.starting_s, starting)
     return {"StartingInstances": _changed(region, changes)}
 
 
 async def reboot_instances(region: Region, request: Request) -> dict[str, Any]:
-    """The guest starts anew; volumes stay attached."""
+    """Restarts the guests; volumes stay attached."""
     found = _named(region, request)
     for one in found:
         if one.state not in ("running", "pending"):
@@ -220,6 +198,34 @@ def _interfaces(request: Request, type: str) -> int:
     return wanted
 
 
+def _in_states(region: Region, request: Request, states: tuple[str, ...], participle: str) -> list[Instance]:
+    """The instances that the request names. Raises Ec2Error if one is in another state than these."""
+    found = _named(region, request)
+    for one in found:
+        if one.state not in states:
+            raise Ec2Error(
+                "IncorrectInstanceState",
+                f"The instance '{one.id}' is not in a state from which it can be {participle}.",
+            )
+    return found
+
+
+def _begun(
+    region: Region,
+    instances: Sequence[Instance],
+    state: str,
+    takes: Delay,
+    begin: Callable[[Instance, float], Instance],
+) -> list[tuple[Instance, Instance]]:
+    """Each instance before and after: `begin` changes those in this state; the others stay as they are."""
+    # A delay is drawn for every instance, whatever its state, so that one instance's state does not change
+    # the random numbers of the others.
+    due = [region.delay(takes) for _ in instances]
+    return [
+        (one, begin(one, at) if one.state == state else one) for one, at in zip(instances, due, strict=True)
+    ]
+
+
 def _named(region: Region, request: Request) -> list[Instance]:
     named: Sequence[str] = ids(request, "InstanceIds", "i")
     if not named:
@@ -263,7 +269,7 @@ def _terminating(region: Region, instance: Instance) -> Instance:
 
 
 def _booted(region: Region, instance: Instance) -> Instance:
-    """The instance as its guest finds it when it starts."""
+    """The instance as its guest finds it at a start: no unusable device names, and its present devices."""
     attached = [volume.attachment(instance.id) for volume in region.store.attached(instance.id)]
     devices = sorted(one.device for one in attached if one and one.device != instance.root_device)
     return replace(instance, burned=(), boot_devices=tuple(devices))

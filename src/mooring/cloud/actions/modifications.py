@@ -58,7 +58,7 @@ async def modify_volume(region: Region, request: Request) -> dict[str, Any]:
 
 
 async def describe_modifications(region: Region, request: Request) -> dict[str, Any]:
-    """The last modification of each volume; a volume that is named must have one."""
+    """The last modification of each volume. Refuses the id of a volume that was never modified."""
     wanted, named = filters(request), ids(request, "VolumeIds", "vol")
     page = page_of("DescribeVolumesModifications", request, 1, 500, with_ids=True)
     time = region.as_of(region.settings.modifications_lag_s)
@@ -119,16 +119,18 @@ def _target(request: Request, volume: Volume) -> Shape:
             "Multi-Attach is changed only of io2 volumes that are not attached.",
         )
     if type == volume.type or (iops is None and type in TYPES and not TYPES[type].default_iops):
-        iops = _kept(iops, volume.iops, type, chosen=bool(type in TYPES and TYPES[type].most_iops))
+        iops = _wanted_or_present(
+            iops, volume.iops, type, chosen=bool(type in TYPES and TYPES[type].most_iops)
+        )
     if type == volume.type:
-        throughput = _kept(
+        throughput = _wanted_or_present(
             throughput, volume.throughput, type, chosen=bool(type in TYPES and TYPES[type].most_throughput)
         )
     return shape(type, size or volume.size, iops, throughput, multi_attach)
 
 
-def _kept(wanted: int | None, present: int, type: str, *, chosen: bool) -> int | None:
-    """What is not asked for stays, where it can be chosen at all."""
+def _wanted_or_present(wanted: int | None, present: int, type: str, *, chosen: bool) -> int | None:
+    """The wanted value, or the present one if none is wanted and the type lets it be chosen."""
     return present if wanted is None and chosen and present else wanted
 
 

@@ -1,4 +1,4 @@
-"""Regions, availability zones and instance types: what does not change by requests."""
+"""Regions, availability zones and instance types, which no request changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: taken of what a volume holds at that moment, complete a while later."""
+"""Snapshots: copies of a volume's data at one moment, completed a while later."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STRANGER = "099720109477"
 
 
 async def create_snapshot(region: Region, request: Request) -> dict[str, Any]:
-    """Keeps what the volume holds now. The answer comes when it is kept; the snapshot is "pending" for a
-    while."""
+    """Copies the volume's present data. The answer comes when the copy exists; the snapshot is "pending" for
+    a while longer."""
     volume = region.volume(one_id(request, "VolumeId", "vol"))
     description, tags = text(request, "Description"), tags_for(request, "snapshot")
     if volume.state not in ("available", "in-use"):
@@ -50,7 +50,7 @@ async def create_snapshot(region: Region, request: Request) -> dict[str, Any]:
 
 
 async def delete_snapshot(region: Region, request: Request) -> dict[str, Any]:
-    """The snapshot is gone at once; its data, when no volume is being made of it any more."""
+    """Removes the snapshot at once, and its data when no volume is being created from it any more."""
     snapshot = region.snapshot(one_id(request, "SnapshotId", "snap"))
     dry_run(request)
     region.store.remove(snapshot)
@@ -124,7 +124,7 @@ def _owner(region: Region, snapshot: Snapshot) -> str:
 
 
 def _foreign(region: Region) -> Iterator[Snapshot]:
-    """Public snapshots of others; EC2 shows for all of them the volume vol-ffffffff."""
+    """Public snapshots of other accounts; EC2 shows the volume vol-ffffffff for all of them."""
     for index in range(region.settings.public_snapshots):
         digits = hashlib.sha256(str(index).encode()).hexdigest()[:17]
         yield Snapshot(

@@ -52,8 +52,8 @@ FIELDS: Fields[TagRow] = {
 
 
 def tags_for(request: Request, type: str, also: Sequence[str] = ()) -> dict[str, str]:
-    """The tags that a request gives to its new resources of the type ("volume"); it makes those of `also`,
-    too.
+    """The tags that a request gives to its new resources of the type ("volume"). `also`: the other types that
+    the request creates.
 
     Raises Ec2Error: InvalidParameterValue, TagLimitExceeded.
     """
@@ -71,14 +71,14 @@ def tags_for(request: Request, type: str, also: Sequence[str] = ()) -> dict[str,
 
 
 def check(tags: dict[str, str]) -> dict[str, str]:
-    """The tags, if a resource may have them all. Raises Ec2Error (TagLimitExceeded)."""
+    """Returns the tags if a resource may have so many. Raises Ec2Error (TagLimitExceeded)."""
     if len(tags) > MOST:
         raise Ec2Error("TagLimitExceeded", f"More than {MOST} tags specified; a resource can have {MOST}.")
     return tags
 
 
 async def create_tags(region: Region, request: Request) -> dict[str, Any]:
-    """Adds tags to resources, or replaces their values; to all of them, or to none."""
+    """Adds tags to resources, or replaces their values. Changes all resources or none."""
     tags = _read(request)
     if not tags:
         missing("Tag")

@@ -1,8 +1,9 @@
-"""What happens by itself when its time has come: creating ends, an instance lets go of a volume, ...
+"""Transitions, which happen at their due time without a request: a creation ends, an instance releases a
+volume, ...
 
-Each transition looks at the record as it is then, and does nothing if it no longer waits for this time. What
-it does to devices it does first; the record follows. So a transition that a crash has ended is done again at
-the next start.
+Each transition looks at the record as it is then, and does nothing if the record no longer waits for this
+time. It acts on devices first and changes the record afterwards, so the next start repeats a transition that
+a crash has interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ replace = msgspec.structs.replace
 
 
 async def perform(region: Region, at: float, key: Key) -> None:
-    """Does what `key` waited for until `at`, and makes it durable."""
+    """Performs the transition that `key` waited for until `at`, and makes it durable."""
     if not region.store.waits(at, key):
         return
     if key.part:
@@ -44,7 +45,7 @@ async def _volume(region: Region, id: str) -> None:
 
 
 def forget_volume(region: Region, id: str) -> None:
-    """The volume is no more."""
+    """Removes the volume and its modification from the records."""
     if volume := region.store.volumes.get(id):
         region.store.remove(volume)
     if modification := region.store.modifications.get(id):
@@ -91,7 +92,7 @@ async def _detach(region: Region, id: str, attachment: Attachment) -> None:
 
 
 def _again(region: Region, attachment: Attachment, state: str) -> Attachment:
-    """The attachment until it is looked at the next time."""
+    """The attachment with the time of the next try."""
     settings = region.settings
     if attachment.force:
         return replace(attachment, state=state, due=region.clock() + settings.busy_retry_s)

@@ -1,6 +1,6 @@
-"""Whether a volume that a request asks for can be had here and now.
+"""Checks of requests for new volumes against the records and the settings.
 
-Looks at records and settings, and changes nothing. Raises Ec2Error.
+It changes nothing. Its functions raise Ec2Error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mooring.cloud.requests.parameters import Request, flag, invalid, number, on
 
 
 def zone_of(region: Region, request: Request) -> str:
-    """The zone that the request names, by name or id."""
+    """The zone that the request gives by name or id."""
     name, zone = text(request, "AvailabilityZone"), text(request, "AvailabilityZoneId")
     if name and zone:
         raise Ec2Error(
@@ -78,8 +78,8 @@ def check_available(region: Region, wanted: Shape, zone: str) -> None:
 
 
 def check_count(region: Region) -> None:
-    """Also a request whose token was used before is refused here, as EC2 does (upstream EBS driver, issue
-    2512)."""
+    """Raises Ec2Error (VolumeLimitExceeded), also for a request with a used client token, as EC2 does
+    (upstream EBS driver, issue 2512)."""
     limit = region.settings.volume_limit
     if limit and len(region.store.volumes.records) >= limit:
         raise Ec2Error("VolumeLimitExceeded", f"The maximum number of volumes, {limit}, is reached.")
@@ -118,7 +118,7 @@ def default_key(region: Region) -> str:
 
 
 def initialization_rate(request: Request) -> int:
-    """MiB/s; 0 if none is asked for."""
+    """The requested rate in MiB/s; 0 if none is requested."""
     rate = number(request, "VolumeInitializationRate")
     if rate is None:
         return 0

@@ -1,5 +1,5 @@
-"""DescribeVolumeStatus and DescribeVolumeAttribute: whether a volume works, and whether its content is
-there."""
+"""DescribeVolumeStatus and DescribeVolumeAttribute: a volume's health, and the progress of its
+initialization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS: Fields[Volume] = {
 
 
 async def describe_volume_status(region: Region, request: Request) -> dict[str, Any]:
-    """The state of volumes' input and output, and of their initialization."""
+    """The I/O status of volumes, and of their initialization."""
     wanted, named = filters(request), ids(request, "VolumeIds", "vol")
     page = page_of("DescribeVolumeStatus", request, 5, 1000, ids=named, with_ids=False)
     time = region.as_of(region.settings.volumes_lag_s)

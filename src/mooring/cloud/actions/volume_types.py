@@ -1,4 +1,4 @@
-"""What each volume type allows, and whether a wanted volume is allowed.
+"""The limits of each volume type, and the check of a wanted volume against them.
 
 Pure. Ranges are those of EC2's API reference (CreateVolume) and of the EBS User Guide ("Amazon EBS volume
 types").
@@ -42,7 +42,7 @@ TYPES: Mapping[str, VolumeType] = {
 
 
 def shape(type: str, size: int, iops: int | None, throughput: int | None, multi_attach: bool) -> Shape:
-    """The volume that is wanted, with the type's defaults for what is not said.
+    """The wanted volume, with the type's defaults for what the request leaves out.
 
     Raises Ec2Error: UnknownVolumeType, InvalidParameterValue, InvalidParameterCombination, MissingParameter.
     """

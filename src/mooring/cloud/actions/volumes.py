@@ -1,6 +1,6 @@
-"""Volumes: made, copied, deleted, described.
+"""Creating, copying, deleting and describing volumes.
 
-A volume that is made is "creating" first; what follows is in `transitions`.
+A new volume is "creating" first; `transitions` has what follows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FIELDS: Fields[Volume] = {
 
 
 async def create_volume(region: Region, request: Request) -> dict[str, Any]:
-    """Makes a volume, blank or of a snapshot."""
+    """Creates a volume, blank or from a snapshot."""
     zone = zone_of(region, request)
     if text(request, "OutpostArn"):
         raise Ec2Error("UnsupportedOperation", "There are no Outposts in this region.")
@@ -77,7 +77,7 @@ async def create_volume(region: Region, request: Request) -> dict[str, Any]:
 
 
 async def copy_volumes(region: Region, request: Request) -> dict[str, Any]:
-    """Makes a volume in the zone of another, with what that one holds now."""
+    """Creates a volume in another one's zone, with that one's present data."""
     source = region.volume(one_id(request, "SourceVolumeId", "vol"))
     if source.state not in ("available", "in-use"):
         raise Ec2Error("IncorrectState", f"Volume '{source.id}' is in the '{source.state}' state.")
@@ -105,7 +105,7 @@ async def copy_volumes(region: Region, request: Request) -> dict[str, Any]:
 
 
 async def delete_volume(region: Region, request: Request) -> dict[str, Any]:
-    """Deletes a volume that no instance has."""
+    """Deletes a volume that is not attached."""
     volume = region.volume(one_id(request, "VolumeId", "vol"))
     if volume.attachments:
         holders = ", ".join(one.instance for one in volume.attachments)
@@ -206,7 +206,7 @@ def _initializing(region: Region, volume: Volume, has_content: bool) -> Volume:
 
 
 async def _fill(region: Region, volume: Volume, source: Volume) -> None:
-    """The copy holds what its source holds now, not what it holds when the copy is available."""
+    """Copies the source's data now, not when the copy becomes available, as EC2 does."""
     if not volume.doomed:
         region.store.commit()
         await backing.copy(region, source.id, volume.id)

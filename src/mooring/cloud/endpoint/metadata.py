@@ -1,10 +1,9 @@
-"""The instance metadata service, version 2 (IMDSv2): what an instance can ask about itself. Pure but for its
-tokens.
+"""The instance metadata service, version 2 (IMDSv2). Pure but for its tokens.
 
 Source: "Instance metadata categories" and "How Instance Metadata Service Version 2 works" in the EC2 user
-guide. There is no version 1: a request without a token is refused, as on instances that ask for `http-tokens:
-required`. The block device mapping is that of the start of the instance, as EC2's is: what is attached later
-is not in it.
+guide. There is no version 1: a request without a token is refused, as on instances with `http-tokens:
+required`. The block device mapping dates from the start of the instance, as EC2's does: it lacks volumes that
+were attached later.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_TTL_S = 21600
 ROLE = "mooring-cloud"
 MOST_TOKENS = 4096
-"""Of an instance at a time; past it the oldest end before their time."""
+"""The most valid tokens of an instance; beyond that the oldest ones expire early."""
 _SECONDS = re.compile(r"[0-9]{1,5}")
 _VALID_FOR = timedelta(hours=6)
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -35,7 +34,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Described:
-    """What the service knows: the instance, the region's name, and the credentials of its role."""
+    """The facts that the service serves: the instance, the region's name, and the credentials of its role."""
 
     instance: InstanceView
     region: str

@@ -1,7 +1,7 @@
 """EC2's query protocol: from a form to a request, from an answer to XML. Pure.
 
-The shapes are those of botocore's description of EC2, so a request that an SDK can write is understood, and
-an answer is written with exactly the names that an SDK reads. Source of the rules: the "ec2" protocol of that
+The shapes are those of botocore's description of EC2, so it reads every request that an SDK can write, and
+writes answers with exactly the names that an SDK reads. Source of the rules: the "ec2" protocol of that
 description (https://smithy.io/2.0/aws/protocols/aws-ec2-query-protocol.html).
 """
 
@@ -42,7 +42,7 @@ def _service() -> ServiceModel:
 
 
 def form_of(body: bytes) -> dict[str, str]:
-    """The form in a body. Raises Ec2Error (MalformedQueryString) for what is none, or has too many
+    """The form in a body. Raises Ec2Error (MalformedQueryString) for a malformed one, or too many
     parameters."""
     if body.count(b"&") >= MOST_PARAMETERS:
         raise Ec2Error("MalformedQueryString", f"The query string has more than {MOST_PARAMETERS} parameters")
@@ -106,7 +106,7 @@ _names: dict[str, dict[str, tuple[str, Any]]] = {}
 
 
 def _query_names(shape: Any) -> dict[str, tuple[str, Any]]:
-    """A structure's members by their names in a form."""
+    """A structure's members by their names in forms."""
     if shape.name not in _names:
         _names[shape.name] = {
             _query_name(name, member): (name, member) for name, member in shape.members.items()

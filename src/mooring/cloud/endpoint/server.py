@@ -4,8 +4,8 @@
     http://127.0.0.1:PORT/_cloud/...      control: settings, counters, instances; unsigned, loopback only
     http://127.169.A.B:PORT/latest/...    IMDSv2 of instance number A * 256 + B
 
-Of a signature only the access key and the region are looked at. A request is answered when all that it
-changed is durable.
+It checks only the access key and the region of a signature. A request is answered when all its changes are
+durable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONTROL = "/_cloud"
 _CREDENTIAL = re.compile(r"Credential=([^/]+)/[0-9]{8}/([^/]+)/ec2/aws4_request")
 _LONGEST_FORM = 1024 * 1024
 _FORM_TYPES = ("application/x-www-form-urlencoded", "application/octet-stream")
-"""The second is what aiohttp says of a body without a type."""
+"""The second is aiohttp's default for a body without a type."""
 _NO_TEXT = re.compile(r"[\ud800-\udfff]")
 _MOST_INSTANCES = 1024
 _IDLE_S = 90.0
@@ -44,7 +44,7 @@ _IDLE_S = 90.0
 
 @dataclass
 class Server:
-    """Answers HTTP requests for a cloud; `serving` puts it on its addresses."""
+    """Answers HTTP requests for a cloud; `serving` makes it listen."""
 
     cloud: Cloud
     credentials: Credentials
@@ -54,7 +54,7 @@ class Server:
     _metadata: dict[str, MetadataService] = field(default_factory=dict[str, MetadataService])
 
     def application(self) -> web.Application:
-        """The routes. An instance's requests are told by the address on which they arrive."""
+        """The routes. The address on which a request arrives identifies the instance."""
         app = web.Application(client_max_size=_LONGEST_FORM, middlewares=[self._by_address])
         app.router.add_route("GET", "/", self._ec2)
         app.router.add_route("POST", "/", self._ec2)
@@ -68,7 +68,7 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        """Where EC2's API is."""
+        """The URL of EC2's API."""
         return f"http://{LOOPBACK}:{self.port}"
 
     async def listen(self, port: int) -> None:
@@ -81,7 +81,7 @@ class Server:
         await self.listen_for_instances()
 
     async def listen_for_instances(self) -> None:
-        """Every instance that there is now has its metadata service."""
+        """Starts the metadata service of every present instance that has none yet. Raises OSError."""
         assert self.runner is not None
         for instance in self._instances():
             address = _metadata_address(instance)
@@ -90,7 +90,7 @@ class Server:
                 await web.TCPSite(self.runner, address, self.port).start()
 
     def shown(self) -> dict[str, Any]:
-        """What there is, in JSON's types: instances in the order of their launch, and volumes."""
+        """The cloud's state in JSON's types: instances in the order of their launch, and volumes."""
         volumes = sorted(self.cloud.region.store.volumes.records.values(), key=lambda volume: volume.created)
         return {
             "endpoint": self.endpoint,
@@ -183,8 +183,8 @@ class Server:
                 or not isinstance(wanted.get("count"), int)
                 or not 0 <= wanted["count"] <= _MOST_INSTANCES
             ):
-                told = f"the number of instances that there shall be, at most {_MOST_INSTANCES}"
-                raise ValueError(f"give count ({told}), instance_type, zone")
+                count = f"the number of instances that there shall be, at most {_MOST_INSTANCES}"
+                raise ValueError(f"give count ({count}), instance_type, zone")
             if not all(isinstance(wanted.get(name, ""), str) for name in ("instance_type", "zone")):
                 raise ValueError("instance_type and zone are texts")
             launched = self.cloud.launch(**wanted)
@@ -253,7 +253,7 @@ async def serving(cloud: Cloud, credentials: Credentials, port: int, rng: Random
 
 
 async def _form(request: web.Request) -> dict[str, str]:
-    """What the query and the body say. Raises Ec2Error (MalformedQueryString)."""
+    """The parameters of the query and of the body. Raises Ec2Error (MalformedQueryString)."""
     form = dict(request.query)
     if request.method == "POST":
         body = await request.read()

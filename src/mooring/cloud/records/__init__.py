@@ -1,1 +1,1 @@
-"""What the cloud remembers: the records, their tables and indexes, their journal, and what is due when."""
+"""The cloud's records, their tables and indexes, their journal, and the times at which they are due."""

@@ -1,7 +1,7 @@
-"""Where the cloud remembers: one SQLite file.
+"""The cloud's durable records: one SQLite file.
 
-Guarantees: each save is one transaction, on disk when it returns (WAL, full synchronisation). It knows
-nothing of what records mean. It blocks: one small write for each call that changes something.
+Guarantees: each save is one transaction, on disk when it returns (WAL, full synchronisation). It must not
+know what records mean. It blocks: one small write for each mutating call.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mooring.cloud.interface import Journal
 
 
 class SqliteJournal(Journal):
-    """Records in the SQLite file at `path`, of one process at a time. Raises DataDirectoryError if it cannot
-    be."""
+    """Records in the SQLite file at `path`, for one process at a time. Raises DataDirectoryError if the file
+    cannot be opened."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
@@ -47,7 +47,7 @@ class SqliteJournal(Journal):
         self._database.execute("COMMIT")
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the file."""
         self._database.close()
 
     def _save(self, kind: str, id: str, content: bytes | None) -> None:

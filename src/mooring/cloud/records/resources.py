@@ -1,7 +1,7 @@
-"""What the cloud remembers: plain records, kept whole, never changed in place.
+"""The cloud's records: plain values that are stored whole and never changed in place.
 
-A record that waits for something has the time of it in `due` (seconds since the epoch; 0: it waits for
-nothing). Sizes are in GiB, throughput in MiB/s.
+`due` is the time of a record's next transition (seconds since the epoch; 0: none). Sizes are in GiB,
+throughput in MiB/s.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     device: str
     state: str
     time: float
-    """When the attaching began."""
+    """When the attach began."""
     due: float = 0.0
     card: int = 0
     delete_on_termination: bool = False
     force: bool = False
-    """The detachment does not wait until the instance lets go."""
+    """Whether the detach does not wait until the instance releases the device."""
     stuck: bool = False
-    """Until `due`, or for ever, the instance does not let go of it."""
+    """Whether the instance does not release the device until `due`, or for ever."""
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     """The volume it was copied from."""
     rate: int = 0
-    """Volume initialization rate in MiB/s; 0: none was asked for."""
+    """Volume initialization rate in MiB/s; 0: none was requested."""
     initialized: float = 0.0
     """When its initialization ends."""
     multi_attach: bool = False
@@ -53,9 +53,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attachments: tuple[Attachment, ...] = ()
     due: float = 0.0
     doomed: bool = False
-    """Its key is bad: it vanishes when its creation would end."""
+    """Whether its KMS key is unusable: it vanishes when its creation would end."""
     stored: bool = False
-    """There is storage behind it. (A root volume has none until it leaves its instance.)"""
+    """Whether there is storage behind it. (A root volume has none until it leaves its instance.)"""
 
     def attachment(self, instance: str) -> Attachment | None:
         """Its attachment to the instance."""
@@ -67,7 +67,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, attachments=(*others, attachment), state="in-use")
 
     def without_attachment(self, instance: str) -> Volume:
-        """The volume without its attachment to the instance; it is available when none is left."""
+        """The volume without its attachment to the instance; available if that was the last one."""
         left = tuple(one for one in self.attachments if one.instance != instance)
         return msgspec.structs.replace(self, attachments=left, state=self.state if left else "available")
 
@@ -85,7 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kms_key: str = ""
     message: str = ""
     ends: float = 0.0
-    """When it is complete; its progress grows evenly until then."""
+    """When it is complete; its progress grows linearly until then."""
     tags: dict[str, str] = {}
     due: float = 0.0
 
@@ -101,7 +101,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     starts: tuple[float, ...] = ()
     """When each modification of the last 24 hours began."""
     optimizing: float = 0.0
-    """When it began to optimize."""
+    """When it became "optimizing"."""
     ended: float = 0.0
     message: str = ""
     due: float = 0.0
@@ -134,7 +134,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     launch_index: int = 0
     client_token: str = ""
     burned: tuple[str, ...] = ()
-    """Device names that a forced detachment has made useless until it starts anew."""
+    """Device names that force detaches have made unusable until its next start."""
     boot_devices: tuple[str, ...] = ()
     """Devices besides the root device that it had when it last started."""
     reason: str = ""
@@ -143,7 +143,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A client token that was used. `id`: action, zone and token."""
+    """A used client token. `id`: action, zone and token."""
 
     id: str
     digest: str
@@ -153,7 +153,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Discard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The data of a deleted snapshot, until no volume is being made of it."""
+    """The data of a deleted snapshot, to be removed when no volume is being created from it."""
 
     id: str
     due: float
@@ -175,8 +175,7 @@ def tags_of(record: object) -> Mapping[str, str]:
 
 
 def dues_of(record: object) -> dict[str, tuple[float, str]]:
-    """When what of the record ends: its own state under "", those of its attachments under the instances'
-    ids."""
+    """The due times of a record: its own under "", those of its attachments under the instances' ids."""
     dues: dict[str, tuple[float, str]] = {}
     if isinstance(record, Volume):
         dues = {one.instance: (one.due, f"{one.state} {one.force}") for one in record.attachments if one.due}

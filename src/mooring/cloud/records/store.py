@@ -1,8 +1,7 @@
-"""All records of the cloud, with the indexes that make its calls quick, and the journal that outlives the
-process.
+"""All records of the cloud, with their indexes and the journal that outlives the process.
 
-Guarantees: `commit` keeps all changes since the last one in one transaction, each changed record once. After
-a restart the store, its indexes and what is due are as they were at the last commit.
+Guarantees: `commit` writes all changes since the last one in one transaction, each changed record once. After
+a restart the store, its indexes and its due times are as they were at the last commit.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ KINDS: Mapping[type[Record], str] = {
 
 
 class Store:
-    """Records by kind. `put` and `remove` change one; nothing else does."""
+    """Records by kind. Only `put` and `remove` change them."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float], keep_s: Callable[[], float]) -> None:
         def keep_nothing() -> float:
@@ -55,7 +54,7 @@ class Store:
         self.starts: Table[Starts] = Table(keep_nothing)
         self.due = DueHeap()
         self._attached: dict[str, dict[str, float]] = {}
-        """By instance, the volumes on it (0) and those that left it lately (when)."""
+        """By instance: its volumes (0), and those that were detached lately (when)."""
         self._keep_s = keep_s
         self._journal = journal
         self._clock = clock
@@ -76,14 +75,14 @@ class Store:
         return self._tables[kind]
 
     def put(self, record: Record) -> None:
-        """Keeps the record in place of the one of its kind and id."""
+        """Stores the record in place of the one of its kind and id."""
         kind = KINDS[type(record)]
         old = self._tables[kind].put(record, self._clock())
         self._dirty[kind, record.id] = record
         self._index(kind, old, record)
 
     def remove(self, record: Record) -> None:
-        """Forgets the record."""
+        """Removes the record."""
         kind = KINDS[type(record)]
         self._tables[kind].remove(record.id, self._clock())
         self._dirty[kind, record.id] = None
@@ -104,7 +103,7 @@ class Store:
         return due is not None and due[0] == at
 
     def next_due(self) -> float | None:
-        """When something happens next; None: nothing does."""
+        """The time of the next transition; None if none is due."""
         return self.due.next(self.waits)
 
     def attached(self, instance: str, time: float | None = None) -> Iterator[Volume]:

@@ -1,7 +1,7 @@
-"""One kind of record: by id, by tag, and as it was a little while ago.
+"""A table of one kind of record: by id, by tag, and as of a little while ago.
 
-Pure memory. A table keeps what a record was before its last changes for as long as `keep_s` says, so that a
-describe can be given an old answer, and no longer.
+In memory only. A table keeps earlier versions of a record for `keep_s` seconds, so that a describe can get a
+stale answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Identified(Protocol):
 
     @property
     def id(self) -> str:
-        """Names it among those of its kind."""
+        """Unique among the records of its kind."""
         ...
 
 
@@ -36,11 +36,11 @@ class Table(Generic[R]):
         self._keep_s = keep_s
 
     def get(self, id: str) -> R | None:
-        """The record as it is."""
+        """The present record; None if there is none."""
         return self.records.get(id)
 
     def put(self, record: R, now: float) -> R | None:
-        """Keeps the record; gives what it replaces."""
+        """Stores the record; returns the one that it replaces."""
         old = self.records.get(record.id)
         self._remember(record.id, old, now)
         self._untag(old)
@@ -50,7 +50,7 @@ class Table(Generic[R]):
         return old
 
     def remove(self, id: str, now: float) -> R | None:
-        """Forgets the record; gives what it was."""
+        """Removes the record, and returns it."""
         old = self.records.pop(id, None)
         if old is not None:
             self._remember(id, old, now)
@@ -58,7 +58,7 @@ class Table(Generic[R]):
         return old
 
     def as_of(self, id: str, time: float | None) -> R | None:
-        """The record as it was at `time`, as far back as it is kept; None: as it is."""
+        """The record as of `time`, as far back as versions are kept; for None the present one."""
         if time is not None:
             for until, record in self._past.get(id, ()):
                 if time < until:
@@ -66,7 +66,7 @@ class Table(Generic[R]):
         return self.records.get(id)
 
     def ids(self, time: float | None = None) -> Iterator[str]:
-        """All ids of now, and those that may have been there at `time`."""
+        """All present ids, and those that may have existed at `time`."""
         yield from self.records
         if time is not None:
             yield from (id for id in self._past if id not in self.records)

@@ -1,1 +1,1 @@
-"""What a request says: its parameters, filters and pages; and how many requests EC2 takes. Pure."""
+"""Reading requests: parameters, filters and pages; and EC2's request quotas. Pure."""

@@ -1,8 +1,8 @@
-"""Which records a describe's filters let through.
+"""The filters of describes.
 
-Pure. A filter's values are alternatives, filters are joined by "and". In a value `*` stands for any
-characters, `?` for one, and a backslash takes the next character as it is (EC2 User Guide, "List and filter
-your resources"). Values are compared with case.
+Pure. A filter's values are alternatives, and a record must pass all filters. In a value `*` stands for any
+characters, `?` for one, and a backslash escapes the next character (EC2 User Guide, "List and filter your
+resources"). Values are case-sensitive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mooring.cloud.requests.parameters import Filter
 
 R = TypeVar("R")
 Fields = Mapping[str, Callable[[R], Iterable[str]]]
-"""By a filter's name, what it compares of a record."""
+"""For each filter's name, the values of a record that it compares."""
 
 
 class Matcher(Generic[R]):
@@ -45,7 +45,7 @@ def accepts(values: Sequence[str]) -> Callable[[str], bool]:
 
 
 def is_pattern(value: str) -> bool:
-    """Whether the value is more than itself."""
+    """Whether the value has wildcards."""
     return any(sign in value for sign in "*?\\")
 
 
@@ -87,12 +87,12 @@ _OPTIONS.max_mem, _OPTIONS.log_errors, _OPTIONS.dot_nl = 8 * 1024 * 1024, False,
 
 @lru_cache(maxsize=64)
 def _matches(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether a string is what one of the patterns says; in time that grows with its length only (RE2)."""
+    """Whether a string matches one of the patterns, in time linear in its length (RE2)."""
     try:
         compiled = _re2.compile("|".join(map(_expression, patterns)), _OPTIONS)
     except (_re2.error, UnicodeError) as error:
-        told = f"The filter value '{patterns[0][:100]}' is too long, or no text"
-        raise Ec2Error("InvalidParameterValue", told) from error
+        problem = f"The filter value '{patterns[0][:100]}' is too long, or no text"
+        raise Ec2Error("InvalidParameterValue", problem) from error
     return lambda given: compiled.fullmatch(given) is not None
 
 

@@ -1,7 +1,7 @@
-"""Pages of a describe: at most so many, and a token for the rest.
+"""Pages of a describe: a maximum size, and a token for the rest.
 
-Pure. A token names the last id given, so that pages neither repeat nor skip what is there all the time,
-whatever comes and goes meanwhile. It is opaque: base64 with a check sum, and belongs to one action.
+Pure. A token names the last id of its page, so that pages neither repeat nor skip lasting records while
+others come and go. It is opaque (base64 with a check sum) and valid for one action.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from mooring.cloud.requests.parameters import Request, number, text
 
 
 class Page(NamedTuple):
-    """What part of the answer a request asks for."""
+    """The part of the answer that a request wants."""
 
     action: str
     size: int
-    """At most so many; 0: all."""
+    """The most records; 0: all."""
     after: str
-    """Behind this id; "": from the beginning."""
+    """The id before the page; "": from the beginning."""
 
 
 def page_of(
     action: str, request: Request, least: int, most: int, *, ids: Iterable[str] = (), with_ids: bool
 ) -> Page:
-    """The page that is asked for. `with_ids`: MaxResults and ids may come together.
+    """The requested page. `with_ids`: whether MaxResults and ids may come together.
 
     Raises Ec2Error: InvalidParameterValue (MaxResults out of range), InvalidParameterCombination (with ids),
     InvalidNextToken.

@@ -1,6 +1,6 @@
-"""Reading a request's parameters, with EC2's own refusals of what is missing or of the wrong type.
+"""Reading a request's parameters, with EC2's own errors for missing ones and wrong types.
 
-Pure. Requests have boto3's names and types; they come from anywhere, so nothing is taken for granted.
+Pure. Requests have boto3's names and types; they come from any client, so everything is checked.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NO_TEXT = re.compile(r"[\ud800-\udfff]")
 
 
 def invalid(name: str, value: object, because: str) -> NoReturn:
-    """Refuses a parameter's value."""
+    """Raises Ec2Error (InvalidParameterValue) for a parameter's value."""
     raise Ec2Error("InvalidParameterValue", f"Value ({value}) for parameter {name} is invalid. {because}")
 
 
 def missing(name: str) -> NoReturn:
-    """Refuses a request without the parameter."""
+    """Raises Ec2Error (MissingParameter)."""
     raise Ec2Error("MissingParameter", f"The request must contain the parameter {name}")
 
 
@@ -103,7 +103,7 @@ def texts(request: Request, name: str) -> list[str]:
 
 
 def check_id(id: str, prefix: str) -> str:
-    """The id, if it looks like one of the kind ("vol", "snap", "i"). Raises Ec2Error
+    """Returns the id if it has the form of its kind ("vol", "snap", "i"). Raises Ec2Error
     (Invalid...ID.Malformed)."""
     match = _PATTERN.fullmatch(id)
     if match is None or match[1] != prefix:
@@ -112,7 +112,7 @@ def check_id(id: str, prefix: str) -> str:
 
 
 def not_found(prefix: str, ids: Sequence[str]) -> Ec2Error:
-    """The refusal of ids of which there is nothing; it names these and no others."""
+    """The error for ids that do not exist; it names these and no others."""
     _, code, kind = _ID[prefix]
     if len(ids) > 1:
         return Ec2Error(code, f"The {kind}s '{', '.join(ids)}' do not exist")

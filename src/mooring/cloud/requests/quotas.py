@@ -1,7 +1,7 @@
 """EC2's request quotas: a token bucket for each action.
 
-Pure: time is given. Sizes and refills are those of the EC2 API's documentation ("Request throttling"), of one
-account in one region. A call takes one token; a refused one takes none.
+Pure: time is a parameter. Sizes and refills are those of the EC2 API's documentation ("Request throttling"),
+for one account in one region. A call takes one token; a throttled one takes none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ UNFILTERED = frozenset({
     "DescribeInstances", "DescribeInstanceStatus", "DescribeNetworkInterfaces", "DescribeSecurityGroups",
     "DescribeSnapshots", "DescribeSpotInstanceRequests", "DescribeVolumes",
 })  # fmt: skip
-"""Actions that have a smaller bucket for calls without filters and without a page size."""
+"""Actions with a smaller bucket for calls without filters and without a page size."""
 
 
 class Quota(NamedTuple):
-    """Size of a bucket in calls, and its refill in calls per second."""
+    """The size of a bucket in calls, and its refill in calls per second."""
 
     size: float
     refill: float
@@ -53,7 +53,7 @@ def quota_of(bucket: str) -> Quota:
 
 
 class TokenBucket:
-    """Full at first."""
+    """A token bucket, full at first."""
 
     def __init__(self, quota: Quota, now: float) -> None:
         self.quota = quota
@@ -61,7 +61,7 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> bool:
-        """Takes a token, if there is one."""
+        """Takes a token. Returns False if there is none."""
         grown = max(0.0, now - self._at) * self.quota.refill
         self._tokens = min(self.quota.size, self._tokens + grown)
         self._at = now
@@ -78,7 +78,7 @@ class Buckets:
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, bucket: str, quota: Quota, now: float) -> bool:
-        """Takes a token from the bucket, which is new and full if its quota has changed."""
+        """Takes a token from the bucket, which starts anew and full if its quota has changed."""
         found = self._buckets.get(bucket)
         if found is None or found.quota != quota:
             found = self._buckets[bucket] = TokenBucket(quota, now)
