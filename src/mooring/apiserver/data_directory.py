@@ -1,9 +1,8 @@
 """The files of a server's data directory: the store, the secret that tokens are made from, kubeconfigs.
 
-Guarantees: whatever is secret in it can be read by its owner only, also where the directory was there before
-and is open to others. A directory from which something was lost is refused with the name of the file, and
-nothing in it is changed: an empty cluster in the place of a lost one would be taken for the truth, and the
-volumes for unused ones.
+Guarantees: only the owner can read the secrets in it, even if the directory existed before and is open to
+others. A directory that has lost a file is refused with the file's name and left unchanged: an empty store in
+the place of a lost one would be taken for the truth, and all volumes for unused ones.
 """
 
 import base64
@@ -47,7 +46,7 @@ def prepare(data_dir: Path) -> None:
 
 
 def _is_store(store: Path) -> bool:
-    """Whether a store was made in the file. Whether it is whole is for the store itself to tell."""
+    """Whether a store was created in the file. The store itself checks whether it is intact."""
     if not store.is_file() or not store.stat().st_size:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Everything that can go wrong with a request, as the Status that Kubernetes answers.
+"""The errors of requests, as the Status objects that Kubernetes answers.
 
-    StoreFailed                    a write could not be made durable: none is accepted until the log resumes
-    LogFailed                      why not: the file, what the system said, what to do
+    StoreFailed                    a write could not be made durable: writes are refused until the log resumes
+    LogFailed                      the cause: the file, the system's error, what to do
     LogCorrupt                     the durable history cannot be read back
     ApiError                       becomes a Status object with code, reason and message
       BadRequest 400 (of it Unreadable), Unauthorized 401, Forbidden 403,
@@ -31,8 +31,7 @@ OBJECT_MODIFIED = (
 
 
 class StoreFailed(Exception):
-    """The log could not make a write durable, and whether it will be there is unknown; or it has not resumed
-    yet."""
+    """The log could not make a write durable, so its outcome is unknown; or the log has not resumed since."""
 
 
 class LogFailed(Exception):
@@ -49,7 +48,8 @@ class ApiError(Exception):
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
     generic: ClassVar[bool] = False
-    """Whether it is about the request rather than an object: the details are then there, and empty."""
+    """Whether the error is about the request rather than an object: its details are then present and
+    empty."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class BadRequest(ApiError):
 
 
 class Unreadable(BadRequest):
-    """What was sent is not of the form of its kind."""
+    """The body does not have the form of its kind."""
 
 
 class Unauthorized(ApiError):
@@ -120,7 +120,7 @@ class NotAcceptable(ApiError):
 
 
 class NoRepresentation(NotAcceptable):
-    """Nothing that is accepted is a media type of this server."""
+    """The client accepts none of this server's media types."""
 
     generic = True
 
@@ -150,7 +150,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class UnknownPatch(UnsupportedMediaType):
-    """A patch of a type that is none."""
+    """A patch whose media type is no patch type."""
 
     generic = True
 
@@ -174,7 +174,7 @@ class Internal(ApiError):
 
 
 class Unclassified(ApiError):
-    """A request at fault that upstream nevertheless answers with 500 and no reason; so do we."""
+    """A client's error that upstream nevertheless answers with 500 and no reason; so does this server."""
 
     reason = ""
 
@@ -184,7 +184,7 @@ class NotImplementedYet(ApiError):
 
 
 class BadGateway(ApiError):
-    """What would have to be asked cannot be asked, or gave no answer that can be passed on."""
+    """The node's agent cannot be called, or its answer cannot be passed on."""
 
     code, reason = 502, "BadGateway"
 
@@ -236,7 +236,7 @@ def forbidden(resource: Resource, name: str, why: str, **details: Any) -> Forbid
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field; `type` is upstream's cause (`FieldValueRequired`, ...)."""
+    """An error of one field; `type` is upstream's cause (`FieldValueRequired`, ...)."""
 
     type: str
     field: str
@@ -263,7 +263,7 @@ def duplicate(field: str, value: Any) -> FieldError:
 
 
 def not_among(field: str, value: Any) -> FieldError:
-    """The field names something that is not there."""
+    """The field names something that does not exist."""
     return FieldError("FieldValueNotFound", field, f"Not found: {_json(value)}")
 
 
@@ -286,7 +286,7 @@ def invalid_options(options: str, *errors: FieldError) -> Invalid:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The 422 answer that lists every field error at once; of very many the first."""
+    """The 422 answer that lists all field errors, or the first `_MAX_ERROR_BYTES` of them."""
     left = _MAX_ERROR_BYTES
     shown = [error for error in errors if (left := left - len(error.body) - len(error.field)) >= 0] or errors[
         :1

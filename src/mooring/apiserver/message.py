@@ -1,7 +1,7 @@
-"""Requests and responses as plain values: what the server core speaks, whatever carries them.
+"""Requests and responses as plain values, independent of the transport.
 
-`mooring.apiserver.transport.http` turns what comes by sockets into these; in-process callers build them
-directly. This module knows nothing of Kubernetes objects and nothing of any web framework.
+`mooring.apiserver.transport.http` translates HTTP into these; in-process callers build them directly. This
+module knows nothing of Kubernetes objects or of any web framework.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,7 +11,8 @@ from typing import TypeAlias
 import msgspec
 
 Sink: TypeAlias = Callable[[bytes], bool]
-"""Takes a piece of a stream without waiting. False: it has not taken it, because it is full or gone."""
+"""Takes a piece of a stream without waiting. Returns False if it did not take it, because it is full or
+gone."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -26,14 +27,14 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def node_name(self) -> str | None:
-        """The node that this user is, or None if it is not a node."""
+        """The name of the node whose user this is; None for other users."""
         if "system:nodes" in self.groups and self.name.startswith("system:node:"):
             return self.name.removeprefix("system:node:")
         return None
 
     @property
     def role(self) -> str | None:
-        """The role of a part that is neither (`authorization.roles`), or None."""
+        """The role of a part that is neither administrator nor node (`access.roles`), or None."""
         return self.name.removeprefix(_ROLE) if self.name.startswith(_ROLE) else None
 
 
@@ -67,7 +68,7 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b""
     user: User | None = None
     sink: Sink | None = None
-    """Where a watch may put its news itself while its stream is being waited for."""
+    """Where a watch may write new events itself while the reader of its stream waits."""
     warnings: list[str] = []
     """Warnings for the client beside the answer; the code that answers adds to it."""
 

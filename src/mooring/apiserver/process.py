@@ -41,7 +41,7 @@ class PortBusy(Exception):
 
 
 UNUSABLE = (PortBusy, LogBusy, LogFailed, LogCorrupt, DataDirectoryDamaged, tls.CertificatesDamaged)
-"""What `serve` raises where a person must do something first, which the message says."""
+"""The errors of `serve` that an operator must resolve; their messages say how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ async def serve(
 ) -> Running:
     """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
-    Agents are asked for logs and commands only in the networks `node_endpoints`, whatever their Nodes say.
-    Writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default `data_dir/kubeconfig`.
-    Raises what is in `UNUSABLE`.
+    The server calls agents for logs and commands only in the networks `node_endpoints`, whatever address
+    their Nodes report. It writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default
+    `data_dir/kubeconfig`. Raises the errors in `UNUSABLE`.
     """
     prepare(data_dir)
     _allow_connections()

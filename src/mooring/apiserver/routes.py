@@ -1,4 +1,4 @@
-"""From a path to what is meant: kind, namespace, name, subresource and verb. Pure."""
+"""The meaning of a path: kind, namespace, name, subresource and verb. Pure."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What a request for a resource means. `namespace` is empty for cluster-scoped kinds and for all
+    """The resource that a request is about. `namespace` is empty for cluster-scoped kinds and for all
     namespaces."""
 
     kind: Kind

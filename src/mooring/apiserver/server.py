@@ -1,8 +1,7 @@
 """The server's core: one request in, one response out, with no web framework, socket, thread or wall clock.
 
-`Server.handle` never raises for a bad request: whatever goes wrong is a Status object in the answer.
-Everything that varies from run to run is injected: the clock, the randomness, and the log that the store
-writes to.
+`Server.handle` never raises for a bad request: every failure is a Status object in the answer. Everything
+that varies from run to run is injected: the clock, the randomness, and the store's log.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _ALWAYS_THERE: Mapping[str, Sequence[Obj]] = {
         },
     ],
 }
-"""What upstream's server makes when it starts, too."""
+"""Objects that upstream's server also creates when it starts."""
 
 
 class Server:
@@ -177,7 +176,8 @@ class Server:
         return answer
 
     async def clean_up(self, request: Request) -> None:
-        """What may be due after a request that others have decided."""
+        """Performs the clean-up that a request decided in a copy of the process (`transport.forked_requests`)
+        has made due."""
         await self._clean_up(resolve(request, self.catalog.kinds))
 
     async def _clean_up(self, route: Route) -> None:

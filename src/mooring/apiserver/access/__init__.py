@@ -8,8 +8,8 @@
     authorizer         may this request be made, as far as its path and selectors tell?
     node_restriction   may a node make this very change of this very object?
 
-Guarantees: what no rule allows is refused; both judges are asked for every request of a user who is no
-administrator, whatever verb, kind of patch or subresource it comes by. It must not know of sockets, encodings
+Guarantees: a request that no rule allows is refused; both judges check every request of a user who is not an
+administrator, whatever its verb, its kind of patch or its subresource. It must not know of sockets, encodings
 or bodies as sent.
 """
 

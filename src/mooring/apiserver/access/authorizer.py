@@ -1,9 +1,9 @@
-"""May a request be made? Judged by what its path, its method and its selectors tell; the object itself is
-judged by `node_restriction`.
+"""Whether a user may make a request, as far as its path, its method and its selectors show;
+`node_restriction` judges the object itself.
 
-An administrator may do anything; a node what `node_rights` says, of the objects that belong to it
-(`node_graph`); another part what its role says (`roles`); every other user nothing. The words of a refusal
-are upstream's, because people search for them.
+An administrator may do anything; a node has the rights of `node_rights` on the objects that belong to it
+(`node_graph`); another part has the rights of its role (`roles`); every other user has none. The texts of
+refusals are upstream's, because people search for them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _RIGHTS: Mapping[tuple[str, str], Mapping[str, Right]] = MappingProxyType(by_res
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What a request wants to do. A list or watch that selects one name by its field selector asks for that
-    name."""
+    """The attributes of a request that count for authorization (upstream: authorizer.Attributes). A list or
+    watch whose field selector selects one name counts as a request for that name."""
 
     verb: str
     group: str
@@ -47,8 +47,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 def attributes_of(route: Route, request: Request) -> Attributes:
-    """What a request asks for. A field selector that cannot be read selects nothing that would give a
-    right."""
+    """The attributes of a request. A malformed field selector counts as empty, which gives no right."""
     fields = FieldSelector()
     if route.verb in _SELECTING:
         try:
@@ -67,8 +66,7 @@ class Authorizer:
         self._relations = Relations(store)
 
     def authorize(self, user: User, attributes: Attributes) -> None:
-        """Raises Forbidden unless the user may do what is asked, as far as can be told before the object is
-        known."""
+        """Raises Forbidden unless the user has the right, as far as that shows before the object is read."""
         if user.is_admin:
             return
         if (node := user.node_name) is not None:
@@ -79,7 +77,7 @@ class Authorizer:
             raise attributes.refused(user, why)
 
     def _refusal_of_node(self, node: str, attributes: Attributes) -> str | None:
-        """Why a node may not, or None if it may."""
+        """Why a node may not make the request; None if it may."""
         right = _RIGHTS.get((attributes.group, attributes.resource), {}).get(attributes.verb)
         if right is None:
             return ""
@@ -120,7 +118,7 @@ def _role_allows(role: str | None, attributes: Attributes) -> bool:
 
 def _refusal_of_name(node: str, attributes: Attributes) -> str | None:
     if attributes.verb == "create" or attributes.name == node:
-        return None  # the name in what is created is judged by `node_restriction`
+        return None  # `node_restriction` judges the name in a create's body
     if not attributes.name:
         return f"node '{node}' cannot read all {attributes.resource}, only its own"
     return f"node '{node}' cannot {attributes.verb} '{attributes.name}', only the object of its own name"

@@ -1,14 +1,14 @@
-"""Which objects belong to a node's pods: what upstream keeps as the graph of its Node authorizer.
+"""The objects that belong to a node's pods: upstream's graph of the Node authorizer.
 
     node <- pod <- ConfigMap, Secret, ServiceAccount, claim <- PersistentVolume <- Secret
     node <- VolumeAttachment
 
-What an object says of itself (a pod's node, a volume's claim, an attachment's node) is looked up in the
-object. Only the ways back are kept: the nodes whose pods name an object, and the volumes that name a Secret.
-They are brought up to date when they are asked for, from the changes that the store has committed since: a
-change costs its own size, whatever the store holds, and what a node has seen of the store is always known
-here. After a restart, and if no node has asked for so long that changes were forgotten, they are made anew
-from what the store has.
+Relations that an object itself holds (a pod's node, a volume's claim, an attachment's node) are read from the
+object. Only the reverse relations are stored here: the nodes whose pods name an object, and the volumes that
+name a Secret. A look-up first brings them up to date from the changes that the store has committed since the
+last one. So a change costs in proportion to its own size, however large the store is, and the relations are
+never older than what a node can have read. They are rebuilt from the store after a restart, and if the
+history no longer has all changes since the last look-up.
 
 It must not know users, verbs or requests.
 """
@@ -47,8 +47,8 @@ class Relations:
         )
 
     def has(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether the object belongs to the node. An object that does not exist may: if one of its pods names
-        it."""
+        """Whether the object belongs to the node. This includes an object that does not exist, if one of the
+        node's pods names it."""
         for each in self._following:
             each.catch_up()
         match resource:
@@ -77,7 +77,7 @@ class Relations:
 
     def _pod_changed(self, before: Item | None, now: Item | None) -> None:
         if before and now and _place(before) == _place(now):
-            return  # what a bound pod names does not change
+            return  # a bound pod's references do not change
         item = now or before
         assert item is not None
         named = dict.fromkeys(of_pod(decode(now.body))) if now and now.fields.get(_NODE) else {}
@@ -95,7 +95,7 @@ def _place(pod: Item) -> tuple[str, str | None]:
 
 
 class _Named:
-    """Who names what: of each object that is named, by whom and how often."""
+    """For each named object, the objects' owners that name it (nodes or volumes), and how often."""
 
     def __init__(self) -> None:
         self._by: dict[Named, Counter[str]] = {}
@@ -106,11 +106,11 @@ class _Named:
         self._of.clear()
 
     def by(self, named: Named) -> Mapping[str, int]:
-        """Those who name it, and how often."""
+        """The owners that name the object, and how often."""
         return self._by.get(named, {})
 
     def put(self, key: Key, who: str, named: Sequence[Named]) -> None:
-        """`who` names these now, by the object of that key, and nothing else by it."""
+        """Replaces the references of the object `key`: its owner `who` now names exactly these."""
         before, past = self._of.pop(key, ("", ()))
         for each in past:
             counts = self._by[each]
@@ -126,7 +126,7 @@ class _Named:
 
 
 class _Follower:
-    """Hands the changes of one resource on, when it is asked to."""
+    """Passes the changes of one resource on, at each `catch_up`."""
 
     def __init__(
         self,
@@ -140,7 +140,8 @@ class _Follower:
         self._cursor: Cursor | None = None
 
     def catch_up(self) -> None:
-        """Hands on what has changed since the last time; everything, if that is not known any more."""
+        """Passes on the changes since the last call, or all objects if the history no longer has those
+        changes."""
         if self._cursor is None:
             self._begin()
             return

@@ -1,12 +1,12 @@
-"""May a node make this very change? Judged by the object, before it is stored. Pure but for looking up the
+"""Whether a node may make this change, judged by the object before it is stored. Pure but for looking up the
 Node.
 
 The rules are upstream's admission plugin NodeRestriction (plugin/pkg/admission/noderestriction/admission.go,
-Kubernetes 1.36), with its words. Stricter than there: a Node cannot be created with the taint that states
-that its machine is out of service; that is an operator's word (docs/safety.md).
+Kubernetes 1.36), with its texts. One rule is stricter: a node cannot create its Node with the out-of-service
+taint, because only an operator may state that its machine is off (docs/safety.md).
 
-An update is judged twice: as it was sent, for upstream refuses also what /status would not take over; and as
-it will be stored, so that no form of a patch hides anything.
+An update is judged twice: as it was sent, because upstream also refuses changes that /status would ignore;
+and as it will be stored, so that no form of a patch can hide a change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mooring.apiserver.routes import Route
 from mooring.apiserver.values.dotted import list_at, object_at, objects_at, strings_at, text_at, value_at
 
 FindNode = Callable[[str], Obj | None]
-"""The newest state of a Node."""
+"""Looks up the newest state of a Node."""
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -38,7 +38,7 @@ RESTRICTED_NAMESPACE = "node-restriction.kubernetes.io"
 _KUBERNETES = ("kubernetes.io", "k8s.io")
 
 _CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
-"""What a node may change of a claim's status."""
+"""The fields of a claim's status that a node may change."""
 
 
 def admit_create(user: User, kind: Kind, obj: Obj, find_node: FindNode) -> None:
@@ -84,8 +84,8 @@ def admit_access(user: User, route: Route, fields: Mapping[str, str]) -> None:
     """Raises Forbidden if the user is a node that may not write to the object with these fields, whatever it
     writes.
 
-    It comes before anything of the request is compared with the object: the kind of refusal would tell of its
-    content.
+    It is called before the request is compared with the object, because the kind of refusal would reveal the
+    object's content.
     """
     node = user.node_name
     if node is None or user.is_admin or route.kind.storage != "pods" or fields.get("spec.nodeName") == node:
@@ -199,7 +199,7 @@ def _refusal_of_claim_status(node: str, new: Obj, old: Obj) -> str:
 
 
 def _fixed_of_claim(claim: Obj) -> dict[str, Any]:
-    """What of a claim a node may not change, by path; what is empty counts as missing."""
+    """The fields of a claim that a node may not change, by path; an empty one counts as missing."""
     meta = {f"metadata.{key}": value for key, value in object_at(claim, "metadata").items()}
     status = {
         f"status.{key}": value

@@ -1,9 +1,9 @@
-"""The rights of a node: which verbs it has on which resources, and on which objects of them. Data.
+"""The rights of a node: verbs, resources, and on which objects of these. Data.
 
 The source is upstream's Node authorizer and the policy rules of `system:node`
 (plugin/pkg/auth/authorizer/node/node_authorizer.go and rbac/bootstrappolicy/policy.go, Kubernetes 1.36, with
-AuthorizeNodeWithSelectors). A node has less here than there: nothing is served to it that only other parts of
-a kubelet need (`WITHHELD`).
+AuthorizeNodeWithSelectors). A node has fewer rights here, because this node agent lacks some parts of a
+kubelet (`WITHHELD`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 
 class Scope(Enum):
-    """On which objects a right holds."""
+    """The objects on which a right holds."""
 
     ALL = "all objects"
     OWN_NAME = "the object of its own name"
-    """A list or watch says the name by its field selector; the name in a create is judged by
-    `node_restriction`."""
+    """A list or watch must select the name by its field selector; `node_restriction` judges the name in a
+    create."""
     RELATED = "objects of its pods"
     """By name, and in a namespace if the kind has namespaces: see `node_graph`."""
     OWN_PODS = "its pods"

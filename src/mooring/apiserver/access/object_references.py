@@ -1,9 +1,9 @@
-"""What a pod or a PersistentVolume names of other objects. Pure; raises nothing for a form that is odd.
+"""The other objects that a pod or a PersistentVolume names. Pure; never raises for a malformed object.
 
 The places are those of upstream's `VisitPodSecretNames`, `VisitPodConfigmapNames` (pkg/api/v1/pod/util.go)
-and `VisitPVSecretNames` (pkg/api/v1/persistentvolume/util.go; of a CSI volume those that a node needs). A
-stored object has been validated; what is not of the form that is expected here names nothing, so a doubt is
-decided against the node.
+and `VisitPVSecretNames` (pkg/api/v1/persistentvolume/util.go; of a CSI volume those that a node needs).
+Stored objects are validated; a part of another form than expected names nothing, so in doubt a node gets no
+right.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NODE_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecret
 
 
 def of_pod(pod: Obj) -> Iterator[Named]:
-    """What a pod names in its namespace, with repetitions. A mirror pod names nothing: a node can make one
-    itself."""
+    """The objects that a pod names in its namespace, with repetitions. A mirror pod names nothing, because a
+    node can create one itself."""
     namespace, spec = str(pod["metadata"].get("namespace") or ""), _object(pod, "spec")
     if MIRROR in _object(pod["metadata"], "annotations"):
         return
@@ -38,7 +38,8 @@ def of_pod(pod: Obj) -> Iterator[Named]:
 
 
 def api_objects(spec: Obj) -> str:
-    """What of the API a pod refers to, in upstream's words; "" if nothing (podutil.HasAPIObjectReference)."""
+    """The kind of API object to which a pod refers, in upstream's words; "" if it refers to none
+    (podutil.HasAPIObjectReference)."""
     named = {resource for resource, name in _in_spec(spec, "") if name}
     if found := next((each for each in (ACCOUNTS, SECRETS, CONFIG_MAPS) if each in named), ""):
         return found
@@ -71,7 +72,7 @@ def claim_of_volume(volume: Obj) -> Named | None:
 
 def _in_spec(spec: Obj, pod: str) -> Iterator[tuple[str, Any]]:
     yield ACCOUNTS, spec.get("serviceAccountName")
-    yield ACCOUNTS, spec.get("serviceAccount")  # its name of before
+    yield ACCOUNTS, spec.get("serviceAccount")  # the field's former name
     yield from ((SECRETS, each.get("name")) for each in _objects(spec, "imagePullSecrets"))
     yield from _in_containers(spec)
     for volume in _objects(spec, "volumes"):
@@ -131,7 +132,8 @@ _PROJECTED = {
 
 
 def _api_object_of_volume(volume: Obj) -> str:
-    """What a volume refers to beside a Secret. A source that is not known may refer to anything."""
+    """The kind of object to which a volume refers, other than a Secret. An unknown source may refer to
+    anything."""
     for source in (each for each in volume if each != "name" and volume[each] is not None):
         if source == "projected":
             references = (_projected(each) for each in _objects(_object(volume, source), "sources"))

@@ -1,9 +1,9 @@
 """The rights of the parts that are neither administrators nor nodes: one role each, as rules of RBAC. Data.
 
 `deploy/` grants the same on a cluster (`tests/contracts/test_roles.py` compares them), the embedded server
-judges by it (`Tokens.role`), and the real kube-apiserver is asked in `tests/real`. A role has what its part
-needs and nothing else. What no role has: Secrets (a driver that needs some gets a Role for those very ones),
-logs, commands and nodes' pages.
+judges by it (`Tokens.role`), and `tests/real` tries it on the real kube-apiserver. A role has the rights that
+its part needs and no others. No role may read Secrets (a driver that needs some gets a Role for those
+Secrets), logs, or nodes' pages, or run commands.
 """
 
 from __future__ import annotations

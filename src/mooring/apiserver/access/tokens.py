@@ -1,6 +1,6 @@
-"""Authentication: from bearer tokens to users. What they may do is decided by `authorizer`.
+"""Authentication: from bearer tokens to users. `authorizer` decides what a user may do.
 
-Pure but for the secret that tokens are made from.
+It derives all tokens from one secret and keeps no other state.
 """
 
 import hmac
@@ -16,8 +16,8 @@ ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 
 class Tokens:
-    """Tokens made from one secret: a node's is derived from its name, so it can be minted while a server is
-    running."""
+    """Tokens made from one secret. A token is derived from its user's name, so another process that has the
+    secret can mint it while a server is running."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -32,16 +32,17 @@ class Tokens:
         return f"node.{name}.{self._signatures(f'node:{name}')}"
 
     def role(self, name: str) -> str:
-        """The token of a role (`authorization.roles`)."""
+        """The token of a role (`roles`)."""
         return f"role.{name}.{self._signatures(f'role:{name}')}"
 
     def endpoint(self, name: str) -> str:
-        """What this server shows to the agent of node `name`. It opens nothing here."""
+        """The token with which this server authenticates itself to the agent of node `name`. It is not valid
+        here."""
         return self._sign(f"endpoint:{name}")
 
     def user(self, token: str) -> User:
-        """Whose token it is. Raises Unauthorized."""
-        if not token.isascii():  # no token has other letters, and not every text can be encoded
+        """The user of the token. Raises Unauthorized."""
+        if not token.isascii():  # no valid token has other letters, and lone surrogates cannot be encoded
             raise Unauthorized
         kind, _, name = token.rpartition(".")[0].partition(".")
         match kind:

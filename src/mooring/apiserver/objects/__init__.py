@@ -1,5 +1,5 @@
-"""The kinds, and how an object of one comes to be, changes and goes. Pure but for `catalog`, which follows
-the store.
+"""The kinds, and the rules by which their objects are created, changed and deleted. Pure but for `catalog`,
+which follows the store.
 
     kinds, catalog     the kinds that every server has, and those of CustomResourceDefinitions beside them
     strategy           what may differ from kind to kind; `strategies` has the kinds that are special

@@ -1,7 +1,7 @@
 """Every kind that one server serves: the built-in ones, and those of the CustomResourceDefinitions in its
 store.
 
-What is served changes with the commit of a definition: a request that comes after it finds the new kinds.
+A definition takes effect with its commit: every request after that finds the new kinds.
 """
 
 from mooring.apiserver.errors import Obj

@@ -1,8 +1,8 @@
 """What a delete does to an object: the rules of graceful deletion, finalizers and preconditions. Pure.
 
 A deletion either removes the object now (`Remove`), marks it and waits (`Mark`), or changes nothing because
-it is already under way (`Pending`). Garbage collection of dependents is a controller's work: here only the
-finalizers that ask for it are set.
+the deletion is in progress already (`Pending`). The garbage collector deletes dependents; this module only
+sets the finalizers that tell it what to do.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What the client asks for. `grace` in seconds."""
+    """The client's options. `grace` in seconds."""
 
     grace: int | None = None
     uid: str | None = None

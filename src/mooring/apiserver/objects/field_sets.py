@@ -18,7 +18,7 @@ Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = Set[Path]
 
 MISSING = object()
-"""What stands for nothing."""
+"""The value of a missing field."""
 
 _IDENTITY = frozenset({("f:apiVersion",), ("f:kind",)})
 _SYSTEM = frozenset({
@@ -62,7 +62,7 @@ def _compact(value: Any) -> str:
 
 
 def values_of(obj: Any, paths: Iterable[Path]) -> dict[Path, Any]:
-    """The values of fields; those that are not there are not among them."""
+    """The values of those fields that exist."""
     values: dict[Path, Any] = {}
     _find(obj, _tree(paths), values)
     return values
@@ -100,7 +100,7 @@ def _find(value: Any, tree: _Tree, values: dict[Path, Any]) -> None:
 
 
 def _children(value: Any, steps: Iterable[str]) -> dict[str, Any]:
-    """What the steps lead to from a value, of those that lead to something."""
+    """The children of a value to which the steps lead, by step; missing ones are left out."""
     if isinstance(value, dict):
         fields = cast(Obj, value)
         return {step: fields[step[2:]] for step in steps if step.startswith("f:") and step[2:] in fields}

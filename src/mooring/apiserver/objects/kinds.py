@@ -49,8 +49,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, eq=False)
 class Custom:
-    """What a CustomResourceDefinition says of one version of its kind. The paths are of the scale
-    subresource."""
+    """One version of a CustomResourceDefinition's kind. The paths are those of the scale subresource."""
 
     definition: str
     singular: str
@@ -205,7 +204,7 @@ KINDS: tuple[Kind, ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Kinds, found by what a request or the store calls them."""
+    """Kinds by their names in requests and in the store."""
 
     all: tuple[Kind, ...]
 

@@ -1,8 +1,7 @@
-"""How an object comes to be and changes: the rules between what a client sent and what is stored. Pure.
+"""The rules by which a client's body becomes the stored object at a create or an update. Pure.
 
-`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never touch
-their arguments' `old`. The caller stores the result in the same turn of the event loop, so that nothing comes
-between.
+`created` and `revised` return a complete new object, or raise `BadRequest` or `Invalid`; they never change
+`old`. The caller stores the result in the same turn of the event loop, so that no other write comes between.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,9 +63,10 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
 
 
 def _is_judged(obj: Obj, old: Obj) -> bool:
-    """Whether all that rules are about is as it is stored: what was found right once is not looked at again.
+    """Whether the parts that rules check are as they are stored. They were valid then, so they are not
+    checked again.
 
-    It is also what lets objects change that were stored before there was a rule against them.
+    This also lets objects change that were stored before a rule existed.
     """
     if obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
         return False
@@ -83,8 +83,8 @@ def _tidied(kind: Kind, sent: Obj, admission: Admission) -> Obj:
 
 
 def _touched(sent: Obj, old: Obj, *, status: bool) -> Obj:
-    """What was sent, without what a patch has left as it was where it comes from `old` anyway: no need to
-    look at it.
+    """The body without the parts that come from `old` anyway, because the patch or /status leaves them
+    unchanged; those need no check.
 
     A write to /status takes nothing else from what was sent than metadata and status, any other write all but
     status.
@@ -112,7 +112,7 @@ def _restore(obj: Obj, source: Obj, field: str) -> None:
 
 
 def _counted(kind: Kind, obj: Obj) -> Sequence[Any]:
-    """What of an object its generations count."""
+    """The parts of an object whose changes raise its generation."""
     spec = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     return [spec, *(obj["metadata"].get(field) for field in kind.strategy.generation_counts)]
 

@@ -1,9 +1,8 @@
-"""Who owns which field of an object: server-side apply, and the book that it keeps in
-`metadata.managedFields`. Pure.
+"""The owners of an object's fields: server-side apply and `metadata.managedFields`. Pure.
 
-An object is without such a book until a client applies to it; from then on each write is entered. The rules
-are upstream's: a field that an applier leaves out and no other manager owns is removed; a field that another
-manager set to another value is a conflict, unless forced; an update takes over what it changes.
+An object has no entries until a client applies to it; from then on every write is recorded. The rules are
+upstream's: a field that an applier leaves out and no other manager owns is removed; a field that another
+manager set to another value is a conflict, unless forced; an update takes ownership of what it changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +31,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class Manager(msgspec.Struct, frozen=True, order=True):
-    """One who writes: a name, how (`Apply` or `Update`), and through which subresource."""
+    """A writer: its name, its operation (`Apply` or `Update`), and its subresource."""
 
     name: str
     operation: str
@@ -41,7 +40,7 @@ class Manager(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one manager owns, since when (RFC 3339)."""
+    """The fields that one manager owns, and the time of its last write (RFC 3339)."""
 
     manager: Manager
     fields: FieldSet
@@ -49,7 +48,7 @@ class Entry:
 
 
 def entries_of(obj: Obj) -> list[Entry]:
-    """The book of an object."""
+    """The entries of an object's managedFields."""
     return [_entry(each) for each in objects_at(obj, "metadata.managedFields")]
 
 
@@ -59,7 +58,7 @@ def _entry(book: Obj) -> Entry:
 
 
 def with_entries(obj: Obj, entries: Sequence[Entry], api_version: str) -> Obj:
-    """`obj` with its book, without entries that own nothing."""
+    """`obj` with these entries, without those that own nothing."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     owning = sorted((each for each in entries if each.fields), key=lambda each: (each.time, each.manager))
     book = [_booked(each, api_version) for each in owning]
@@ -79,7 +78,7 @@ def _booked(entry: Entry, api_version: str) -> Obj:
 
 
 def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force: bool, now: str) -> Obj:
-    """`live` with what `sent` says, and the book brought up to date. Raises Conflict, which lists the
+    """`live` with `sent` merged in, and the entries brought up to date. Raises Conflict, which lists the
     conflicts."""
     place = place_of(kind)
     wanted = _through(fields_of(sent, place), manager)
@@ -99,7 +98,7 @@ def applied(kind: Kind, live: Obj | None, sent: Obj, manager: Manager, *, force:
 
 
 def updated(kind: Kind, old: Obj, new: Obj, manager: Manager, now: str) -> Obj:
-    """`new`, which an update made of `old`, with the book brought up to date."""
+    """`new`, which an update made of `old`, with the entries brought up to date."""
     entries = entries_of(old)
     if not entries:
         return with_entries(new, [], kind.api_version)

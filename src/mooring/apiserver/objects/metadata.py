@@ -1,4 +1,4 @@
-"""Metadata: what a client may set, what the server sets, and what is wrong with it. Pure."""
+"""Metadata: the client's fields, the server's fields, and their validation. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,8 +47,8 @@ def tidy(metadata: Obj) -> None:
 
 
 def stamp_new(metadata: Obj, *, uid: str, now: str, generation: int) -> None:
-    """Set what the server sets on a new object, whatever the client said; a `generation` of 0 is the
-    client's."""
+    """Sets the server's fields on a new object, whatever the client sent; with a `generation` of 0 the
+    client's stays."""
     for field in _SERVER_SET:
         metadata.pop(field, None)
     metadata |= {"uid": uid, "creationTimestamp": now}
@@ -70,7 +70,7 @@ def carry_over(metadata: Obj, old: Obj) -> None:
 
 
 def validate(kind: Kind, metadata: Obj, old: Obj | None = None) -> list[FieldError]:
-    """Everything wrong with an object's metadata; what is as in `old`, which is stored, is right."""
+    """All errors of an object's metadata. Parts that equal `old`, which is stored, are valid."""
     before = old or {}
     errors = [*_name_errors(kind, metadata)] if old is None else _base_errors(kind, metadata, before)
     for field, check in _CHECKS.items():
@@ -135,7 +135,7 @@ def _owner(owner: Obj) -> Errors:
 
 def _owners(value: Any) -> Errors:
     owners: list[Obj] = value or []
-    # As upstream: of whichever owner it is, without its index.
+    # As upstream: the error names no index, whichever owner it is about.
     errors = [error for owner in owners for error in _owner(owner)]
     controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
     if len(controllers) > 1:

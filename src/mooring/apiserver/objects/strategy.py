@@ -1,4 +1,4 @@
-"""What may differ from kind to kind, with the behaviour of an ordinary kind as the default.
+"""The rules that may differ from kind to kind; the defaults are those of an ordinary kind.
 
 A strategy is stateless and pure but for the `Admission` that it is given: it changes the new object in place,
 or returns the field errors that make it invalid. It knows nothing of requests or of the store.
@@ -26,7 +26,7 @@ class Admission(msgspec.Struct, frozen=True):
     objects: Callable[[str], Sequence[Obj]]
     """The committed objects of a resource, by storage name (`storageclasses.storage.k8s.io`)."""
     unknown_fields: Callable[[Any, Sequence[str]], None] = lambda kind, paths: None
-    """What is done about fields that a kind does not have: nothing, a warning, or a refusal."""
+    """Handles fields that a kind does not have: ignores them, warns, or raises."""
 
 
 class Strategy:
@@ -61,9 +61,9 @@ class Strategy:
     changes_first: ClassVar[bool] = False
     """Whether errors of forbidden changes come before errors of values."""
     rules: ClassVar[Sequence[Check]] = ()
-    """What every object of the kind must be."""
+    """Checks of every object of the kind."""
     new_rules: ClassVar[Sequence[Check]] = ()
-    """What a new object must be besides."""
+    """Further checks of a new object."""
     immutable: ClassVar[Mapping[str, str]] = {}
     """Fields (dotted) that an update may not change, each with upstream's words."""
 
@@ -81,20 +81,20 @@ class Strategy:
         """Change an object on its way through /status."""
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        """Everything wrong with an object. Not asked of an update that changes neither it nor its
+        """All errors of an object. Not called for an update that changes neither the object nor its
         annotations."""
         return [error for rule in self.rules for error in rule(obj)]
 
     def validate_new(self, obj: Obj) -> list[FieldError]:
-        """Everything wrong with an object that is created."""
+        """All errors of a new object."""
         return [*self.validate(obj), *(error for rule in self.new_rules for error in rule(obj))]
 
     def validate_status(self, obj: Obj) -> Sequence[FieldError]:
-        """Everything wrong with an object that came through /status."""
+        """All errors of an object written through /status."""
         return ()
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        """Everything wrong with replacing `old` by `obj`."""
+        """All errors of replacing `old` by `obj`."""
         changed = [path for path in self.immutable if value_at(obj, path) != value_at(old, path)]
         return [_immutable_error(path, value_at(obj, path), self.immutable[path]) for path in changed]
 

@@ -1,8 +1,8 @@
 """The form of objects: what clients send is tidied, and refused if a typed client could not read it back.
 Pure.
 
-Of the API's own kinds the facts of their types say which fields there are and what they hold, as when
-upstream decodes into Go types; of custom kinds their schema says it.
+For the API's own kinds the facts of their types define the fields and their types, as upstream's Go types do;
+for custom kinds their schema does.
 """
 
 from mooring.apiserver.errors import Obj, Unreadable
@@ -17,8 +17,8 @@ _HEAD = ("kind", "apiVersion", "metadata")
 
 
 def tidied(kind: Kind, sent: Obj, unknown: list[str], *, zeroes: bool = True) -> Obj:
-    """A copy with kind, apiVersion and metadata in front, and only what the kind has; the rest is told in
-    `unknown`.
+    """A copy with kind, apiVersion and metadata in front, and only the fields that the kind has; the paths of
+    others are added to `unknown`.
 
     Zeroes are dropped and added as Go does when it writes an object, unless they are meant (see `shaped`).
     Raises Unreadable for a field that holds something of another type.

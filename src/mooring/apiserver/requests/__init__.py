@@ -1,4 +1,4 @@
-"""What each request does, once its route is known and its user may make it.
+"""The handlers of requests, called when the route is known and the user is authorized.
 
     reads, list_options     get, list, and what a list selects
     watch, watch_broadcast  watches, and how many of them share one piece of news

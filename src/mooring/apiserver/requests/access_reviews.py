@@ -30,14 +30,14 @@ REVIEWS: tuple[Kind, ...] = (
     Kind(_ACCESS, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
     Kind(_ACCESS, "v1", "SubjectAccessReview", "subjectaccessreviews", False),
 )
-"""The kinds that can be created only, and are gone with the answer."""
+"""The kinds that can only be created, and are never stored."""
 
 _BY_PATH = {(kind.group, kind.plural): kind for kind in REVIEWS}
 _EVERYTHING = ["*"]
 
 
 class _Around(NamedTuple):
-    """What answers are made from."""
+    """The context from which a review is answered."""
 
     user: User
     kinds: Kinds

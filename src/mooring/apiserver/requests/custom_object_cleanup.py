@@ -1,7 +1,7 @@
-"""What becomes of the objects of a CustomResourceDefinition that is being deleted: they go, and then it goes.
+"""Deletes the objects of a CustomResourceDefinition that is being deleted, and then the definition.
 
-Upstream has a controller for it; here the request that makes the next step possible takes it: the deletion of
-the definition, and of its last objects if finalizers keep some.
+Upstream has a controller for this. Here the request that makes the next step possible performs it: the
+deletion of the definition, and that of its last objects if finalizers hold some back.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Cleanup:
     catalog: Catalog
 
     def is_due(self, route: Route) -> bool:
-        """Whether a request that is done may have made a step possible."""
+        """Whether a request that has ended may have made a step possible."""
         kind = route.kind
         concerned = kind.storage == STORAGE or (kind.custom is not None and kind.custom.terminating)
         return concerned and route.verb in _CHANGES

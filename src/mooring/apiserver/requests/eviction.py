@@ -1,4 +1,4 @@
-"""May a pod be evicted? What is left of disruption budgets. Pure.
+"""Whether disruption budgets allow the eviction of a pod, and the budget after it. Pure.
 
 The disruption controller counts pods and writes how many disruptions a budget allows; the eviction
 subresource spends them. A budget that no controller has counted since it was changed allows nothing: the

@@ -1,4 +1,4 @@
-"""What a reading request selects: namespace, labels and fields, and its numbers. Pure."""
+"""The selection of a get, list or watch (namespace, labels, fields) and its numeric options. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from mooring.kube.selectors import (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a collection a request is about."""
+    """The objects of a collection that a request selects."""
 
     namespace: str
     labels: LabelSelector
@@ -41,7 +41,7 @@ class Selection:
 
     @property
     def terms(self) -> int:
-        """How many conditions an object has to meet."""
+        """The number of conditions that an object has to meet, for the estimate of a request's cost."""
         return len(self.labels.requirements) + len(self.fields.terms)
 
     def among(self, items: Sequence[Item]) -> list[Item]:

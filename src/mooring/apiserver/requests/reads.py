@@ -154,7 +154,7 @@ def _limit(request: Request) -> int:
 
 
 def respond(status: int, body: bytes, accepted: Accepted = Accepted()) -> Response:  # noqa: B008 - immutable
-    """A whole answer, an object given as JSON, in the encoding that was asked for."""
+    """A complete answer: an object, given as JSON, in the encoding that the client accepts."""
     return encoded(status, protobuf.encode(body) if accepted.encoding == "protobuf" else body, accepted)
 
 

@@ -1,8 +1,8 @@
 """watch: the changes of a collection as a stream of lines, from a version on.
 
 A watch sees only durable changes, each once and in order, as its selection sees them: an object that leaves
-the selection is DELETED for it. Lines that are pending are joined into one piece. A watch holds nothing but a
-position: a reader that is too slow is told 410 and ends, and never makes the server wait.
+the selection appears as DELETED. Pending lines are joined into one piece. A watch holds nothing but a
+position: a reader that is too slow gets 410 and ends, and the server never waits for it.
 """
 
 import asyncio
@@ -25,13 +25,12 @@ from mooring.apiserver.store.object_store import Store, decode, encode
 BOOKMARK_SECONDS = 60.0
 _CHUNK_CHANGES = 100
 _CHUNK_LISTED = 5000
-"""Of objects that are told as they are stored."""
+"""The most stored objects in one piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which objects of a kind a watch sees, and in which form. `rows_hold` is of tables, `now` for their
-    ages."""
+    """The objects of a kind that a watch sees, and their form. `rows_hold` and `now` are for tables."""
 
     kind: Kind
     selected: Selection
@@ -47,7 +46,7 @@ class View:
     def event(self, change: Change) -> bytes:
         """The line for a change as the selection sees it.
 
-        An object that leaves the selection is DELETED for it, as it was before.
+        An object that leaves the selection appears as DELETED, in its state before.
         """
         if not self.selected.is_narrow:
             return self.line(change.type, change.item) if self.selected.includes(change.item) else b""
@@ -77,10 +76,9 @@ def _last_seen(change: Change) -> Item:
 
 
 class Watch:
-    """One watch: what it has to tell first, and then every change that its view shows.
+    """One watch: its initial events, and then every change that its view shows.
 
-    Its position is taken when it is made, so nothing that is written from then on is missed, however late it
-    is read.
+    The position is taken at construction, so the watch misses no later write, however late it is read.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class Watch:
         """The watch's lines, some at a time, for `seconds`; ends with an ERROR line if the reader is too
         slow.
 
-        While the reader waits for the next, what is new goes to the request's sink, if it has one.
+        While the reader waits, new events go directly to the request's sink, if it has one.
         """
         try:
             async for first in self._first():
@@ -113,7 +111,7 @@ class Watch:
             yield error_line(error, self._view.accepted.encoding)
 
     async def _first(self) -> AsyncIterator[bytes]:
-        """What there is at the beginning, piece by piece, so that others are served between."""
+        """The initial events piece by piece, so that other requests are served between."""
         view, listed = self._view, self._listed
         self._listed = ()
         last = [view.bookmark(self._since, initial_end=True)] if self._initial and self._bookmarks else []
@@ -159,5 +157,5 @@ class Watch:
 
 
 def error_line(error: Expired, encoding: Encoding) -> bytes:
-    """The line that ends a watch whose history is not kept."""
+    """The ERROR line that ends a watch whose history has been evicted."""
     return event_line("ERROR", encode(error.status()), encoding)

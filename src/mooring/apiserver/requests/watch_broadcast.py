@@ -1,5 +1,5 @@
-"""Live watches: each piece of news is made once, and goes to all who wait for it without waking a task for
-each.
+"""Live watches: each event is encoded once, and goes to all watches that wait for it without waking a task
+for each.
 
 A `Broadcaster` follows the history of one resource. A watch that has seen everything joins it with a `Sink`.
 Watches that see the same share a channel, for which a piece is made once. A channel is kept under a field
@@ -7,7 +7,7 @@ value that all its objects have, so a change touches only the channels that it m
 watches of one node's pods, one or two. A watch that cannot take a piece leaves the channel, with its cursor
 before that piece: no watch waits for another.
 
-Knows nothing of kinds, encodings and HTTP.
+It must not know of kinds, encodings or HTTP.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ ANY = ("", "")
 
 
 class View(Protocol):
-    """What a watch sees of a resource. Equal views tell the same."""
+    """The part of a resource that a watch sees. Equal views give equal events."""
 
     @property
     def index(self) -> tuple[str, str]:
@@ -52,8 +52,8 @@ class _Channel:
 
 
 class Broadcaster:
-    """Hands the changes of `history` to the members of its channels. All of them have got what is before its
-    cursor."""
+    """Delivers the changes of `history` to the members of its channels, all of which have received everything
+    before its cursor."""
 
     def __init__(self, history: History) -> None:
         self._cursor = Cursor(history, history.end)
@@ -61,8 +61,8 @@ class Broadcaster:
         history.listen(self._wake)
 
     async def follow(self, view: View, cursor: Cursor, sink: Sink) -> None:
-        """Hand what `view` sees to `sink` until it does not take a piece. `cursor` stands after what was
-        taken.
+        """Delivers what `view` sees to `sink` until the sink refuses a piece. `cursor` then stands after the
+        last piece that it took.
 
         Returns at once if there is something to read before.
         """
@@ -79,7 +79,7 @@ class Broadcaster:
                 self._part(channel, [member], self._cursor.position)
 
     def _wake(self) -> None:
-        # Not now: who wrote is answered before the others are told.
+        # In the next turn of the event loop: the writer gets its answer before the watchers get the event.
         if self._channels:
             asyncio.get_running_loop().call_soon(self._deliver)
 
@@ -90,9 +90,10 @@ class Broadcaster:
         before = self._cursor.position
         try:
             pieces = self._pieces()
-        except (
-            Exception
-        ):  # whatever it is, those whom it concerns meet it again when they read on by themselves
+        except Exception:
+            # One change that cannot be encoded must not end every watch of the resource. All members leave
+            # the channels and read on by themselves, so the error reaches only the watches that see the
+            # change.
             self._cursor.skip()
             for channel in self.channels():
                 self._part(channel, [*channel.members], before)
@@ -101,7 +102,7 @@ class Broadcaster:
             self._part(channel, [member for member in channel.members if not member.sink(piece)], before)
 
     def _pieces(self) -> list[tuple[_Channel, bytes]]:
-        """What is new, for each channel that sees some of it."""
+        """The new piece for each channel that sees some of the changes."""
         lines_of: dict[_Channel, list[bytes]] = {}
         for change in self._cursor.take():
             for channel in self._concerned(change):
@@ -122,7 +123,7 @@ class Broadcaster:
         return [channel for channels in self._channels.values() for channel in channels.values()]
 
     def _part(self, channel: _Channel, members: Iterable[_Member], position: int) -> None:
-        """These members leave, and go on reading from `position`."""
+        """Removes these members; their watches go on reading from `position` by themselves."""
         for member in members:
             member.cursor.position = position
             del channel.members[member]

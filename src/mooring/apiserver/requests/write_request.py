@@ -1,4 +1,4 @@
-"""What a writing request says: its object, its patch, its options and preconditions, checked against its
+"""The content of a writing request: its object, its patch, its options and preconditions, checked against its
 path. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,8 +76,7 @@ def type_of(sent: Obj) -> str:
 
 
 def unknown_fields(request: Request) -> TellFields:
-    """What the request wants done about fields that a kind does not have. Raises Invalid for a wish that is
-    none."""
+    """How the request wants unknown fields handled (fieldValidation). Raises Invalid for an unknown value."""
     wish = request.parameter("fieldValidation") or "Warn"
     if wish not in _WISHES:
         raise invalid_options(options_of(request), unsupported("fieldValidation", wish, _WISHES))
@@ -149,7 +148,7 @@ def is_dry_run(request: Request) -> bool:
 def delete_options(request: Request) -> DeleteOptions:
     """The options of a delete, from its body or its query."""
     if request.body.strip():
-        # As upstream: what the body says is all that counts.
+        # As upstream: only the body counts.
         return parse_options(read_object(request.body, request.headers.get("content-type", "")), {})
     query = {key: value for key, value in request.query if key != "dryRun"}
     if is_dry_run(request):
@@ -163,7 +162,7 @@ def is_apply(request: Request) -> bool:
 
 
 def manager_of(request: Request, route: Route, operation: str) -> Manager:
-    """Who the request says writes: the fieldManager parameter, else the program's name. Raises Invalid."""
+    """The name of the writer: the fieldManager parameter, otherwise the program's name. Raises Invalid."""
     name = request.parameter("fieldManager")
     if operation == "Apply" and not name:
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
@@ -206,7 +205,7 @@ def _strategic(kind: Kind, obj: Obj, body: object) -> Obj:
         raise UnsupportedMediaType(
             f"the body of the request was in an unknown format - accepted media types include: {_CUSTOM_PATCHES}"
         )
-    # A typed merge: what the patch says of kind and version does not count.
+    # A typed merge: the patch's own kind and version do not count.
     made = strategic_merge_patch(obj, body, place_of(kind))
     return made | {"kind": kind.name, "apiVersion": kind.api_version}
 
@@ -219,7 +218,7 @@ _PATCHES: Mapping[str, Callable[[Kind, Obj, object], Obj]] = {
 
 
 _CUSTOM_PATCHES = ", ".join(sorted([*(each for each in _PATCHES if "strategic" not in each), APPLY]))
-"""What a custom kind takes: it is not defined how its lists would merge strategically."""
+"""The patch types of custom kinds: how their lists would merge strategically is undefined."""
 
 
 def _as_object(value: object) -> Obj:

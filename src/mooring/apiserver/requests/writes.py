@@ -1,8 +1,8 @@
 """create, update, patch, delete and deletecollection.
 
-Each is: read the newest state, decide with the pure rules of `lifecycle` and `deletion`, write. There is no
-await between reading and writing, so no write is computed from a state that has been replaced. An answer is
-given only when the write is durable.
+Each reads the newest state, decides with the pure rules of `lifecycle` and `deletion`, and writes. There is
+no await between reading and writing, so no write is computed from a state that has been replaced. The answer
+is given only when the write is durable.
 """
 
 from asyncio import gather
@@ -234,8 +234,7 @@ class Writer:
         if dry_run:
             return self.imagined(head.key, new)
         if ends_with_update(kind, old, new):
-            # As upstream: the answer is what was wanted, at the version of before; watchers are told the last
-            # state.
+            # As upstream: the answer has the requested state at the old version; watchers get the last state.
             answer = self.imagined(head.key, new)
             await self.store.remove(kind.storage, head.key, old)
             return answer
@@ -309,8 +308,7 @@ class Writer:
         return respond(status, render(kind, item, accepted.form, self.now(), rows_hold(request)), accepted)
 
     def admission(self, request: Request | None) -> Admission:
-        """What strategies may look at: the time, the committed objects, and what the request wants of odd
-        fields."""
+        """The context of strategies: the time, the committed objects, and the handling of unknown fields."""
 
         def objects(storage: str) -> list[Obj]:
             return [decode(item.body) for item in self.store.list(storage)]
@@ -320,12 +318,12 @@ class Writer:
         return Admission(stamp(self.now()), objects, unknown_fields(request))
 
     def imagined(self, key: Key, obj: Obj) -> Item:
-        """What a dry run answers: the object as it would be stored."""
+        """The answer of a dry run: the object as it would be stored."""
         meta: Obj = obj["metadata"]
         return Item(key, meta["uid"], int(meta.get("resourceVersion") or 0), {}, {}, encode(obj))
 
     def _authorize_create(self, request: Request, route: Route) -> None:
-        """That an update or a patch may create what it names."""
+        """Raises Forbidden unless the user may create the object that an update or patch names."""
         wanted = msgspec.structs.replace(attributes_of(route, request), verb="create")
         self.authorizer.authorize(request.user or ADMIN, wanted)
 
@@ -358,14 +356,14 @@ class Writer:
 
 
 def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:
-    """An object, and its kind, in the version that the store keeps: every rule is about that one."""
+    """The object and its kind in the stored version, in which every rule is written."""
     if kind.conversion is None:
         return kind, sent
     return kind.conversion.stored, kind.conversion.to_stored(sent)
 
 
 def _declared(kind: Kind, sent: Obj, what: str) -> Obj:
-    """What is applied, tidy. Unlike other writes it may have no field that its kind does not have."""
+    """The applied object, tidied. Unlike other writes, an apply may have no field that its kind lacks."""
     unknown: list[str] = []
     tidy = tidied(kind, sent, unknown, zeroes=False)
     if unknown:

@@ -67,7 +67,7 @@ def shaped(name: str, obj: Obj, unknown: list[str], path: str = "", *, zeroes: b
 
 
 def zero_of(name: str) -> Obj:
-    """A message of which nothing was said."""
+    """A message with all fields at their defaults."""
     return shaped(name, {}, [])
 
 

@@ -1,1 +1,1 @@
-"""Where objects are kept, as encoded bytes under one version counter. Knows no HTTP and nothing of kinds."""
+"""The object store: encoded bytes under one version counter. It must not know of HTTP or kinds."""

@@ -21,8 +21,8 @@ def version_bytes(version: int) -> bytes:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What a decision wrote, in order, and the version of each object that it looked at; 0 of one that is not
-    there."""
+    """The writes of a decision, in order, and the version of each object that it read; 0 for one that does
+    not exist."""
 
     first_version: int = field(default_factory=lambda: _LOWEST + randbelow(_SPAN))
     writes: list[tuple[str, ChangeType, Item]] = field(default_factory=list[tuple[str, ChangeType, Item]])
@@ -35,8 +35,8 @@ class Rehearsal:
 
 @dataclass(slots=True)
 class Performed:
-    """The writes of a rehearsal as they are made: when each is durable, and which version it has instead of
-    which."""
+    """The writes of a rehearsal in progress: the future of each, and the real version for each
+    placeholder."""
 
     done: list[asyncio.Future[Item]] = field(default_factory=list[asyncio.Future[Item]])
     versions: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])

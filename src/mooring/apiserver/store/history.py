@@ -1,8 +1,8 @@
-"""What a store remembers of the past: the versions of one resource's objects, and readers that follow them.
+"""A store's window of recent changes, by resource, and the readers that follow it.
 
 `History` is the window of recent changes of one resource; a `Cursor` reads on from a version and is woken by
-new changes. A cursor that falls out of the window is told so (`Expired`): a slow reader never holds memory or
-other readers.
+new changes. A cursor that falls out of the window raises `Expired`, so a slow reader never holds memory or
+delays other readers.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class History:
 
     @property
     def waiting(self) -> int:
-        """How many wait for the next `wake`."""
+        """The number of readers that wait for the next `wake`."""
         return len(self._waiters)
 
     def listen(self, listener: Callable[[], None]) -> None:

@@ -186,7 +186,7 @@ class Store:
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
     def rehearse(self) -> Rehearsal:
-        """Notes all further writes instead of making them. To be called in a forked copy of the process
+        """Records all further writes instead of making them. To be called in a forked copy of the process
         only."""
         # The copy has the parent's `_flush` task, whose loop does not run here: it must not be waited for.
         self._rehearsal = Rehearsal()
@@ -221,7 +221,7 @@ class Store:
 
     @property
     def trouble(self) -> str:
-        """Why no write is accepted at the moment; empty if they are."""
+        """Why writes are refused at the moment; empty if they are accepted."""
         return f"{self._failure}" if self._failure is not None else ""
 
     async def close(self) -> None:
@@ -302,7 +302,7 @@ class Store:
                 log.info("the store is writable again", durable_after_all=len(records))
 
     def _fail(self, error: BaseException, writes: Iterable[_Write]) -> None:
-        """The outcome of these writes is unknown: drops them, and refuses writes until the log has
+        """Fails these writes, whose outcome is unknown, and refuses further ones until the log has
         resumed."""
         log.error("the store cannot be written; writes are refused until it can", error=str(error))
         self._failure = error

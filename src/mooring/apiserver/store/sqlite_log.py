@@ -4,10 +4,10 @@ The commit runs in one worker thread, so that the event loop never waits for the
 open the same file: the second gets `LogBusy`. Only the owner can read the file and those that SQLite makes
 beside it.
 
-After a failed commit (no room, an I/O error) the file is opened anew. What a reader of it sees then need not
-be on the disk: a failed fsync leaves pages in the kernel's cache that are never written. So all of it is
+After a failed commit (no space, an I/O error) the file is opened anew. A reader may then see data that is not
+on disk, because a failed fsync leaves pages in the kernel's cache that are never written. So everything is
 copied into the database file and synced (a checkpoint) before the log goes on. A file that is removed or
-replaced while it is open fails every commit: what was written to it would be gone with this process.
+replaced while it is open fails every commit, because what was written to it would end with this process.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""What `kubectl get` prints: columns by kind, and how each cell is read from an object. Pure."""
+"""The tables of `kubectl get`: columns by kind, and how each cell is read from an object. Pure."""

@@ -1,4 +1,4 @@
-"""What the cells of tables hold: each a function of an object and the time. Pure.
+"""The cells of tables, each a function of an object and the time. Pure.
 
 Contents are upstream's (Kubernetes 1.36), because scripts and habits depend on them.
 """
@@ -234,7 +234,7 @@ _JOB_ENDS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteri
 
 
 def job_status(obj: Obj, now: datetime) -> str:
-    """The last word on a job; one that has none is running."""
+    """A job's final condition; "Running" if it has none."""
     true = {
         text_at(each, "type") for each in objects_at(obj, "status.conditions") if each.get("status") == "True"
     }

@@ -1,7 +1,7 @@
-"""What a pod looks like to a person: the READY, STATUS and RESTARTS of `kubectl get pods`. Pure.
+"""The columns READY, STATUS and RESTARTS of `kubectl get pods`. Pure.
 
-The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), but for one: where upstream goes on
-telling what a node said last that does not answer any more, NodeLost is told.
+The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), with one exception: for a pod whose
+node does not answer, upstream goes on showing the node's last report, and this server shows NodeLost.
 """
 
 from datetime import datetime
@@ -50,7 +50,7 @@ def status(pod: Obj, now: datetime) -> str:
 
 
 def _node_is_lost(pod: Obj) -> bool:
-    """The node life-cycle controller took the pod's readiness away; the node does so itself with other
+    """Whether the node life-cycle controller has set the pod to not ready; the node itself uses other
     reasons."""
     lost = ("Ready", "False", "NodeNotReady")
     conditions = objects_at(pod, "status.conditions")

@@ -1,1 +1,1 @@
-"""Sockets: HTTP over TLS on loopback, what a connection may cost, and what is passed on to nodes."""
+"""Sockets: HTTP over TLS on loopback, limits for each connection, and the proxy to nodes."""

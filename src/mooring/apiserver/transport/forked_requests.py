@@ -1,14 +1,13 @@
 """Requests that would take the serving thread for too long are decided in a copy of the process (`fork`).
 
-The copy has everything that a decision reads, as of one moment, and makes it by the same code
-(`Server.handle`); only that its store notes writes instead of making them (`Store.rehearse`). What comes back
-are those writes and the answer, as bytes. The writes are made if every object that the decision was based on
-is still the same, else it is decided again: as upstream, a write is computed from the state that it replaces.
-The copy has a limit of CPU time and of memory of its own, so that what a request takes at most is known,
-whatever is in it.
+The copy has everything that a decision reads, as of one moment, and runs the same code (`Server.handle`);
+only its store records writes instead of making them (`Store.rehearse`). It returns these writes and the
+answer, as bytes. The server makes the writes if every object that the decision read is still at the same
+version; otherwise the request is decided again. So, as upstream, a write is always computed from the state
+that it replaces. The copy has its own limits of CPU time and memory, which bound the cost of any request.
 
-Guarantees: the serving thread spends a fork and the copying of bytes; a copy never touches a socket or a file
-of the server; at most `AT_ONCE` of them run, and at most `WAITING` requests wait for their turn.
+Guarantees: the serving thread pays only for a fork and for copying bytes; a copy never uses a socket or file
+of the server; at most `AT_ONCE` copies run, and at most `WAITING` requests wait for their turn.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ AT_ONCE = 2
 WAITING = 64
 CPU_S = 20
 MEMORY_BYTES = 512 * 1024 * 1024
-"""What a copy may take beyond what the server has."""
+"""The memory that a copy may use beyond the server's own, in bytes."""
 PATIENCE_S = 60.0
 TRIES = 4
 _PIECE = 1024 * 1024
@@ -47,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Outcome(NamedTuple):
-    """What a copy has found: an answer, and the writes that it speaks of."""
+    """The result of a copy: an answer, and the writes behind it."""
 
     status: int
     headers: Mapping[str, str]
@@ -117,7 +116,7 @@ def _in_wanted_encoding(request: Request, answer: Response) -> Response:
 
 
 def _rehearsed(server: Server, request: Request, seed: int) -> _Outcome:
-    """The decision, made in a copy, which must not draw what another copy draws."""
+    """Decides in a copy, with a seed of its own, so that two copies do not draw the same random numbers."""
     server.random.seed(seed)
     rehearsal = server.store.rehearse()
     loop = asyncio.new_event_loop()

@@ -1,8 +1,8 @@
 """The thin HTTP adapter: sockets to `Request`s and back, by aiohttp. Loopback only.
 
-The core joins watch events that are pending into one piece, and hands a watch's news straight to its
-connection (`_sink`) while that has room; past it, its task writes when there is room again. A client that
-goes away cancels its request, which closes the watch.
+The core joins pending watch events into one piece, and writes a watch's new events directly to its connection
+(`_sink`) while that has room; otherwise the watch's task writes when there is room again. A client that goes
+away cancels its request, which closes the watch.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ async def _expected(incoming: web.Request) -> None:
 
 
 async def _answer(server: Server, aside: Aside, request: Request) -> Response:
-    """The server's answer, decided here if that takes a moment only."""
+    """The server's answer, decided in this process if that is cheap, otherwise in a copy."""
     try:
         if len(request.body) > _HEAVY_BODY:
             return await aside.answer(request)

@@ -1,4 +1,4 @@
-"""What stands before the server's core, at the sockets: who may cost it what.
+"""The limits at the sockets, before the server's core: connections, requests, bodies and times.
 
 - Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such
   connections there are `MOST_SILENT` at most, and the oldest goes when another one comes.
@@ -7,8 +7,8 @@
   and when to try again. A watch counts until it begins.
 - A body has `BODY_S` to arrive, an answer `ANSWER_S` to leave.
 
-The numbers are upstream's where it has them: the in-flight limits of its priority levels together, the
-time-outs of its server.
+The numbers are upstream's where it has them: the sum of the in-flight limits of its priority levels, and its
+server's time-outs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Gate:
-    """The limits of one server, and what is used of them."""
+    """The limits of one server, and their present use."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -50,7 +50,7 @@ class Gate:
         self._silent: dict[Any, None] = {}  # in order
 
     def arrived(self, connection: Any) -> Any:
-        """A connection that has said nothing yet."""
+        """Registers a connection that has not authenticated yet."""
         self._silent[connection] = None
         while len(self._silent) > MOST_SILENT:
             oldest = next(iter(self._silent))
@@ -59,7 +59,8 @@ class Gate:
         return connection
 
     def user(self, incoming: web.Request, headers: dict[str, str]) -> User | None:
-        """Who asks, None if nothing tells and nothing needs to. Raises Unauthorized, or BadRequest."""
+        """The user of a request; None if it has no credentials and needs none. Raises Unauthorized, or
+        BadRequest."""
         if len(incoming.path) > LONGEST_PATH:
             raise BadRequest(f"a path may have {LONGEST_PATH} characters: this has {len(incoming.path)}")
         if incoming.path in ANONYMOUS_PATHS:
@@ -70,7 +71,7 @@ class Gate:
 
     @contextmanager
     def under_way(self) -> Generator[None]:
-        """While a request is. Raises TooManyRequests."""
+        """Counts a request in flight while entered. Raises TooManyRequests."""
         if self._requests >= MOST_REQUESTS:
             raise _busy()
         self._requests += 1
@@ -81,7 +82,7 @@ class Gate:
 
     @contextmanager
     def body(self, incoming: web.Request) -> Generator[None]:
-        """While a body is in memory. Raises TooLarge, TooManyRequests."""
+        """Counts a body in memory while entered. Raises TooLarge, TooManyRequests."""
         size = MAX_BODY_BYTES if incoming.content_length is None else incoming.content_length
         if size > MAX_BODY_BYTES:
             raise _too_large()
@@ -95,8 +96,7 @@ class Gate:
 
 
 async def read(incoming: web.Request) -> bytes:
-    """The body; what comes with a request that only reads is nothing. Raises BadRequest, TooLarge,
-    TooSlow."""
+    """The body; empty for a request that only reads. Raises BadRequest, TooLarge, TooSlow."""
     if incoming.method in _READING or not incoming.can_read_body:
         return b""
     try:

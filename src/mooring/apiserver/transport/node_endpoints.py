@@ -1,9 +1,9 @@
-"""Where the API server may look for the agent of a node. Pure.
+"""The addresses at which the API server may call the agent of a node. Pure.
 
-A node says itself where its agent listens (`status.addresses`, `status.daemonEndpoints`), and its token may
-be stolen. So its word counts only within the networks that the operator of this server has named, by default
-this machine's loopback, on which all agents of `mooring up` listen; only as an address in numbers, never as a
-name that is looked up; and only for a port that takes no privilege to listen on.
+A Node reports itself where its agent listens (`status.addresses`, `status.daemonEndpoints`), and a thief with
+the node's token could report anything. So an address counts only within the networks that the operator of
+this server has named, by default this machine's loopback, on which all agents of `mooring up` listen; only in
+numbers, never as a name that would be resolved; and only with an unprivileged port.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
-"""What only a pod's node can answer: its log, a command in a container, the node's own pages.
+"""The proxy to nodes: a pod's log, a command in a container, the node's own pages.
 
-The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server shows
-it a token that both know. What is there may be anything, for a node's word about itself can be a thief's: no
-redirect is followed, nothing is unpacked, errors and messages are bounded, and an answer is passed on piece
-by piece as text or JSON. Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so
-it stands beside the core, at the HTTP adapter (`add_routes`), and only for administrators. Commands are
-served by web sockets (kubectl 1.31 or newer).
+The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server
+authenticates with a token that both know. The address may be a thief's, so the proxy trusts nothing behind
+it: it follows no redirect, unpacks nothing, bounds errors and messages, and passes an answer on piece by
+piece as text or JSON. Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so it
+stands beside the core, at the HTTP adapter (`add_routes`), for administrators only. Commands use web sockets
+(kubectl 1.31 or newer).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ BEGIN_S = 30.0
 LARGEST_MESSAGE = 4 * 1024 * 1024
 LARGEST_ERROR = 4 * 1024
 _SHOWN = ("text/plain", "application/json")
-"""What an answer of a node is passed on as; anything else is bytes."""
+"""The content types that are passed on; others become bytes."""
 
 Get = Callable[[str], Awaitable[Response]]
 """Reads an object of this server by its path, as the administrator."""
 
 
 class NodeProxy:
-    """The way to the nodes' agents."""
+    """The client of the nodes' agents."""
 
     def __init__(self, tokens: Tokens, get: Get, allowed: Sequence[Network] = LOOPBACK) -> None:
         """`allowed` are the networks in which agents are looked for."""
@@ -60,7 +60,7 @@ class NodeProxy:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """No more requests."""
+        """Closes the client."""
         if self._session is not None:
             await self._session.close()
 
@@ -205,7 +205,7 @@ async def _refuse_redirect(*_: Any) -> None:
 
 
 async def _beginning(answer: aiohttp.ClientResponse) -> str:
-    """Of an error as much as a person reads, if it comes."""
+    """The beginning of an error's text, as much as a person reads."""
     with contextlib.suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(CONNECT_S):
             return (await answer.content.read(LARGEST_ERROR)).decode(errors="replace")
@@ -219,7 +219,7 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
 
 
 async def _join(outer: web.WebSocketResponse, inner: aiohttp.ClientWebSocketResponse) -> None:
-    """Until one of them closes."""
+    """Passes messages both ways until one side closes."""
     ways = [asyncio.create_task(_pass(outer, inner)), asyncio.create_task(_pass(inner, outer))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -240,7 +240,7 @@ Send = Callable[[web.Request, Response], Awaitable[web.StreamResponse]]
 
 
 def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Send) -> None:
-    """Before the application's own routes."""
+    """Adds the routes of the proxy. To be called before the application's own routes are added."""
 
     async def on_pod(incoming: web.Request) -> web.StreamResponse:
         path, what = incoming.match_info, incoming.match_info["what"]

@@ -1,8 +1,8 @@
 """A certificate authority of the data directory's own, and the server's certificate: TLS on loopback.
 
-kubectl sends a bearer token over TLS only, so without TLS users could not be told apart. The keys never leave
-the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Made once, made anew
-before it expires.
+kubectl sends a bearer token over TLS only, so without TLS the server could not identify users. The keys never
+leave the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Both are made
+once, and made anew before they expire.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CertificatesDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files of PEM: the authority that clients trust, and what the server shows."""
+    """PEM files: the authority that clients trust, and the server's certificate and key."""
 
     authority: Path
     chain: Path

@@ -27,7 +27,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"
 _MAGIC = b"k8s\x00"
 _KEPT = 1024
-"""How many messages are kept as last written: each watcher of an object asks for the same one."""
+"""How many encoded messages are cached, because every watcher of an object needs the same one."""
 
 
 def speaks(group: str, version: str, kind: str) -> bool:

@@ -1,5 +1,4 @@
-"""The kinds of CustomResourceDefinitions: their schemas, their columns, and what becomes of their objects.
+"""The kinds of CustomResourceDefinitions: their schemas, their columns, and the rules of their objects.
 
-Not enforced: rules in CEL (`x-kubernetes-validations`) are kept and not run; conversion by webhook is
-refused.
+Rules in CEL (`x-kubernetes-validations`) are stored and not run; conversion by webhook is refused.
 """

@@ -12,7 +12,7 @@ _METADATA = one("meta.v1.ObjectMeta")
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlace:
-    """A place in a custom object, of which its schema tells. `root` is the object itself."""
+    """A place in a custom object, with its schema. `root` is the object itself."""
 
     schema: Obj
     root: bool = False

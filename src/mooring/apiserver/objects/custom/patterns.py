@@ -1,4 +1,5 @@
-"""Patterns of users, matched in linear time by RE2, whose syntax is Go's, and so upstream's. Pure."""
+"""Users' regular expressions, matched in linear time by RE2, whose syntax is that of Go and so of upstream.
+Pure."""
 
 from functools import lru_cache
 from typing import Any, cast
@@ -8,8 +9,7 @@ import re2
 from mooring.apiserver.work_limit import spend
 
 _MOST_MEMORY = 8 * 1024 * 1024
-"""What a pattern may take when it is compiled, in bytes; RE2 slows down rather than take more for
-matching."""
+"""The memory limit of a compiled pattern in bytes; while matching, RE2 slows down rather than exceed it."""
 
 _re2: Any = re2
 _OPTIONS = _re2.Options()
@@ -33,13 +33,13 @@ def _compiled(pattern: str) -> Any:
 
 
 def check(pattern: str) -> None:
-    """Raises `BadPattern` for a text that is no pattern."""
+    """Raises `BadPattern` for a malformed pattern."""
     _compiled(pattern)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is found in the text. One that is none, which an older server let in, is found
-    everywhere."""
+    """Whether the pattern matches a part of the text. A malformed pattern, which an older server accepted,
+    matches every text."""
     spend(len(text) >> 2)
     try:
         return _compiled(pattern).search(text) is not None

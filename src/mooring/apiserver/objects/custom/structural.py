@@ -1,5 +1,4 @@
-"""Structural schemas of custom objects: dropping what they do not name, filling in defaults, judging the
-rest. Pure.
+"""Structural schemas of custom objects: pruning, defaulting and validation. Pure.
 
 The rules are those of upstream's structural schemas (OpenAPI v3 with `x-kubernetes-*`), and so are the words
 of the errors. Rules in CEL (`x-kubernetes-validations`) are not run.
@@ -25,7 +24,8 @@ _KEEP = "x-kubernetes-preserve-unknown-fields"
 def pruned(schema: Obj, value: Any, unknown: list[str], path: str = "", *, root: bool = True) -> Any:
     """`value` without the fields that the schema does not name; their paths are added to `unknown`.
 
-    A null that may not be one and has a default is dropped, too, so that the default takes its place.
+    A null in a field that is not nullable and has a default is dropped, too, so that the default takes its
+    place.
     """
     if isinstance(value, list):
         items = _object(schema.get("items"))
@@ -82,7 +82,7 @@ def fill_defaults(schema: Obj, value: Any) -> None:
 
 
 def value_errors(schema: Obj, value: Any, path: str = "") -> list[FieldError]:
-    """Everything that the schema finds wrong with a value."""
+    """All errors of a value against its schema."""
     spend(2)
     if value is None and schema.get("nullable"):
         return []
@@ -221,7 +221,7 @@ def _list_errors(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
 
 
 def _repetitions(schema: Obj, value: list[Any], path: str) -> list[FieldError]:
-    """Entries of a set, or of a map by its keys, that are there twice."""
+    """Errors for repeated entries of a set, or of a map by its keys."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind == "map":
         names: list[Any] = [{key: _object(each).get(key) for key in keys} for each in value]

@@ -1,7 +1,7 @@
 """JSON patch, RFC 6902, with Kubernetes' error codes: 400 for a malformed patch, 422 for one that does not
 apply.
 
-What a patch may do is limited as upstream limits it: so many operations, and so many bytes that are copied.
+A patch is limited as upstream limits it: in its number of operations, and in the bytes that it copies.
 
 The jsonpatch library could apply patches (the tests compare with it). Hand-written for what it does not
 offer: upstream's error codes and words, and limits that are checked before an operation is made, so that no
@@ -18,7 +18,7 @@ from mooring.apiserver.work_limit import spend
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""What all `copy` operations of a patch may add together, as JSON."""
+"""The most bytes, as JSON, that all `copy` operations of a patch may add together."""
 
 
 def json_patch(target: Any, operations: Any) -> Any:

@@ -14,7 +14,8 @@ from mooring.apiserver.values.dotted import list_at, object_at, objects_at, stri
 
 
 def _settle_blocks(spec: Obj) -> None:
-    """One block of addresses and the list of them say the same: the one counts; `configSource` is no more."""
+    """podCIDR and podCIDRs agree: podCIDR takes precedence. `configSource` is dropped, because Kubernetes no
+    longer has it."""
     one, every = spec.get("podCIDR"), list_at(spec, "podCIDRs")
     if one and every[:1] != [one]:
         spec["podCIDRs"] = [one]
@@ -199,7 +200,7 @@ def _unless_alias(value: Any) -> Callable[[Obj], Any]:
 
 
 class Services(Strategy):
-    """Services: stored for those who name them; no address is handed out."""
+    """Services: stored for the controllers and objects that name them; this server assigns no addresses."""
 
     judges_base = False
     rules = (services.service,)

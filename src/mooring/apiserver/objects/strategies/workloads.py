@@ -53,7 +53,8 @@ class StatefulSets(PodTemplates):
             strategy["rollingUpdate"] = {"partition": 0} | object_at(strategy, "rollingUpdate")
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        # What cannot change, as claims of an older server, is judged when it comes: see `validate_new`.
+        # Parts that cannot change, such as claims of an older server, are checked at creation: see
+        # `validate_new`.
         return list(valid.stateful_set(obj, new=False))
 
     def validate_new(self, obj: Obj) -> list[FieldError]:
@@ -117,7 +118,7 @@ class ControllerRevisions(Strategy):
 
 
 class DisruptionBudgets(Strategy):
-    """PodDisruptionBudgets: their metadata is looked at as little as upstream does."""
+    """PodDisruptionBudgets: their metadata is validated as little as upstream does."""
 
     name_error = staticmethod(path_segment_error)
     kube_finalizers = False

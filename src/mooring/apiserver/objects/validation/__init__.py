@@ -1,4 +1,4 @@
-"""What makes an object invalid, in upstream's order, with upstream's field paths and words. Pure.
+"""The validation of objects, in upstream's order, with upstream's field paths and texts. Pure.
 
 Every check takes a value and returns what is wrong with it, each error at a path relative to that value: a
 valid object costs no path at all. `checks` has what checks are made of, `formats` the formats of text, the

@@ -1,4 +1,4 @@
-"""What checks are made of: a check takes a value and returns what is wrong with it, nothing if it is right.
+"""The building blocks of validation: a check takes a value and returns its errors, none for a valid value.
 
 Paths in errors are relative to the value that was checked; `at` puts a field or an index before them. A value
 that is absent is None, as is null.
@@ -219,7 +219,7 @@ def descending(value: Any) -> Errors:
 
 
 def local_path(value: Any) -> Errors:
-    """A relative path that neither goes up nor begins with what kubelet keeps for itself (`..data`)."""
+    """A relative path that does not go up and does not begin with the kubelet's own prefix (`..data`)."""
     errors = list(descending(value))
     if (value or "").startswith("..") and not value.startswith("../"):
         errors.append(invalid_value("", value, "must not start with '..'"))

@@ -1,4 +1,4 @@
-"""What is asked of storage: access modes, sizes, classes; claims, and templates of claims."""
+"""Access modes, sizes and classes; claims, and templates of claims."""
 
 from typing import Any
 
@@ -117,7 +117,8 @@ def _capacity(capacity: Obj) -> Errors:
 
 
 def volume_head(spec: Obj) -> Errors:
-    """Of a PersistentVolume's spec what comes before its source: modes, capacity, reclaim policy."""
+    """The fields of a PersistentVolume's spec that upstream checks before its source: modes, capacity,
+    reclaim policy."""
     modes = entries(spec, "accessModes")
     errors: list[FieldError] = [] if modes else [required("accessModes")]
     errors += at("accessModes", access_modes(modes))
@@ -132,7 +133,8 @@ def volume_head(spec: Obj) -> Errors:
 
 
 def volume_tail(spec: Obj) -> Errors:
-    """Of a PersistentVolume's spec what comes after its source: class, mode, attributes."""
+    """The fields of a PersistentVolume's spec that upstream checks after its source: class, mode,
+    attributes."""
     errors = list(record(("storageClassName", class_name), ("volumeMode", volume_mode))(spec))
     attributes = spec.get("volumeAttributesClassName")
     if attributes is None:
@@ -149,7 +151,8 @@ def volume_tail(spec: Obj) -> Errors:
 
 
 def inline_volume_head(spec: Obj) -> Errors:
-    """What an inline volume's spec may not say that a PersistentVolume's can, before its source."""
+    """The fields that only a PersistentVolume's spec may have, not an inline volume's; those that upstream
+    checks before the source."""
     errors: list[FieldError] = [
         forbidden_field(field, _NOT_INLINE) for field in ("claimRef", "capacity") if spec.get(field)
     ]
@@ -169,7 +172,7 @@ def inline_volume_head(spec: Obj) -> Errors:
 
 
 def inline_volume_tail(spec: Obj) -> Errors:
-    """The same, after its source."""
+    """The same, for the fields that upstream checks after the source."""
     errors: list[FieldError] = (
         [forbidden_field("storageClassName", _NOT_INLINE)] if spec.get("storageClassName") else []
     )

@@ -169,7 +169,7 @@ _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(\/[a-zA-Z][a-zA-Z0-9]*)*")
 
 
 def _features(names: list[str]) -> list[FieldError]:
-    """What a node says it can do: sorted, each once."""
+    """The declared features of a Node: sorted, each once."""
     errors: list[FieldError] = []
     for index, name in enumerate(names):
         if len(name) > 253 or _FEATURE.fullmatch(name) is None:
@@ -183,7 +183,7 @@ def _features(names: list[str]) -> list[FieldError]:
 
 
 def new_node(obj: Obj) -> Errors:
-    """What of a Node is looked at only when it registers."""
+    """The fields of a Node that are checked only when it registers."""
     blocks = entries(part(obj, "spec"), "podCIDRs")
     errors = at("spec.podCIDRs", each(exactly(cidr_error))(blocks))
     if len(blocks) > 1 and (len(blocks) > 2 or len({":" in block for block in blocks}) < 2):
@@ -193,7 +193,7 @@ def new_node(obj: Obj) -> Errors:
 
 
 def changed_node(obj: Obj, old: Obj) -> list[FieldError]:
-    """What of a Node may not change, and what is looked at only then."""
+    """The fields of a Node that may not change, and the checks of updates only."""
     before, spec = part(old, "spec"), part(obj, "spec")
     errors: list[FieldError] = []
     addresses = objects(part(obj, "status").get("addresses"))
@@ -414,7 +414,7 @@ def series(obj: Obj) -> Errors:
 
 
 def new_event_v1(obj: Obj) -> Errors:
-    """What events.k8s.io asks of an Event, which is given as core/v1, when it is created."""
+    """The rules of events.k8s.io for a new Event, which is given as core/v1."""
     errors, source = list(series(obj)), part(obj, "source")
     if obj.get("eventTime") is None:
         errors.append(required("eventTime"))

@@ -57,7 +57,8 @@ _CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a container's rules ask of its pod: the volumes by name, claims, and fields of the spec."""
+    """The facts of the pod that a container's rules need: the volumes by name, claims, and fields of the
+    spec."""
 
     spec: Obj
     volumes: Mapping[str, Obj]
@@ -279,7 +280,7 @@ _PROBE = record(
 
 
 def _one_success(probe: Obj) -> Errors:
-    """A container lives, or has started, by one success."""
+    """A liveness or startup probe: one success is enough, and the threshold must be 1."""
     times = probe.get("successThreshold") or 0
     return [*_PROBE(probe), *([] if times == 1 else [invalid_value("successThreshold", times, "must be 1")])]
 
@@ -331,7 +332,7 @@ def _resize(policies: Any, restart_policy: Any) -> Errors:
 
 
 def common(container: Obj, around: Around) -> Errors:
-    """What holds of every container, whenever it runs."""
+    """The rules of every container, whenever it runs."""
     errors = list(_HEAD(container))
     if container.get("volumeMounts"):
         errors += at("volumeMounts", _mounts(container, around))

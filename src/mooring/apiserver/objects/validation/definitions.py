@@ -31,7 +31,7 @@ def definition(obj: Obj) -> Errors:
 
 
 def definition_name(obj: Obj) -> Errors:
-    """A definition is named by what it defines."""
+    """A definition's name is PLURAL.GROUP of the kind that it defines."""
     spec, name = part(obj, "spec"), obj["metadata"].get("name") or ""
     wanted = f"{part(spec, 'names').get('plural') or ''}.{spec.get('group') or ''}"
     return (
@@ -79,7 +79,7 @@ def _spec(spec: Obj) -> Errors:
 
 
 def _shared(versions: list[Obj], field: str) -> bool:
-    """Whether every version says the same, so that upstream keeps it once."""
+    """Whether all versions have the same value, which upstream then stores once."""
     return bool(versions) and all(version.get(field) == versions[0].get(field) for version in versions)
 
 
@@ -202,7 +202,7 @@ _CONVERSION = record(("conversion", _conversion))
 
 
 def _approval(obj: Obj) -> list[FieldError]:
-    """A group of Kubernetes itself needs a word of approval."""
+    """A definition in a group of Kubernetes' own needs an approval annotation."""
     group = part(obj, "spec").get("group") or ""
     if group not in ("k8s.io", "kubernetes.io") and not group.endswith((".k8s.io", ".kubernetes.io")):
         return []

@@ -1,5 +1,4 @@
-"""The formats that text must have: names, keys, addresses. Each function says why a text does not fit, or
-None.
+"""The formats of texts: names, keys, addresses. Each function returns why a text does not fit, or None.
 
 The words are upstream's (`apimachinery/pkg/util/validation`), because people search for them.
 """

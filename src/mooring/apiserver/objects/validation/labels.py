@@ -84,7 +84,7 @@ def is_empty(value: Any) -> bool:
 
 
 def is_readable(value: Any) -> bool:
-    """Whether a selector can be applied at all: `selects` is meaningless otherwise."""
+    """Whether a selector is valid; `selects` may be called for a valid one only."""
     return not selector(value or {})
 
 

@@ -87,7 +87,7 @@ _required_term, _preferred_term = _node_term(values_count=True), _node_term(valu
 
 
 def node_selector(value: Obj) -> Errors:
-    """What a node has to be."""
+    """A term of a node selector."""
     terms = value.get("nodeSelectorTerms")
     if not terms:
         return [required("nodeSelectorTerms", "must have at least one node selector term")]
@@ -193,11 +193,11 @@ def _toleration(toleration: Obj) -> Errors:
 
 
 tolerations = each(_toleration)
-"""What a pod tolerates of nodes."""
+"""The tolerations of a pod."""
 
 
 def taints(value: Any) -> Errors:
-    """What nodes do not want to be tolerated: each key once per effect."""
+    """The taints of a Node: each key once per effect."""
     errors: list[FieldError] = []
     seen: set[tuple[Any, Any]] = set()
     for index, taint in enumerate(objects(value)):

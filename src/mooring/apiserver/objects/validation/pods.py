@@ -69,7 +69,7 @@ def pod(obj: Obj) -> Errors:
 
 
 def new_pod(obj: Obj) -> Errors:
-    """What may not be in a pod from the start."""
+    """The fields that a new pod may not have."""
     spec = part(obj, "spec")
     errors: list[FieldError] = []
     if spec.get("ephemeralContainers"):
@@ -114,7 +114,7 @@ def _with_claims(spec: Obj, claims: Sequence[str]) -> Obj:
 
 
 def pod_annotations(value: Any, spec: Obj, path: str) -> list[FieldError]:
-    """Annotations of a pod that mean something."""
+    """The annotations of a pod that have a meaning in Kubernetes."""
     pairs: Mapping[str, str] = value or {}
     errors: list[FieldError] = []
     if _MIRROR in pairs and not spec.get("nodeName"):
@@ -260,7 +260,7 @@ def _pod_resources(resources: Obj, spec: Obj, around: Around) -> Errors:
 
 
 def _summed(spec: Obj, name: str) -> Any:
-    """How much of a resource the containers ask for at most at one time."""
+    """The largest amount of a resource that the containers request at one time."""
 
     def requested(container: Obj) -> Any:
         return parse_quantity((part(part(container, "resources"), "requests")).get(name) or "0")

@@ -1,4 +1,4 @@
-"""What refers to a field of a pod, to a key of a ConfigMap or Secret, or to a signer of certificates."""
+"""References to fields of a pod, to keys of ConfigMaps and Secrets, and to signers of certificates."""
 
 import re
 from collections.abc import Collection

@@ -31,7 +31,7 @@ _LOGIC = ("allOf", "oneOf", "anyOf")
 
 
 def schema_errors(schema: Obj, *, has_status: bool) -> Errors:
-    """What is wrong with a version's schema; `has_status` says whether the kind has a status subresource."""
+    """The errors of a version's schema; `has_status`: whether the kind has a status subresource."""
     errors = [*_root_errors(schema)] if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden_field("nullable", "nullable cannot be true at the root"))
@@ -163,7 +163,8 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def _values(schema: Obj, *, skip_either: bool = False) -> Iterator[FieldError]:
-    """What says more about values: it may not say again what the structure says."""
+    """The value validations of a schema (`allOf`, `not`, ...), which may not repeat what the structure
+    says."""
     for logic in ("anyOf", "allOf", "oneOf"):
         parts = objects(schema.get(logic))
         if logic == "anyOf" and skip_either and parts == _INT_OR_STRING:
@@ -209,7 +210,7 @@ def _nested(schema: Obj) -> Iterator[FieldError]:
 
 
 def _completeness(schema: Obj, structure: Obj | None, path: str = "") -> Iterator[FieldError]:
-    """What says more about values is about fields that the structure has."""
+    """Yields an error for each field that a value validation names and the structure lacks."""
     inner_schema = _schema(schema.get("not"))
     inners = [("not", inner_schema)] if inner_schema is not None else []
     inners += [
@@ -249,7 +250,7 @@ def _default_errors(schema: Obj, path: str = "") -> list[FieldError]:
 def _openapi_errors(
     schema: Obj, *, root: bool = False, forbids_default: str = "", meta: bool = False
 ) -> list[FieldError]:
-    """What upstream's schemas may not use."""
+    """The features that upstream refuses in schemas."""
     errors = _standard_errors(schema, forbids_default=forbids_default, meta=meta)
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"

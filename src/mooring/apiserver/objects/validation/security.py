@@ -136,7 +136,7 @@ _PROFILE = record(("windowsOptions", _windows), ("appArmorProfile", _app_armor))
 
 
 def _escalation(context: Obj) -> Errors:
-    """Who is privileged can always get more privileges."""
+    """A privileged container cannot forbid privilege escalation."""
     if context.get("allowPrivilegeEscalation") is not False:
         return NONE
     errors: list[FieldError] = []

@@ -217,7 +217,7 @@ def _source_ranges(obj: Obj, kind: str) -> list[FieldError]:
 
 
 def _balanced(spec: Obj) -> list[FieldError]:
-    """What only services of load balancers can say."""
+    """The fields that only services of type LoadBalancer may have."""
     balanced, detail = spec.get("type") == "LoadBalancer", "may only be used when `type` is 'LoadBalancer'"
     errors: list[FieldError] = []
     if spec.get("allocateLoadBalancerNodePorts") is not None and not balanced:
@@ -273,7 +273,7 @@ _TRAFFIC = record(
 
 
 def changed(spec: Obj, old: Obj) -> list[FieldError]:
-    """What of a service may not change: its first address and IP family, its load balancer."""
+    """The fields of a service that may not change: its first address and IP family, its load balancer."""
     errors: list[FieldError] = []
     balanced = old.get("type") == spec.get("type") == "LoadBalancer"
     if "ExternalName" not in (spec.get("type"), old.get("type")):

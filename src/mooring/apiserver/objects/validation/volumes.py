@@ -317,7 +317,8 @@ def _not_negative_size(value: Any) -> Errors:
 
 
 def image_source(*, in_pod: bool) -> Check:
-    """An image as a volume; a template may leave the reference to who makes pods of it."""
+    """An image as a volume. A template may leave the reference to the controller that creates pods from
+    it."""
     return record(
         *((("reference", needed()),) if in_pod else ()),
         ("pullPolicy", always(one_of(*_PULL_POLICIES, needs=True))),

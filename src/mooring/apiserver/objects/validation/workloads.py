@@ -1,4 +1,4 @@
-"""Workloads: what makes pods from a template."""
+"""Workloads: the kinds that create pods from a template."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def at_most_all(value: Any) -> Errors:
 
 
 def _number(value: Any) -> int:
-    """What a share comes to, as far as it matters whether it is nothing."""
+    """The value of a share, as far as it is known whether that is zero."""
     if isinstance(value, str):
         return int(value[:-1]) if percent_error(value) is None else _digits(value)
     return int(value or 0)
@@ -241,7 +241,7 @@ def _claim_template(value: Obj) -> Errors:
 
 
 def stateful_set(obj: Obj, *, new: bool = True) -> Errors:
-    """A StatefulSet; of one that is not new, what cannot change is not looked at."""
+    """A StatefulSet. Fields that cannot change are checked at creation only."""
     spec = part(obj, "spec")
     policy = spec.get("podManagementPolicy") or ""
     errors: list[FieldError] = [] if policy else [required("podManagementPolicy")]
@@ -528,7 +528,7 @@ def _success_rule(rule: Obj, completions: int) -> Errors:
 
 
 def _indexes(written: str, completions: int) -> tuple[str, int]:
-    """What is wrong with `1,3-5`, and how many indexes it names."""
+    """The error of a list of indexes (`1,3-5`), and the number of indexes in it."""
     total, last = 0, -1
     for span in written.split(",") if written else ():
         ends = span.split("-")
@@ -555,7 +555,7 @@ def cron_job(obj: Obj) -> Errors:
 
 
 def cron_job_name(obj: Obj) -> Errors:
-    """The jobs' names are longer by eleven characters."""
+    """The name of a CronJob: names of its jobs are eleven characters longer."""
     name = obj["metadata"].get("name") or ""
     return (
         [invalid_value("metadata.name", name, "must be no more than 52 characters")]
