@@ -155,8 +155,12 @@ def test_status_and_spec_are_written_apart_and_status_is_judged_too(serve):
         await api.create(DEFINITIONS, definition())
         await api.create(WIDGETS, {**widget(), "status": {"size": 7}})
         assert "status" not in await api.get(f"{WIDGETS}/w")
-        told = await api.patch(f"{WIDGETS}/w/status", {"status": {"size": 3}, "spec": {"size": 9}})
-        assert (told["spec"]["size"], told["status"]["size"], told["metadata"]["generation"]) == (1, 3, 1)
+        patched = await api.patch(f"{WIDGETS}/w/status", {"status": {"size": 3}, "spec": {"size": 9}})
+        assert (patched["spec"]["size"], patched["status"]["size"], patched["metadata"]["generation"]) == (
+            1,
+            3,
+            1,
+        )
         await api.refused(422, api.patch(f"{WIDGETS}/w/status", {"status": {"size": "x"}}))
         assert (await api.patch(f"{WIDGETS}/w", {"spec": {"size": 2}}))["metadata"]["generation"] == 2
 

@@ -33,8 +33,8 @@ def test_unknown_fields_are_dropped(serve):
 def test_strict_validation_names_every_unknown_field(serve):
     async def story(api):
         refusal = await api.refused(400, api.create(PODS, odd_pod(api), STRICT))
-        told = 'strict decoding error: unknown field "spec.containers[0].colour", unknown field "shape"'
-        assert told == refusal.message.partition("as a Pod: ")[2]
+        problems = 'strict decoding error: unknown field "spec.containers[0].colour", unknown field "shape"'
+        assert problems == refusal.message.partition("as a Pod: ")[2]
         await api.pod("p")
         patch = {"spec": {"colour": "red"}}
         refusal = await api.refused(422, api.patch(f"{PODS}/p", patch, "merge", STRICT))
@@ -73,7 +73,7 @@ def test_a_wish_that_is_none_is_refused(serve):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "problems"),
     [
         (
             {"containers": "x"},
@@ -95,11 +95,11 @@ def test_a_wish_that_is_none_is_refused(serve):
         ({"overhead": {"cpu": "much"}}, "quantities must match the regular expression"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_upstream(serve, spec, told):
+def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_upstream(serve, spec, problems):
     async def story(api):
         pod = api.new_pod()
         pod["spec"] |= spec
-        assert told in (await api.refused(400, api.create(PODS, pod))).message
+        assert problems in (await api.refused(400, api.create(PODS, pod))).message
 
     serve(story)
 

@@ -133,9 +133,9 @@ def config_map(name: str, writer: str, value: str) -> dict[str, Any]:
 
 async def answer(request: Any) -> Any:
     async with request as got:
-        told = await got.json()
-        assert got.status < 300, told
-        return told
+        body = await got.json()
+        assert got.status < 300, body
+        return body
 
 
 def version_of(obj: Any) -> int:

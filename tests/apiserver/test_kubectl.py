@@ -263,9 +263,9 @@ async def test_describe_tells_the_story(kube: Kubectl) -> None:
         "type": "Warning",
     }
     await kube.call("POST", "/api/v1/namespaces/default/events", event)
-    told = await kube("describe pod p1")
-    assert re.search(r"Warning +FailedMount .* no disk", told)
-    assert "node.kubernetes.io/unreachable:NoExecute op=Exists for 300s" in told
+    description = await kube("describe pod p1")
+    assert re.search(r"Warning +FailedMount .* no disk", description)
+    assert "node.kubernetes.io/unreachable:NoExecute op=Exists for 300s" in description
     assert "FailedMount" in await kube("get events")
     assert "FailedMount" in await kube("events")
     for thing in ("node n1", "pvc data", "sc fast", "sts web", "ns default"):
@@ -366,7 +366,7 @@ async def test_what_the_server_offers_can_be_asked(kube: Kubectl) -> None:
 
 async def test_a_wrong_manifest_is_refused_in_words(kube: Kubectl) -> None:
     bad = kube.home / "bad.yaml"
-    for text, told in (
+    for text, words in (
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n",
             "spec.containers: Required value",
@@ -382,4 +382,4 @@ async def test_a_wrong_manifest_is_refused_in_words(kube: Kubectl) -> None:
         ),
     ):
         bad.write_text(text)
-        assert told in await kube(f"create -f {bad}", fails=True)
+        assert words in await kube(f"create -f {bad}", fails=True)

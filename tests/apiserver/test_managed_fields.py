@@ -1,4 +1,5 @@
-"""Server-side apply: who owns a field, who may change it, and what goes when nobody wants it any more."""
+"""Server-side apply: which manager owns a field and may change it; a field that no manager applies any more
+is removed."""
 
 from __future__ import annotations
 

@@ -55,10 +55,10 @@ def node_at(address: Any, port: Any) -> dict[str, Any]:
     return {"metadata": {"name": "n1"}, "status": status}
 
 
-@pytest.mark.parametrize(("address", "said"), [("127.0.0.1", "127.0.0.1"), ("127.9.9.9", "127.9.9.9"), ("::1", "::1"),
+@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "127.0.0.1"), ("127.9.9.9", "127.9.9.9"), ("::1", "::1"),
                                                ("::ffff:127.0.0.1", "127.0.0.1")])  # fmt: skip
-def test_an_agent_on_loopback_is_asked(address: str, said: str):
-    assert endpoint_of(node_at(address, 10250), LOOPBACK) == (said, 10250)
+def test_an_agent_on_loopback_is_asked(address: str, host: str):
+    assert endpoint_of(node_at(address, 10250), LOOPBACK) == (host, 10250)
 
 
 @pytest.mark.parametrize(

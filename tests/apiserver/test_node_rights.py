@@ -50,9 +50,9 @@ def test_the_table_holds_for_every_verb_on_every_kind(played):
                 if verb == "update" and kind.plural in world.COLLECTIONS:
                     _, body = await admin("GET", f"{collection(kind)}/{name_of(kind.plural, whose)}")
                 status, answer = await node(method, path, body, query, content)
-                told = (kind.name, subresource, verb, whose, status, answer)
-                assert status < 500 or status == 501, told
-                assert (status not in (403, 405)) == granted(kind, subresource, verb, whose), told
+                outcome = (kind.name, subresource, verb, whose, status, answer)
+                assert status < 500 or status == 501, outcome
+                assert (status not in (403, 405)) == granted(kind, subresource, verb, whose), outcome
                 asked += 1
         assert asked > 700
 
@@ -124,7 +124,7 @@ def test_a_claim_that_is_not_there_yet_is_not_found_rather_than_refused(played):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         ({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, "modify taints"),
         (
@@ -141,12 +141,12 @@ def test_a_claim_that_is_not_there_yet_is_not_found_rather_than_refused(played):
     ],
 )
 @pytest.mark.parametrize("path", ["", "/status"])
-def test_a_node_cannot_change_of_its_node_what_steers_pods_or_states_something(played, change, told, path):
+def test_a_node_cannot_change_of_its_node_what_steers_pods_or_states_something(played, change, words, path):
     async def story(node, admin, uid):
         before = await admin("GET", f"/api/v1/nodes/{OWN}")
         for content in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
             status, answer = await node("PATCH", f"/api/v1/nodes/{OWN}{path}", change, (), content)
-            assert (status, told in answer["message"]) == (403, True), answer
+            assert (status, words in answer["message"]) == (403, True), answer
         assert await admin("GET", f"/api/v1/nodes/{OWN}") == before
 
     played(story)
@@ -185,7 +185,7 @@ def test_a_new_node_has_its_name_and_taints_but_no_statement_of_an_operator(serv
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "words"),
     [
         ({"serviceAccountName": "n2-account"}, "serviceaccounts"),
         ({"serviceAccount": "n2-account"}, "serviceaccounts"),
@@ -206,12 +206,13 @@ def test_a_new_node_has_its_name_and_taints_but_no_statement_of_an_operator(serv
         ({"resourceClaims": [{"name": "r", "resourceClaimName": "x"}]}, "resourceclaims"),
     ],
 )  # fmt: skip
-def test_a_mirror_refers_to_nothing_of_the_api(played, spec, told):
+def test_a_mirror_refers_to_nothing_of_the_api(played, spec, words):
     async def story(node, admin, uid):
         status, answer = await node("POST", world.COLLECTIONS["pods"], world.mirror(OWN, uid, **spec))
-        assert (status, f"can not create pods that reference {told}" in answer["message"]) == (403, True), (
-            answer
-        )
+        assert (status, f"can not create pods that reference {words}" in answer["message"]) == (
+            403,
+            True,
+        ), answer
 
     played(story)
 

@@ -104,13 +104,13 @@ def test_a_pod_is_created_read_and_listed_in_protobuf(serve):
         made = await api.server.handle(Request("POST", path, (), headers, body, ADMIN))
         assert (made.status, made.headers["content-type"]) == (201, PROTOBUF)
         listed = await api.server.handle(Request("GET", path, (), headers, b"", ADMIN))
-        told = protobuf.decode(listed.body)
-        assert (told["kind"], told["metadata"]["resourceVersion"]) == (
+        decoded = protobuf.decode(listed.body)
+        assert (decoded["kind"], decoded["metadata"]["resourceVersion"]) == (
             "PodList",
             str(api.server.store.version),
         )
         read = await api.get(f"{path}/p")
-        assert told["items"] == [
+        assert decoded["items"] == [
             {key: each for key, each in read.items() if key not in ("kind", "apiVersion")}
         ]
         assert protobuf.decode(made.body) == read
@@ -154,8 +154,8 @@ def test_the_metadata_of_any_kind_is_listed_in_protobuf(serve):
         await api.pod("a", labels={"x": "y"})
         accept = f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         answer = await api.server.handle(Request("GET", "/api/v1/pods", (), {"accept": accept}, b"", ADMIN))
-        told = protobuf.decode(answer.body)
-        assert (told["kind"], told["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
-        assert [item["metadata"]["labels"] for item in told["items"]] == [{"x": "y"}]
+        decoded = protobuf.decode(answer.body)
+        assert (decoded["kind"], decoded["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+        assert [item["metadata"]["labels"] for item in decoded["items"]] == [{"x": "y"}]
 
     serve(story)

@@ -21,8 +21,8 @@ def asking(verb, resource, group="", **more):
 def test_a_node_learns_what_it_may_do_itself(serve, verb, resource, allowed):
     async def story(api):
         node = api.acting_as(node_user("a"))
-        told = await node.create(f"{ACCESS}/selfsubjectaccessreviews", asking(verb, resource))
-        assert told["status"]["allowed"] is allowed
+        review = await node.create(f"{ACCESS}/selfsubjectaccessreviews", asking(verb, resource))
+        assert review["status"]["allowed"] is allowed
 
     serve(story)
 
@@ -41,16 +41,16 @@ def test_an_administrator_asks_about_others_and_nobody_else_does(serve):
 
 def test_who_one_is_and_whose_a_token_is(serve):
     async def story(api):
-        told = await api.acting_as(node_user("a")).create(f"{IDENTITY}/selfsubjectreviews", {})
-        assert told["status"]["userInfo"]["username"] == "system:node:a"
+        review = await api.acting_as(node_user("a")).create(f"{IDENTITY}/selfsubjectreviews", {})
+        assert review["status"]["userInfo"]["username"] == "system:node:a"
         token = api.server.tokens.node("b")
-        told = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
-        assert (told["status"]["authenticated"], told["status"]["user"]["username"]) == (
+        review = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
+        assert (review["status"]["authenticated"], review["status"]["user"]["username"]) == (
             True,
             "system:node:b",
         )
-        told = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": "x"}})
-        assert "authenticated" not in told["status"]
+        review = await api.create(f"{IDENTITY}/tokenreviews", {"spec": {"token": "x"}})
+        assert "authenticated" not in review["status"]
 
     serve(story)
 

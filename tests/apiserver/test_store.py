@@ -260,8 +260,8 @@ def test_a_restart_keeps_objects_versions_and_history(run: Run) -> None:
         again = Store(log, no_fields)
         assert again.version == 4
         assert names(again) == ["a"]
-        told = [(change.type, change.item.version) for change in again.watch("things", 1).take()]
-        assert told == [("MODIFIED", 2), ("ADDED", 3), ("DELETED", 4)]
+        changes = [(change.type, change.item.version) for change in again.watch("things", 1).take()]
+        assert changes == [("MODIFIED", 2), ("ADDED", 3), ("DELETED", 4)]
         assert (await again.write("things", ("ns", "c"), thing())).version == 5
 
     run(story())

@@ -47,8 +47,8 @@ def test_a_deletion_is_told_with_its_own_version(serve):
         made = await configmap(api, "a")
         watch = await api.watch(CONFIGMAPS, ("resourceVersion", made["metadata"]["resourceVersion"]))
         await api.delete(f"{CONFIGMAPS}/a")
-        told = await watch.next()
-        assert int(told["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+        event = await watch.next()
+        assert int(event["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
 
     serve(story)
 

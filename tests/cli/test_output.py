@@ -42,9 +42,9 @@ def test_an_event_is_one_line_of_the_log_whatever_its_values_are(own_log: io.Str
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         fail(f"no volume {HOSTILE}")
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "\x1b[2J" not in said
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "\x1b[2J" not in printed
 
 
 def test_a_row_of_a_table_is_one_line():
@@ -54,7 +54,7 @@ def test_a_row_of_a_table_is_one_line():
 
 def test_an_explanation_shows_escape_sequences_and_does_not_send_them():
     cause = Cause(f"pod/{HOSTILE}", Reason(HOSTILE, HOSTILE), next_step=HOSTILE)
-    said = "\n".join([*text.lines(cause, wall_clock(), lambda said, colour: said)])
-    assert not set(said) & {"\x1b", "\r", "\u202e"}
-    one = text.one_line(cause, wall_clock(), lambda said, colour: said)
+    printed = "\n".join([*text.lines(cause, wall_clock(), lambda words, colour: words)])
+    assert not set(printed) & {"\x1b", "\r", "\u202e"}
+    one = text.one_line(cause, wall_clock(), lambda words, colour: words)
     assert len(one.splitlines()) == 1

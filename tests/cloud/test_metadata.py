@@ -1,4 +1,4 @@
-"""IMDSv2: tokens, and what an instance is told about itself."""
+"""IMDSv2: tokens, and what an instance can read about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ModifyVolume and what is told of it."""
+"""ModifyVolume, and the states of a modification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endpoint as its clients see it: boto3, instances, and whoever sets a fault."""
+"""The endpoint as its clients see it: boto3, instances, and the operator who sets a fault."""
 
 from __future__ import annotations
 

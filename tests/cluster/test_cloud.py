@@ -56,13 +56,13 @@ class CloudProcess:
         return dict(line.removeprefix("export ").split("=", 1) for line in lines)
 
     def client(self) -> Any:
-        told = self.environment()
+        environment = self.environment()
         return get_session().create_client(
             "ec2",
-            region_name=told["AWS_REGION"],
-            endpoint_url=told["AWS_ENDPOINT_URL_EC2"],
-            aws_access_key_id=told["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
+            region_name=environment["AWS_REGION"],
+            endpoint_url=environment["AWS_ENDPOINT_URL_EC2"],
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         )
 
     def devices(self) -> list[str]:
@@ -93,9 +93,9 @@ def attached(cloud: CloudProcess) -> tuple[str, str]:
     ec2 = cloud.client()
     volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"]
     until(lambda: state_of(ec2, volume) == "available", cloud.log)
-    told = cloud.environment("1")
-    ec2.attach_volume(VolumeId=volume, InstanceId=told["MOORING_CLOUD_INSTANCE"], Device="/dev/xvdba")
-    link = Path(told["MOORING_CLOUD_DEVICES"]) / "xvdba"
+    environment = cloud.environment("1")
+    ec2.attach_volume(VolumeId=volume, InstanceId=environment["MOORING_CLOUD_INSTANCE"], Device="/dev/xvdba")
+    link = Path(environment["MOORING_CLOUD_DEVICES"]) / "xvdba"
     until(link.exists, cloud.log)
     return volume, str(link)
 

@@ -195,13 +195,13 @@ async def test_a_driver_that_is_away_is_waited_for_and_faults_are_survived(data_
         await drivers.stop("node-1")
         await claimed(stage, "c")
         await pod(stage, "p", "node-1", "sleep 1000", "c")
-        await stage.until("somebody says that it is away", lambda: told(stage, "no driver answers"))
+        await stage.until("an event says that it is away", lambda: has_event(stage, "no driver answers"))
         await drivers.start("node-1")
         await stage.until("the pod runs", lambda: ready(stage, "p"), patience=120)
         assert len(drivers.array.list()) == 1, "never two volumes for a claim"
 
 
-async def told(stage: Stage, words: str) -> bool:
+async def has_event(stage: Stage, words: str) -> bool:
     return any(words in (event.message or "") for event in (await stage.client.list(Event, "default")).items)
 
 

@@ -1,4 +1,4 @@
-"""What can be said to `mooring up --csi`."""
+"""The options of `mooring up --csi`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_without_drivers_nothing_is_set():
 
 
 @pytest.mark.parametrize(
-    ("given", "controllers", "faults", "told"),
+    ("given", "controllers", "faults", "words"),
     [
         ("unix:///run/a.sock", [], [], "has the form NAME="),
         ("timeout=unix:///run/a.sock", [], [], "has the form NAME="),
@@ -44,6 +44,6 @@ def test_without_drivers_nothing_is_set():
         ("a.example.com=/run/{node}", [], ["Nothing:1s"], "no method of CSI"),
     ],
 )
-def test_what_cannot_be_is_told(given: str, controllers: list[str], faults: list[str], told: str):
-    with pytest.raises(ValueError, match=told):
+def test_what_cannot_be_is_told(given: str, controllers: list[str], faults: list[str], words: str):
+    with pytest.raises(ValueError, match=words):
         parse_drivers([given], controllers, faults, 2)

@@ -63,9 +63,9 @@ async def test_a_disk_that_refuses_nobody_is_mounted_on_one_node_at_a_time(stage
     await stage.client.delete(Pod, "first", "default")
     await stage.until("the second pod runs", lambda: ready(stage, "second"))
     assert await lock(stage) == (2, "node-2", "default/second")
-    status, said = await stage.command("break-attachment", (await volume_name(stage)))
+    status, output = await stage.command("break-attachment", (await volume_name(stage)))
     assert status == 1
-    assert "its content is lost" in said
+    assert "its content is lost" in output
 
 
 async def waits(stage: Stage) -> str:

@@ -15,7 +15,7 @@ from mooring.simulation.parts.faulty_transport import faulty_client
 
 
 class Going(Truth):
-    """A disk whose device on n goes whenever somebody looks which mount is its."""
+    """A disk whose device on n goes whenever its mount is looked up."""
 
     looks = 0
 

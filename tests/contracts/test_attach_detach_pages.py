@@ -24,7 +24,7 @@ def test_every_test_of_upstream_has_a_counterpart(row: tuple[str, str]):
 
 def test_every_option_of_the_page_exists_and_every_option_is_on_the_page():
     table = PAGES["attach-detach.md"].partition("## Options")[2].partition("## Metrics")[0]
-    said = set(re.findall(r"`(--[a-z-]+)", table))
+    listed_names = set(re.findall(r"`(--[a-z-]+)", table))
     there = {name for each in controller.params for name in each.opts}
     others = {
         "--controllers",
@@ -33,7 +33,7 @@ def test_every_option_of_the_page_exists_and_every_option_is_on_the_page():
         "--plugin-setting",
         "--log-level",
     }
-    assert said == there - others
+    assert listed_names == there - others
 
 
 def test_every_metric_of_the_page_is_served():
@@ -42,8 +42,8 @@ def test_every_metric_of_the_page_is_served():
     from mooring.kube.metrics import REGISTRY
 
     table = PAGES["attach-detach.md"].partition("## Metrics")[2].partition("## Runbook")[0]
-    said = {name.removesuffix("_total") for name in re.findall(r"^\| `(\w+)`", table, re.MULTILINE)}
-    assert said <= {metric.name for metric in REGISTRY.collect()}
+    listed_names = {name.removesuffix("_total") for name in re.findall(r"^\| `(\w+)`", table, re.MULTILINE)}
+    assert listed_names <= {metric.name for metric in REGISTRY.collect()}
 
 
 def rules() -> list[Mapping[str, Any]]:

@@ -103,15 +103,15 @@ def flag_rows() -> list[list[str]]:
 
 
 def test_every_flag_is_on_the_page_and_every_one_of_the_page_exists():
-    said = {name for row in flag_rows() for name in re.findall(r"--[a-z0-9-]+", row[0])}
+    on_page = {name for row in flag_rows() for name in re.findall(r"--[a-z0-9-]+", row[0])}
     there = {name for each in ebs_driver.params for name in each.opts if name.startswith("--")}
-    assert said == there
+    assert on_page == there
 
 
 @pytest.mark.parametrize(("mode", "fields"), [("controller", CONTROLLER_FLAGS), ("node", NODE_FLAGS)])
 def test_the_modes_of_flags_are_what_the_page_says(mode: str, fields: Iterable[str]):
-    said = {name for row in flag_rows() if row[2] == mode for name in re.findall(r"--[a-z0-9-]+", row[0])}
-    assert said == {flag(name) for name in fields} - {"--csi-mount-point-prefix"}
+    on_page = {name for row in flag_rows() if row[2] == mode for name in re.findall(r"--[a-z0-9-]+", row[0])}
+    assert on_page == {flag(name) for name in fields} - {"--csi-mount-point-prefix"}
 
 
 def known(refused: Callable[[], object]) -> set[str]:
@@ -133,9 +133,9 @@ def test_every_parameter_of_a_class_is_on_the_page_and_every_one_of_the_page_exi
 
 
 def test_every_parameter_of_an_attributes_class_is_on_the_page():
-    told = section(EBS, "Parameters").partition("**VolumeAttributesClass**")[2].partition("\n\n")[0]
+    paragraph = section(EBS, "Parameters").partition("**VolumeAttributesClass**")[2].partition("\n\n")[0]
     mutable = known(lambda: volume_parameters({}, {ANY: ""}))
-    always, _, when_changed = told.partition("when it is changed also")
+    always, _, when_changed = paragraph.partition("when it is changed also")
     assert mutable <= set(words(always))
     also = known(lambda: change({ANY: ""})) - mutable - set(tags.METADATA_TAGS)
     assert also <= set(words(when_changed))
@@ -154,16 +154,18 @@ def test_every_tag_of_the_driver_is_on_the_page():
         tags.CLUSTER_NAME_TAG,
         tags.IOPS_PER_GB_TAG,
     )
-    said = words(" ".join(row[0] for row in rows(section(EBS, "Tags"))))
-    assert {*ours, tags.AUTO_IOPS_TAG} <= set(said)
+    on_page = words(" ".join(row[0] for row in rows(section(EBS, "Tags"))))
+    assert {*ours, tags.AUTO_IOPS_TAG} <= set(on_page)
 
 
 # --- its errors, permissions, metrics
 
 
 def test_the_table_of_errors_is_the_one_that_the_driver_has():
-    said = {(code, row[0].split()[0]) for row in rows(section(EBS, "Errors"))[1:] for code in words(row[1])}
-    assert said == {(code, answer.name) for code, answer in CODES.items()}
+    on_page = {
+        (code, row[0].split()[0]) for row in rows(section(EBS, "Errors"))[1:] for code in words(row[1])
+    }
+    assert on_page == {(code, answer.name) for code, answer in CODES.items()}
 
 
 def sources(*packages: str) -> str:
@@ -195,10 +197,10 @@ def test_every_metric_of_the_page_is_counted():
 RUNBOOK = rows(section(EBS, "3 a.m.: a pod stays in ContainerCreating"))[1:]
 
 
-@pytest.mark.parametrize("said", sorted({each for row in RUNBOOK for each in words(row[0])}))
-def test_what_the_runbook_quotes_is_said(said: str):
+@pytest.mark.parametrize("on_page", sorted({each for row in RUNBOOK for each in words(row[0])}))
+def test_what_the_runbook_quotes_is_said(on_page: str):
     text = sources("ebs", "mounts", "csi")
-    parts = [part for part in said.split("...") if part.strip(" ,:")]
+    parts = [part for part in on_page.split("...") if part.strip(" ,:")]
     assert parts
     assert [part for part in parts if part.strip() not in text] == []
 

@@ -99,8 +99,8 @@ def test_the_embedded_server_grants_a_role_what_the_table_says_and_nothing_else(
                 )
                 name = world.name_of(kind.plural, world.OTHER) if verb != "create" or subresource else ""
                 may = {(at, kind.group, resource, verb, of) for at in ("", place) for of in ("", name)} & mine
-                told = (role, method, elsewhere, status, answer)
-                assert (status not in (403, 405)) == bool(may), told
+                outcome = (role, method, elsewhere, status, answer)
+                assert (status not in (403, 405)) == bool(may), outcome
 
     run(story())
 

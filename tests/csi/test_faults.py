@@ -92,7 +92,7 @@ def test_what_is_written_is_what_is_read(method: str, code: Code, after: bool, s
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("Stage:UNAVAILABLE", "'Stage' is no method of CSI; there are ControllerExpandVolume"),
         ("Probe", "neither a delay"),
@@ -103,6 +103,6 @@ def test_what_is_written_is_what_is_read(method: str, code: Code, after: bool, s
         ("Probe:UNAVAILABLE:nan", "no probability"),
     ],
 )
-def test_what_cannot_be_read_is_told(text: str, told: str):
-    with pytest.raises(ValueError, match=told):
+def test_what_cannot_be_read_is_told(text: str, words: str):
+    with pytest.raises(ValueError, match=words):
         parse_fault(text)

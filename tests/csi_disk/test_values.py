@@ -1,4 +1,4 @@
-"""What may be asked of a disk."""
+"""Which sizes, capabilities and parameters a disk can have."""
 
 from __future__ import annotations
 

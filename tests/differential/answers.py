@@ -36,8 +36,8 @@ class Difference(NamedTuple):
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
     """Where two answers differ. Of answers with different status codes, only that."""
     if not path and expected["status"] != actual["status"]:
-        told = [f"{each['status']} {_shown(each['body'])}" for each in (expected, actual)]
-        yield Difference("status", *told)
+        both = [f"{each['status']} {_shown(each['body'])}" for each in (expected, actual)]
+        yield Difference("status", *both)
     elif isinstance(expected, dict) and isinstance(actual, dict):
         ours, theirs = cast(Obj, actual), cast(Obj, expected)
         for key in sorted(ours.keys() | theirs.keys()):

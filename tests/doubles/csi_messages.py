@@ -31,7 +31,7 @@ EVIL = (
 
 
 def messages(kind: type[Message], *known: str) -> st.SearchStrategy[Any]:
-    """Messages of this kind. `known` are strings that mean something to whoever gets them."""
+    """Messages of this kind. `known` are strings that mean something to the receiver."""
     return _message(kind.DESCRIPTOR, known)
 
 

@@ -1,7 +1,7 @@
 """An instance with loop devices for EBS volumes, under the names that an instance has, and the driver's node
 service.
 
-Real devices, file systems and mounts: needs root. Nobody plays EC2: a test attaches by itself.
+Real devices, file systems and mounts: needs root. EC2 is not played: a test attaches by itself.
 """
 
 from __future__ import annotations

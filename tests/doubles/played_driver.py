@@ -1,7 +1,6 @@
-"""A CSI driver in this process, with a storage whose truth tests can look at; and the plugin of whoever calls
-it.
+"""A CSI driver in this process, with a storage whose state a test can read; and the plugin that calls it.
 
-What it can do, how late it is and how it fails is the test's to say.
+A test decides what it can do, how late it is and how it fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Waiting until something holds: on an event loop (in real or in virtual time), or in a thread.
 
-Whoever waits in vain is told what was waited for, what was seen last, and what the caller has to add.
+A wait in vain fails with what was waited for, what was seen last, and what the caller has to add.
 """
 
 from __future__ import annotations

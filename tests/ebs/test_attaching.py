@@ -142,9 +142,9 @@ def test_a_busy_detach_is_waited_for_without_force_beyond_the_callers_deadline(r
             assert (
                 await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))
             ).code is Code.DEADLINE_EXCEEDED
-            told = await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))
-            assert told.code is Code.ABORTED
-            assert f"as busy on {w.nodes[0]} as /dev/xvd" in told.message
+            error = await refusal(unpublish(client, made, w.nodes[0], timeout_s=60))
+            assert error.code is Code.ABORTED
+            assert f"as busy on {w.nodes[0]} as /dev/xvd" in error.message
             await asyncio.sleep(400)
             assert w.attached(made) == []
             assert [request for _, action, request in w.api.calls if action == "DetachVolume"] == [

@@ -181,8 +181,8 @@ async def test_a_controller_that_nobody_tells_a_region_says_so():
 
 
 def make_certificate(key: Path, certificate: Path) -> None:
-    told = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
-    command = ["openssl", "req", "-x509", *told, "-keyout", str(key), "-out", str(certificate)]
+    request = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+    command = ["openssl", "req", "-x509", *request, "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
 
 
@@ -209,10 +209,10 @@ def test_a_certificate_that_is_not_there_ends_it_with_words(
 
 @contextlib.contextmanager
 def process(*arguments: str) -> Generator[subprocess.Popen[str]]:
-    told = [sys.executable, "-c", "from mooring.cli.ebs_driver import main; main()", *arguments]
+    command = [sys.executable, "-c", "from mooring.cli.ebs_driver import main; main()", *arguments]
     environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true"}
     with subprocess.Popen(
-        told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         yield running
         running.kill()

@@ -1,4 +1,4 @@
-"""Requests that nobody should send: a code that says so, and nothing else."""
+"""Requests that are wrong: the answer is a code that says so, and nothing else happens."""
 
 from __future__ import annotations
 

@@ -28,8 +28,10 @@ class Asked:
         await asyncio.sleep(self.takes_s)
         bad = [name for name in names if name not in self.known]
         if bad:
-            told = {"named": bad, "first": bad[:1], "all": list(names), "none": []}[self.words]
-            raise Ec2Error("InvalidVolume.NotFound", f"The volume '{', '.join(told)}' does not exist.")
+            names_in_error = {"named": bad, "first": bad[:1], "all": list(names), "none": []}[self.words]
+            raise Ec2Error(
+                "InvalidVolume.NotFound", f"The volume '{', '.join(names_in_error)}' does not exist."
+            )
         return {name: name.upper() for name in names}
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of a new file system, and what mkfs is told."""
+"""The options of a new file system, and the arguments of mkfs."""
 
 from __future__ import annotations
 

@@ -172,13 +172,13 @@ def test_an_instance_without_a_network_interface_cannot_be():
 
 
 async def test_what_an_operator_says_goes_before_the_service(played: PlayedMetadataService):
-    told = Configured(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
-    assert await told.instance() == Instance("i-0123", "m7i.large", "us-east-1b", "us-east-1")
+    configured = Configured(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
+    assert await configured.instance() == Instance("i-0123", "m7i.large", "us-east-1b", "us-east-1")
 
 
 async def test_an_instance_that_is_told_in_full_is_not_asked_about():
-    told = Configured(Instance("i-1", "m5.large", "z"), Imds("http://127.0.0.1:1"))
-    assert await told.instance() == Instance("i-1", "m5.large", "z")
+    configured = Configured(Instance("i-1", "m5.large", "z"), Imds("http://127.0.0.1:1"))
+    assert await configured.instance() == Instance("i-1", "m5.large", "z")
 
 
 async def test_without_a_service_what_is_missing_is_named_by_its_flag():

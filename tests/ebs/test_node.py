@@ -458,7 +458,7 @@ async def test_the_node_says_who_it_is_and_what_it_can(machine: EbsMachine):
 
 
 async def test_a_device_of_this_machine_that_is_no_volume_is_never_touched(machine: EbsMachine):
-    """A loop device of somebody else, to which a planted name leads."""
+    """A loop device that belongs to another program, and to which a planted name leads."""
     image = machine.root / "somebody.img"
     image.write_bytes(bytes(SIZE))
     machine.images.append(image)

@@ -123,6 +123,6 @@ async def test_a_node_says_that_there_is_a_controller_and_that_volumes_grow_whil
 
 
 async def test_options_speak_for_the_instance():
-    told = Options(instance_id="i-1", instance_type="m7i.large", zone="z", metadata_endpoint="")
-    assert await limit_of(metadata_of(told)) == 31
+    options = Options(instance_id="i-1", instance_type="m7i.large", zone="z", metadata_endpoint="")
+    assert await limit_of(metadata_of(options)) == 31
     assert await region_of(Options(region="eu-north-1")) == "eu-north-1"

@@ -1,4 +1,4 @@
-"""What the driver can be told, and what is refused."""
+"""The driver's options, and which values are refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_two_ways_to_set_the_limit_exclude_each_other():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         (Options(modify_volume_request_handler_timeout=0), "longer than 0"),
         (Options(metrics_cert_file="a", http_endpoint=":80"), "need each other"),
@@ -45,8 +45,8 @@ def test_the_two_ways_to_set_the_limit_exclude_each_other():
         (Options(device_dir=Path("dev")), "must be absolute"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(told: Options, words: str):
-    assert any(words in problem for problem in refusals(told, ()))
+def test_what_cannot_be_is_refused_with_its_reason(options: Options, words: str):
+    assert any(words in problem for problem in refusals(options, ()))
 
 
 def test_tags_are_read_as_upstream_writes_them():

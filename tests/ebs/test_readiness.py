@@ -1,4 +1,4 @@
-"""Whether EC2 can be used: asked rarely, and answered in time."""
+"""The probe whether EC2 can be used: EC2 is asked rarely, and the probe is answered in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.mounts.blocking import finish
 
 
 class SlowApi(Ec2Api):
-    """Its requests end after `seconds`, whether somebody waits for them or not."""
+    """Its requests end after `seconds`, whether or not the caller still waits for them."""
 
     def __init__(self, seconds: float, code: str = "DryRunOperation") -> None:
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""C5 and C6: a real node agent and real controllers; what is told are writes and reads of Node and
+"""C5 and C6: a real node agent and real controllers; the text has their writes and reads of Node and
 VolumeAttachment."""
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class AgentScene(Scene):
 
     async def truths(self) -> AsyncIterator[str]:
         node = await self.cluster.api.find(Node, "n0")
-        told = ["attached" if self.cluster.array.attached else "not attached"]
-        told += ["in use"] if node is not None and node.status.volumes_in_use else []
-        told += ["mounted"] if self.cluster.array.mounted else []
+        truths = ["attached" if self.cluster.array.attached else "not attached"]
+        truths += ["in use"] if node is not None and node.status.volumes_in_use else []
+        truths += ["mounted"] if self.cluster.array.mounted else []
         if self.cluster.array.mounted and node is not None and not node.status.volumes_in_use:
-            told.append("HARM: its Node says that it is not in use, so a detach may follow")
+            truths.append("HARM: its Node says that it is not in use, so a detach may follow")
         if any(what == "detach" for what, _, _ in self.cluster.array.refused):
-            told.append("HARM: a detach was asked for under the mount (this storage refused it)")
-        yield f"d1 on n0: {', '.join(told)}"
+            truths.append("HARM: a detach was asked for under the mount (this storage refused it)")
+        yield f"d1 on n0: {', '.join(truths)}"
 
 
 speaks_first = False

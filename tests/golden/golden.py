@@ -23,8 +23,8 @@ def path(name: str) -> Path:
 
 def texts() -> dict[str, str]:
     """Each file's name, and what has to be in it."""
-    told = {story.name: story.text() for story in STORIES}
-    return {schedule.name: text(schedule) for schedule in SCHEDULES} | told
+    texts = {story.name: story.text() for story in STORIES}
+    return {schedule.name: text(schedule) for schedule in SCHEDULES} | texts
 
 
 def text(schedule: Schedule) -> str:

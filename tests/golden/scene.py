@@ -109,14 +109,16 @@ class InstancesScene(TwoLeaders, Scene):
         machine, volume = getattr(self, name), f"{DISK}/{disk}"
         record = await self.look.find(VolumeAttachment, volume_attachment_name(DISK, disk, name))
         node = await self.look.find(Node, name)
-        told = [self._state(record)]
+        truths = [self._state(record)]
         if node is not None:
-            told += ["reported"] if any(each.name == volume for each in node.status.volumes_attached) else []
-            told += ["in use"] if volume in node.status.volumes_in_use else []
-        told += ["mounted"] if volume in machine.mounted else []
+            truths += (
+                ["reported"] if any(each.name == volume for each in node.status.volumes_attached) else []
+            )
+            truths += ["in use"] if volume in node.status.volumes_in_use else []
+        truths += ["mounted"] if volume in machine.mounted else []
         if volume in machine.mounted and record is None:
-            told.append("cut off" if self.revokes else "HARM: another node may get it, and this one writes")
-        return ", ".join(told)
+            truths.append("cut off" if self.revokes else "HARM: another node may get it, and this one writes")
+        return ", ".join(truths)
 
     async def _lock(self) -> str:
         volume = await self.look.find(PersistentVolume, "pv-d1")

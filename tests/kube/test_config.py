@@ -177,7 +177,7 @@ class TestInCluster:
 
 
 class TestTokenFile:
-    """Tokens that somebody rotates, in virtual time."""
+    """Tokens that are rotated, in virtual time."""
 
     def test_a_rotated_token_is_used_after_a_minute(self, tmp_path: Path, run: Callable[[Any], Any]):
         async def story():

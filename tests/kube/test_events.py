@@ -1,4 +1,4 @@
-"""Events: equal ones become one, and recording harms nobody."""
+"""Events: equal ones become one, and a failure to record one harms no controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exec plugins: real commands, what they are told, and when they are run again."""
+"""Exec plugins: real commands, their environment and input, and when they are run again."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def printed(version: str = V1, kind: str = "ExecCredential", **status: str) -> s
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "words"),
     [
         ("s3cret no json", "printed no ExecCredential in JSON"),
         (printed("v1", "Pod", token="s3cret"), f"printed v1 Pod, not {V1}"),
@@ -151,12 +151,12 @@ def printed(version: str = V1, kind: str = "ExecCredential", **status: str) -> s
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_named_without_its_secrets(
-    plugin: ExecPluginScript, answer: str, said: str
+    plugin: ExecPluginScript, answer: str, words: str
 ):
     plugin.prints(answer)
     with pytest.raises(CredentialError) as caught:
         await plugin.access().credentials.current()
-    assert said in str(caught.value)
+    assert words in str(caught.value)
     assert "plugin" in str(caught.value)
     assert "s3cret" not in str(caught.value)
 

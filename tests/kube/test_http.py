@@ -50,13 +50,13 @@ async def server(handler: Any, tls: ssl.SSLContext | None = None) -> AsyncGenera
 
 async def test_method_path_query_body_and_token_arrive_as_they_are():
     async def handler(request: web.Request) -> web.Response:
-        said = [
+        sent = [
             request.method,
             request.raw_path,
             request.headers["Authorization"],
             (await request.read()).decode(),
         ]
-        return web.json_response(said, status=201)
+        return web.json_response(sent, status=201)
 
     async with server(handler) as url:
         transport = HttpTransport(url, token="t")

@@ -108,9 +108,9 @@ def test_a_leader_that_ends_releases_the_lease_and_the_next_one_need_not_wait_fo
     play(story)
 
 
-@pytest.mark.parametrize(("said", "not_before", "by"), [(True, 10.4, 12.6), (False, 12.9, 15.1)])
+@pytest.mark.parametrize(("released", "not_before", "by"), [(True, 10.4, 12.6), (False, 12.9, 15.1)])
 def test_a_dead_leaders_lease_is_taken_at_once_when_it_has_stopped_for_sure_and_not_before(
-    play: Play, said: bool, not_before: float, by: float
+    play: Play, released: bool, not_before: float, by: float
 ):
     """A leader of ours says after how long it stops (10 s, and a quarter for the clocks); of another one,
     only the lease's duration (15 s) is known."""
@@ -122,7 +122,7 @@ def test_a_dead_leaders_lease_is_taken_at_once_when_it_has_stopped_for_sure_and_
         await asyncio.sleep(30)
         first.wire.down = True
         cut = clock()  # the last renewal was at most one retry period before
-        if not said:
+        if not released:
             for_another = {"metadata": {"annotations": {STOPS_AFTER: "1 somebody-else"}}}
             await api.admin.patch(Lease, NAME, for_another, "kube-system")
         await asyncio.sleep(not_before)

@@ -1,4 +1,4 @@
-"""What is said by others does nothing to a terminal or to a log."""
+"""Text from other parties cannot control a terminal or forge a line of a log."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def test_a_key_added_often_is_handed_out_once(run: Run):
 
 
 def test_who_takes_over_begins_with_what_was_added_last(run: Run):
-    """Thousands of keys wait for a candidate that leads at last; on those that changed in between nobody has
-    acted."""
+    """Thousands of keys wait for a candidate that becomes the leader; those that changed in between have not
+    been acted upon."""
 
     async def story():
         queue = WorkQueue[str]()

@@ -336,7 +336,7 @@ def test_an_agent_whose_word_about_a_pod_is_taken_back_insists_but_does_not_race
         await stage.create_pod()
         await stage.until(lambda: ready(stage))
         times = 0
-        for _ in range(1000):  # ten seconds of somebody who answers in ten milliseconds
+        for _ in range(1000):  # ten seconds, if each answer takes ten milliseconds
             await asyncio.sleep(0.01)
             if await ready(stage):
                 times += 1

@@ -120,7 +120,7 @@ def test_a_variable_may_have_a_key_of_a_config_map_or_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "words"),
     [
         ({"configMapKeyRef": {"name": "c", "key": "k"}}, "ConfigMap 'c' does not exist"),
         ({"fieldRef": {"fieldPath": "spec.magic"}}, "'spec.magic'"),
@@ -128,10 +128,10 @@ def test_a_variable_may_have_a_key_of_a_config_map_or_secret() -> None:
         ({"fileKeyRef": {"path": "x"}}, "fileKeyRef is not supported"),
     ],
 )
-def test_a_variable_that_cannot_be_had_is_named(source: dict[str, Any], told: str) -> None:
+def test_a_variable_that_cannot_be_had_is_named(source: dict[str, Any], words: str) -> None:
     with pytest.raises(ContainerConfigProblem, match="variable X") as problem:
         made(Container(name="main", command=("x",), env=(EnvVar(name="X", value_from=source),)))
-    assert told in str(problem.value)
+    assert words in str(problem.value)
     assert problem.value.reason == "CreateContainerConfigError"
 
 

@@ -173,12 +173,12 @@ def test_the_csinode_of_a_node_that_is_registered_anew_is_the_new_ones(api: Api)
 
 def test_whoever_keeps_the_node_is_told_of_what_was_written_to_it(api: Api):
     async def story(client: Client) -> None:
-        writer, told = CSINodeWriter(client, "n"), list[Node]()
-        writer.written = told.append
+        writer, answers = CSINodeWriter(client, "n"), list[Node]()
+        writer.written = answers.append
         await writer.add("a.example.com", answer("i-1", zone="z"))
         await writer.add("b.example.com", answer("i-2", zone="z"))
-        assert [node.metadata.labels[ZONE] for node in told] == ["z"]
-        assert told[0].metadata.resource_version == (await client.get(Node, "n")).metadata.resource_version
+        assert [node.metadata.labels[ZONE] for node in answers] == ["z"]
+        assert answers[0].metadata.resource_version == (await client.get(Node, "n")).metadata.resource_version
 
     api(story)
 
@@ -218,8 +218,8 @@ def test_a_label_that_says_another_place_is_not_overwritten(api: Api):
 def test_labels_are_written_in_one_order_whatever_the_order_of_the_answer():
     node = Node()
     orders = [("region", "zone", "rack"), ("zone", "rack", "region")]
-    told = [[*missing_labels(node, dict.fromkeys(order, "a"), "ebs.csi.aws.com")] for order in orders]
-    assert told[0] == told[1]
+    patches = [[*missing_labels(node, dict.fromkeys(order, "a"), "ebs.csi.aws.com")] for order in orders]
+    assert patches[0] == patches[1]
 
 
 def test_an_answer_without_a_node_id_is_refused(api: Api):

@@ -39,13 +39,13 @@ def test_a_node_that_lacks_what_a_volume_needs_says_so_and_tries_nothing(
         await stage.start()
         await stage.create_pod(volumes=[EMPTY_DIR])
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return any(
                 reason == "FailedMount" and "this node lacks" in message and "mkfs.xfs" in message
                 for reason, message in await stage.events()
             )
 
-        await stage.until(told)
+        await stage.until(is_reported)
         assert stage.machine.journal == []
 
     play(story)
@@ -81,12 +81,12 @@ def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
         await stage.create_pod(volumes=[volume])
         await stage.attach()
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return any(
                 "cannot honour the mount options noatime" in message for _, message in await stage.events()
             )
 
-        await stage.until(told)
+        await stage.until(is_reported)
         assert not any(step.startswith("mount-device") for step in stage.machine.journal)
 
     play(story)
@@ -173,10 +173,10 @@ def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:
         await stage.create_pod(volumes=[volume], container=container)
         await stage.attach()
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return any("cannot give pods raw devices" in message for _, message in await stage.events())
 
-        await stage.until(told)
+        await stage.until(is_reported)
 
     play(story)
 
@@ -220,12 +220,12 @@ def test_a_file_system_grows_when_its_claim_asks_for_it_mounted_or_not(play: Pla
             await asked_to_grow(stage)
         await stage.until(lambda: grown(stage))
         assert stage.machine.journal.count("grow d1") == 1
-        await stage.until(lambda: told(stage))
+        await stage.until(lambda: is_reported(stage))
 
     play(story)
 
 
-async def told(stage: Any) -> bool:
+async def is_reported(stage: Any) -> bool:
     return "FileSystemResizeSuccessful" in [reason for reason, _ in await stage.events()]
 
 

@@ -87,9 +87,9 @@ async def test_nobody_who_listens_is_told_without_the_library_s_own_words() -> N
     unused = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    told = await outcome(http_get={"port": unused})
-    assert not told.success
-    assert told.output.startswith(f"cannot connect to 127.0.0.1:{unused}: ")
+    result = await outcome(http_get={"port": unused})
+    assert not result.success
+    assert result.output.startswith(f"cannot connect to 127.0.0.1:{unused}: ")
     assert not (await outcome(tcp_socket={"port": unused})).success
 
 

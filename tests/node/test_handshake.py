@@ -99,7 +99,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         (lambda stage: stage.node_status(volumesInUse=[]), "volumesInUse"),
         (lambda stage: stage.node_status(volumesAttached=[]), "volumesAttached"),
@@ -112,12 +112,12 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         (lambda stage: stage.lock(3), "is of epoch 0, but the lock of PersistentVolume x is at epoch 3"),
     ],
 )
-def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, told: str) -> None:
+def test_anything_less_does_not_permit_it(run: Callable[[Any], Any], change: Change, words: str) -> None:
     async def story() -> None:
         stage = PermittedMount()
         await stage.start()
         await change(stage)
-        with pytest.raises(NotAttachedYet, match=told):
+        with pytest.raises(NotAttachedYet, match=words):
             await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
 
     run(story())

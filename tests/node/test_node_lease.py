@@ -59,11 +59,11 @@ async def lease(stage: Any) -> Lease:
 def play_two(
     play: Callable[[Any], Any], tmp_path: Path, story: Callable[[Any, Any], Any], clone: bool = True
 ) -> None:
-    async def told(stage: Any) -> None:
+    async def with_both(stage: Any) -> None:
         other = a_second(stage, tmp_path, stage.root.name if clone else "another")
         await story(stage, other)
 
-    play(told)
+    play(with_both)
 
 
 async def refused(other: Any, boot_id: str) -> None:
@@ -145,7 +145,7 @@ def test_who_certainly_has_the_name_does_not_wait(play: Any, tmp_path: Path, how
             stage.shutdown.set()
             await stage.ended()
             stage.shutdown.clear()
-            stage.boot_id = ""  # nobody says that the former boot is over
+            stage.boot_id = ""  # the agent is not told that the former boot is over
         else:
             await stage.kill()
         began = asyncio.get_running_loop().time()
@@ -158,7 +158,7 @@ def test_who_certainly_has_the_name_does_not_wait(play: Any, tmp_path: Path, how
 
 
 def test_a_restored_backup_of_the_api_server_ends_nothing(play: Any):
-    """It says of every node what was true long ago, and nobody renews that."""
+    """It has an old lease of every node, which no agent renews."""
 
     async def story(stage: Any) -> None:
         await stage.start()

@@ -29,19 +29,19 @@ async def restarts(stage: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("results", "said"),
+    ("results", "expected"),
     [
         ([False, False], [None, False]),
         ([True], [True]),
         ([False, True, False, False], [None, True, None, False]),
     ],
 )
-def test_a_threshold_counts_results_in_a_row(results: list[bool], said: list[bool | None]) -> None:
+def test_a_threshold_counts_results_in_a_row(results: list[bool], expected: list[bool | None]) -> None:
     tally, heard = Tally(), []
     for result in results:
         tally = tally.count(result)
         heard.append(tally.verdict(Probe(failure_threshold=2)))
-    assert heard == said
+    assert heard == expected
 
 
 def test_a_pod_is_ready_while_its_readiness_probe_succeeds(play: Play) -> None:

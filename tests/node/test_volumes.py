@@ -295,7 +295,7 @@ def test_two_pods_share_one_device_mount(play: Play) -> None:
 
 
 async def fails_to_unmount(stage: Any) -> None:
-    """A disk's last pod has gone, and nobody knows whether its device is still mounted."""
+    """A disk's last pod has gone; whether its device is still mounted is unknown."""
     await started(stage)
     stage.machine.failures["unmount-device"] = TimeoutError("the driver has not answered")
     await stage.api.delete(Pod, "web-0", "default")
@@ -334,9 +334,9 @@ def test_a_mount_that_fails_is_told_and_tried_again(play: Play) -> None:
         await stage.start()
         await stage.create_disk_pod()
         await stage.attach()
-        told = await stage.until(lambda: failed_mount(stage))
-        assert "volume data" in told
-        assert "it holds a file system of type xfs" in told
+        event = await stage.until(lambda: failed_mount(stage))
+        assert "volume data" in event
+        assert "it holds a file system of type xfs" in event
         assert "ContainerCreating" in (await stage.pod()).status.container_statuses[0].state.waiting.reason
         del stage.machine.failures["mount-device"]
         await stage.until(lambda: running(stage))
@@ -368,9 +368,9 @@ def test_waiting_for_an_attach_is_told_after_two_minutes_and_not_before(play: Pl
         await asyncio.sleep(100)
         assert await failed_mount(stage) is None
         await asyncio.sleep(60)
-        told = await failed_mount(stage)
-        assert told is not None
-        assert "not attached to this node yet" in told
+        event = await failed_mount(stage)
+        assert event is not None
+        assert "not attached to this node yet" in event
 
     play(story)
 
@@ -387,8 +387,8 @@ def test_whenever_the_wait_began_it_is_told_once_in_two_minutes(play: Play) -> N
         for _ in range(3):
             begun = len(await stage.events())
             await asyncio.sleep(123)
-            told = [reason for reason, _ in (await stage.events())[begun:] if reason == "FailedMount"]
-            assert len(told) <= 40
+            events = [reason for reason, _ in (await stage.events())[begun:] if reason == "FailedMount"]
+            assert len(events) <= 40
 
     play(story)
 
@@ -506,9 +506,9 @@ def test_a_claim_that_does_not_exist_is_named_and_waited_for(play: Play) -> None
         await stage.start()
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
         await stage.create_pod(volumes=[volume])
-        told = await stage.until(lambda: failed_mount(stage))
-        assert "PersistentVolumeClaim default/data-web-0" in told
-        assert "does not exist" in told
+        event = await stage.until(lambda: failed_mount(stage))
+        assert "PersistentVolumeClaim default/data-web-0" in event
+        assert "does not exist" in event
 
     play(story)
 

@@ -83,7 +83,7 @@ def real_server(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on."""
+    """Ports on loopback on which no process listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]

@@ -1,4 +1,4 @@
-"""An attached volume is a block device of its instance, and nobody loses one that is in use."""
+"""An attached volume is a block device of its instance; one that is in use is not taken away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of real disks: as they were at one moment, while somebody writes, and after a kill in the
+"""Snapshots of real disks: as they were at one moment, while a pod writes, and after a kill in the
 middle."""
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def mounted(tmp_path: Path) -> Generator[Mounted]:
     yield made
     thaw(made.device)
     subprocess.run(["umount", made.path], check=True)
-    for _ in range(50):  # a mount namespace that somebody has just made shows the mount for a moment
+    for _ in range(50):  # a mount namespace that another process has just made shows the mount for a moment
         try:
             made.array.detach("d", "n")
             return

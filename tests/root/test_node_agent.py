@@ -92,8 +92,8 @@ async def test_a_foreign_file_system_is_refused_and_not_touched(world: AgentProc
     flex = {"driver": PLUGIN_NAME, "fsType": "xfs", "options": {"disk": "d"}}
     await world.create_pod(volumes=[{"name": "data", "flexVolume": flex}])
     await world.attach()
-    told = await world.until(lambda: world.event("FailedMount"))
-    assert "xfs" in told
+    event = await world.until(lambda: world.event("FailedMount"))
+    assert "xfs" in event
     assert "precious" in (await run("blkid", "-p", device)).output
     await world.api.delete(Pod, "web-0", "default")
     await world.until(world.gone)

@@ -150,9 +150,9 @@ async def test_a_command_gets_input_and_gives_output_errors_and_its_exit_code(wo
         "x" * 300_000,
         "",
     )
-    code, _, told = await kubectl(world, "exec", "web-0", "--", "no-such-program")
+    code, _, errors = await kubectl(world, "exec", "web-0", "--", "no-such-program")
     assert code != 0
-    assert "'no-such-program'" in told
+    assert "'no-such-program'" in errors
 
 
 async def test_the_summary_tells_how_full_each_volume_is(world: AgentProcess) -> None:
@@ -175,6 +175,6 @@ async def test_kubectl_shows_logs_and_pages_of_the_node(world: AgentProcess) -> 
     code, page, _ = await kubectl(world, "get", "--raw", "/api/v1/nodes/node-1/proxy/stats/summary")
     assert code == 0
     assert '"nodeName"' in page
-    code, _, told = await kubectl(world, "attach", "web-0")
+    code, _, errors = await kubectl(world, "attach", "web-0")
     assert code != 0
-    assert "not served" in told
+    assert "not served" in errors

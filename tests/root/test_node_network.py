@@ -114,7 +114,7 @@ async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: 
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """A link of somebody else's, which has addresses that we would want."""
+    """A link that is not Mooring's and has the addresses that Mooring would use."""
     link = f"mor{os.getpid()}"
     for command in (
         f"link add {link} type bridge",

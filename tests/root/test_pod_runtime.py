@@ -310,7 +310,7 @@ async def test_after_another_boot_a_recorded_pid_means_nothing(pods: Pods) -> No
     await pods.until(lambda s: "main" in s.containers)
     await pods.restart_agent(boot_id="boot-2")
     assert not pods.runtime.sandboxes()[UID].running
-    await pods.runtime.kill_sandbox(UID)  # must not hit whoever has that pid now
+    await pods.runtime.kill_sandbox(UID)  # must not kill the process that has that pid now
     await pods.restart_agent()
     assert pods.runtime.sandboxes()[UID].running
 

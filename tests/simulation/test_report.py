@@ -1,4 +1,4 @@
-"""What people are told: recovery, availability, pictures, and what is wrong with a scenario."""
+"""The report: recovery, availability, pictures, and what is wrong with a scenario."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ class Told:
 
 
 def test_a_pod_is_away_from_its_last_process_to_the_next():
-    told = Told()
-    told(1, "truth.started", pod="db-0", uid="a")
-    told(2, "truth.ended", pod="db-0", uid="a")
-    told(5, "truth.started", pod="db-0", uid="b")
-    told(7, "truth.ended", pod="db-0", uid="b")
-    assert told.seen.end(10) == [Gap("db-0", 2, 3), Gap("db-0", 7, 3, recovered=False)]
+    story = Told()
+    story(1, "truth.started", pod="db-0", uid="a")
+    story(2, "truth.ended", pod="db-0", uid="a")
+    story(5, "truth.started", pod="db-0", uid="b")
+    story(7, "truth.ended", pod="db-0", uid="b")
+    assert story.seen.end(10) == [Gap("db-0", 2, 3), Gap("db-0", 7, 3, recovered=False)]
 
 
 def test_who_scales_down_makes_no_outage():
-    told = Told()
-    told(1, "truth.started", pod="db-0", uid="a")
-    told(2, "plan.step", what="scale", on="db", value=0.0)
-    told(3, "truth.ended", pod="db-0", uid="a")
-    assert told.seen.end(1000) == []
+    story = Told()
+    story(1, "truth.started", pod="db-0", uid="a")
+    story(2, "plan.step", what="scale", on="db", value=0.0)
+    story(3, "truth.ended", pod="db-0", uid="a")
+    assert story.seen.end(1000) == []
 
 
 def test_an_outage_counts_but_for_the_three_minutes_after_a_wish():
-    told = Told()
-    told(1, "truth.started", pod="db-0", uid="a")
-    told(10, "truth.ended", pod="db-0", uid="a")
-    told(12, "plan.step", what="delete-set", on="db", value=0.0)
-    told(500, "truth.started", pod="db-0", uid="b")
-    assert told.seen.end(500) == [Gap("db-0", 10, 310)]
+    story = Told()
+    story(1, "truth.started", pod="db-0", uid="a")
+    story(10, "truth.ended", pod="db-0", uid="a")
+    story(12, "plan.step", what="delete-set", on="db", value=0.0)
+    story(500, "truth.started", pod="db-0", uid="b")
+    assert story.seen.end(500) == [Gap("db-0", 10, 310)]
 
 
 def test_figures_of_parts_of_a_campaign_add_up():
@@ -114,7 +114,7 @@ def test_the_command_writes_a_page_and_a_picture(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("fencing: {agent: ipmi}\n", "no fencing yet"),
         ("only: [flood]\n", "there is no flood"),
@@ -124,8 +124,8 @@ def test_the_command_writes_a_page_and_a_picture(tmp_path: Path):
         ("- 1\n", "s.yaml"),
     ],
 )
-def test_what_is_wrong_with_a_scenario_is_said(tmp_path: Path, text: str, told: str):
+def test_what_is_wrong_with_a_scenario_is_said(tmp_path: Path, text: str, words: str):
     path = tmp_path / "s.yaml"
     path.write_text(text)
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=words):
         read_scenario(path)

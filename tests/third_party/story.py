@@ -39,7 +39,7 @@ async def story(root: Path) -> None:
         return pod is not None and pod.deleting
 
     await cluster.until(evicted)
-    assert (box / "holder").read_text() == first, "nobody has said that the node is dead"
+    assert (box / "holder").read_text() == first, "the node has not been confirmed dead"
     await cluster.out_of_service(first)
     second = await cluster.until(lambda: cluster.running(other_than=first))
     assert (box / "holder").read_text() == second

@@ -1,5 +1,4 @@
-"""A plugin that somebody else ships: installed from its folder, found by its entry point, used through a
-power loss."""
+"""A third party's plugin: installed from its folder, found by its entry point, used through a power loss."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_a_class_that_names_none_has_none():
 
 
 @pytest.mark.parametrize(
-    ("name", "namespace", "told"),
+    ("name", "namespace", "words"),
     [
         ("x", None, "needs both, or none"),
         (None, "x", "needs both, or none"),
@@ -38,7 +38,7 @@ def test_a_class_that_names_none_has_none():
     ],
 )
 def test_what_would_let_a_claim_choose_somebodys_secret_is_refused(
-    name: str | None, namespace: str | None, told: str
+    name: str | None, namespace: str | None, words: str
 ):
-    with pytest.raises(InvalidSpec, match=told):
+    with pytest.raises(InvalidSpec, match=words):
         named(name, namespace)

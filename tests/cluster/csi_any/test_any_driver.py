@@ -101,7 +101,7 @@ async def runs(stage: Stage, name: str) -> bool:
     return any(each.type == "Ready" and each.status == "True" for each in found.status.conditions)
 
 
-async def told(stage: Stage, words: str) -> bool:
+async def has_event(stage: Stage, words: str) -> bool:
     return any(words in (event.message or "") for event in (await stage.client.list(Event)).items)
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_that_lacks_what_it_must_have_is_told_and_then_forgiven(
 ) -> None:
     async with staged(data_dir, method) as (stage, folders):
         await pod(stage, "p", "node-1")
-        await stage.until("it is told", lambda: told(stage, words))
+        await stage.until("it is told", lambda: has_event(stage, words))
         (folders / "malformed").write_text("")
         await stage.until("the pod runs", lambda: runs(stage, "p"))
         drivers = (await stage.client.get(CSINode, "node-1")).spec.drivers

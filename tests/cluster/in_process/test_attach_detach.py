@@ -96,8 +96,8 @@ def test_a_locked_volume_of_a_lost_node_stays_until_somebody_breaks_it(play: Pla
         name = (await the_volume(cluster)).name
         with pytest.raises(ClusterError, match="its content is lost"):
             await break_attachment(cluster.api, name, confirmed=False, by="me", now=cluster.now)
-        said = await break_attachment(cluster.api, name, confirmed=True, by="me", now=cluster.now)
-        assert f"node {node}" in said
+        output = await break_attachment(cluster.api, name, confirmed=True, by="me", now=cluster.now)
+        assert f"node {node}" in output
         other = await cluster.until(lambda: cluster.running("app-0", other_than=node))
         lock = lock_of(await the_volume(cluster))
         assert (lock.node, list(lock.closed)) == (other, [node])
@@ -247,8 +247,8 @@ def test_a_statement_about_a_node_that_is_gone_releases_its_volumes(play: Play):
         (record,) = await cluster.records()
         with pytest.raises(ClusterError, match="no VolumeAttachment of node"):
             await confirm(cluster.api, node, uid="another", now=cluster.now)
-        said = await confirm(cluster.api, node, by="me", now=cluster.now)
-        assert "1 volumes may move" in said
+        output = await confirm(cluster.api, node, by="me", now=cluster.now)
+        assert "1 volumes may move" in output
         await cluster.until(lambda: cluster.running("app-0", other_than=node))
         assert record.uid not in {each.uid for each in await cluster.records()}
         assert await cluster.event("ForcedDetach", "me has stated")

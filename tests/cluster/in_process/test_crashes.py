@@ -1,6 +1,6 @@
 """Controllers are killed at each of their requests, right before it and right after it had its effect.
 
-Whoever comes next finishes the work: the volume ends on the right node, was never attached twice (the array's
+The successor finishes the work: the volume ends on the right node, was never attached twice (the array's
 own record), was never taken from under a mount, and API, array and nodes agree.
 """
 

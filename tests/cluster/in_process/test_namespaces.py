@@ -1,4 +1,4 @@
-"""A namespace whose pod is on a lost node is not gone until somebody who knows says what became of the
+"""A namespace whose pod is on a lost node is not gone until an operator confirms what became of the
 node."""
 
 from __future__ import annotations

@@ -212,10 +212,10 @@ def test_each_pod_that_waits_for_a_volume_is_told_so_also_one_that_takes_another
             pod = await cluster.pod("waiter")
             assert pod is not None
             uid = pod.uid
-            await cluster.until(lambda uid=uid: told(cluster, uid))
+            await cluster.until(lambda uid=uid: is_reported(cluster, uid))
             await cluster.api.delete(Pod, "waiter", "default", grace_period_seconds=0)
 
-    async def told(cluster: InProcessCluster, uid: str) -> bool:
+    async def is_reported(cluster: InProcessCluster, uid: str) -> bool:
         events = (await cluster.api.list(Event)).items
         return any(each.involved_object.uid == uid and each.reason == "FailedAttachVolume" for each in events)
 

@@ -594,7 +594,7 @@ def test_an_attachment_that_is_broken_on_purpose_is_released_and_its_node_closed
         await cluster.ready("n0", "True", "2030-01-01T01:00:00Z")
         await asyncio.sleep(30)
         assert await nowhere(cluster), "the node still has it in volumesInUse"
-        await cluster.until(lambda: told(cluster, "FailedAttachVolume", "taken from node n0 by force"))
+        await cluster.until(lambda: has_event(cluster, "FailedAttachVolume", "taken from node n0 by force"))
         await cluster.in_use("n0")
         await cluster.until(lambda: has(cluster, "n0", "v"))
         lock = lock_of(await cluster.api.get(PersistentVolume, "v"))
@@ -603,7 +603,7 @@ def test_an_attachment_that_is_broken_on_purpose_is_released_and_its_node_closed
     play(story)
 
 
-async def told(cluster: CsiCluster, reason: str, words: str) -> bool:
+async def has_event(cluster: CsiCluster, reason: str, words: str) -> bool:
     return any(words in each for each in await cluster.events(reason))
 
 
@@ -615,10 +615,10 @@ def test_the_pod_that_waits_is_told_in_upstreams_words_and_again_while_it_lasts(
         await attached(cluster)
         await cluster.pod("q", "v", "n1")
         await cluster.until(
-            lambda: told(cluster, "FailedAttachVolume", 'Multi-Attach error for volume "v" Volume is')
+            lambda: has_event(cluster, "FailedAttachVolume", 'Multi-Attach error for volume "v" Volume is')
         )
-        (said,) = await cluster.events("FailedAttachVolume", "q")
-        assert said == 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
+        (explanation,) = await cluster.events("FailedAttachVolume", "q")
+        assert explanation == 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
 
         async def count() -> int:
             found = (await cluster.api.list(Event)).items
@@ -640,10 +640,10 @@ def test_a_detach_that_fails_is_told_on_the_node(play: Play):
         await cluster.end_pod("p")
         await cluster.in_use("n0")
         await cluster.until(
-            lambda: told(cluster, "FailedDetachVolume", 'failed for volume "v" : the array is on fire')
+            lambda: has_event(cluster, "FailedDetachVolume", 'failed for volume "v" : the array is on fire')
         )
         await cluster.pod("q", "v", "n1")
-        await cluster.until(lambda: told(cluster, "FailedAttachVolume", "the array is on fire"))
+        await cluster.until(lambda: has_event(cluster, "FailedAttachVolume", "the array is on fire"))
 
     play(story)
 
@@ -654,7 +654,9 @@ def test_the_pod_whose_volume_was_attached_is_told_so(play: Play):
     async def story(cluster: CsiCluster):
         await attached(cluster)
         await cluster.until(
-            lambda: told(cluster, "SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "v"')
+            lambda: has_event(
+                cluster, "SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "v"'
+            )
         )
 
     play(story)
@@ -746,12 +748,12 @@ def test_another_active_controller_is_reported(play: Play):
         assert await cluster.events("AnotherAttachDetachController") == []
         await cluster.say("n0", volumesAttached=[])
         await cluster.until(
-            lambda: told(cluster, "AnotherAttachDetachController", "volumesAttached of node n0")
+            lambda: has_event(cluster, "AnotherAttachDetachController", "volumesAttached of node n0")
         )
         await cluster.volume("w")
         await cluster.upstreams_record("w", "n1")
         await cluster.until(
-            lambda: told(cluster, "AnotherAttachDetachController", "was created by another controller")
+            lambda: has_event(cluster, "AnotherAttachDetachController", "was created by another controller")
         )
 
     play(story)
@@ -769,7 +771,7 @@ def test_a_volume_whose_driver_does_not_refuse_is_locked_and_kubelets_are_said_n
         lock = lock_of(held)
         assert ATTACHED_TO in held.metadata.annotations
         assert (lock.epoch, lock.node, lock.pod) == (1, "n0", "default/p")
-        await cluster.until(lambda: told(cluster, "LockIsAdvisory", "does not compare the lock"))
+        await cluster.until(lambda: has_event(cluster, "LockIsAdvisory", "does not compare the lock"))
         await cluster.end_pod("p")
         await cluster.in_use("n0")
         await cluster.pod("q", "v", "n1")
@@ -801,7 +803,9 @@ def test_a_damaged_lock_grants_nothing(play: Play):
         await cluster.volume("v")
         await cluster.api.patch(PersistentVolume, "v", {"metadata": {"annotations": {ATTACHED_TO: "{"}}})
         await cluster.pod("p", "v", "n0")
-        await cluster.until(lambda: told(cluster, "FailedAttachVolume", "the lock on its PersistentVolume"))
+        await cluster.until(
+            lambda: has_event(cluster, "FailedAttachVolume", "the lock on its PersistentVolume")
+        )
         assert await nowhere(cluster)
         assert "LockDamaged" in await why(cluster, "pv/v")
 
@@ -825,9 +829,9 @@ def test_why_says_what_upstreams_records_do_and_when_the_timer_is_due(play: Play
         await cluster.pod("q", "v", "n1")
         cluster.controller()
         await asyncio.sleep(5)
-        said = await why(cluster, "pv/v")
-        assert "NodeNotAnswering" in said
-        assert "it is taken from there at" in said
+        explanation = await why(cluster, "pv/v")
+        assert "NodeNotAnswering" in explanation
+        assert "it is taken from there at" in explanation
 
     play(story, **REVOKES)
 

@@ -133,8 +133,11 @@ def test_what_the_storage_has_detached_keeps_only_its_own_node_from_the_volume()
 
 def test_what_the_storage_has_detached_does_not_make_another_attachment_a_second_one():
     kept = (attachment(deleting=True, detached=True), attachment("n1"))
-    told = state(demands=(demand("n1"),), attachments=kept, nodes=(node("n0"), node("n1")))
-    assert [(each.node, each.action) for each in decide(told)] == [("n0", Action.WAIT), ("n1", Action.REPORT)]
+    observed = state(demands=(demand("n1"),), attachments=kept, nodes=(node("n0"), node("n1")))
+    assert [(each.node, each.action) for each in decide(observed)] == [
+        ("n0", Action.WAIT),
+        ("n1", Action.REPORT),
+    ]
 
 
 @pytest.mark.parametrize("deletion", ["2030-01-01T00:00:00Z", None])

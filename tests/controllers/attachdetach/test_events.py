@@ -14,7 +14,7 @@ from mooring.controllers.attachdetach.state import Demand, VolumeState
 
 
 @pytest.mark.parametrize(
-    ("users", "said"),
+    ("users", "text"),
     [
         ([], "Volume is already exclusively attached to one node and can't be attached to another"),
         (["default/a"], "Volume is already used by pod(s) a"),
@@ -23,15 +23,15 @@ from mooring.controllers.attachdetach.state import Demand, VolumeState
         (["other/x", "third/y"], "Volume is already used by 2 pod(s) in different namespaces"),
     ],
 )
-def test_the_four_forms_of_the_multi_attach_error(users: list[str], said: str):
-    assert used_by("default/waiting", users) == said
+def test_the_four_forms_of_the_multi_attach_error(users: list[str], text: str):
+    assert used_by("default/waiting", users) == text
 
 
 @given(st.lists(st.sampled_from(["default/near", "secret/hidden", "other/hidden-too"])))
 def test_pods_of_other_namespaces_are_never_named(users: list[str]):
-    said = used_by("default/waiting", users)
-    assert "hidden" not in said
-    assert "secret" not in said
+    text = used_by("default/waiting", users)
+    assert "hidden" not in text
+    assert "secret" not in text
 
 
 def test_what_keeps_the_volume_where_nobody_wants_it_is_told_too():
@@ -41,8 +41,8 @@ def test_what_keeps_the_volume_where_nobody_wants_it_is_told_too():
         "example.com/disk/d1", False, (Demand("n1", ("default/q",), "1", True),), (ATTACHED,), nodes
     )
     blocked = next(each for each in decide(state) if each.node == "n1")
-    told = multi_attach("pv", "default/q", blocked, state)
-    assert told.message.startswith(
+    event = multi_attach("pv", "default/q", blocked, state)
+    assert event.message.startswith(
         'Multi-Attach error for volume "pv" Volume is already exclusively attached'
     )
-    assert "mooring node confirm-dead n0" in told.message
+    assert "mooring node confirm-dead n0" in event.message

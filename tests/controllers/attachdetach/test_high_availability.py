@@ -96,10 +96,10 @@ def test_a_leader_that_could_not_renew_stops_and_takes_part_again(
         await cluster.until(another)
         await cluster.pod("p", "v", "n0")
 
-        async def told() -> bool:
+        async def all_reported() -> bool:
             return "v" in await cluster.listed("n0")
 
-        await cluster.until(told)
+        await cluster.until(all_reported)
         sent = creations(first)
         first.down = False
         await asyncio.sleep(60)

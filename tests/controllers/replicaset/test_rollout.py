@@ -82,8 +82,8 @@ def test_a_paused_rollout_stands_still():
 
 
 def test_a_resize_in_the_middle_is_shared_out_by_size():
-    told = {DESIRED: "10", MAX: "13"}
-    new, old = replica_set("new", 5, **told), replica_set("old", 8, **told)
+    annotations = {DESIRED: "10", MAX: "13"}
+    new, old = replica_set("new", 5, **annotations), replica_set("old", 8, **annotations)
     wanted = next_replicas(deployment(20), new, [old], 8)
     assert sum(wanted.values()) == bounds(deployment(20)).most
     assert wanted["old"] > wanted["new"] > 5

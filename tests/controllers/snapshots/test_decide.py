@@ -63,10 +63,10 @@ def content(
     policy: str = "Delete",
     name: str = "snapcontent-u",
     deleting: bool = False,
-    told: bool = False,
+    being_deleted: bool = False,
     error: SnapshotError | None = None,
 ) -> VolumeSnapshotContent:
-    notes = {BEING_DELETED: "yes"} if told else {}
+    notes = {BEING_DELETED: "yes"} if being_deleted else {}
     return VolumeSnapshotContent(
         metadata=ObjectMeta(name=name, annotations=notes, deletion_timestamp="t" if deleting else None),
         spec=VolumeSnapshotContentSpec(
@@ -111,10 +111,16 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
         ),
         (snapshot(deleting=True), content(ready=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(deleting=True), None, Action.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(told=True), None, Action.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(told=True, deleting=True), None, Action.WAIT, "Deleting"),
+        (snapshot(deleting=True), content(being_deleted=True), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(being_deleted=True, deleting=True), None, Action.WAIT, "Deleting"),
         (snapshot(deleting=True), content(policy="Retain"), None, Action.DELETE_CONTENT, "Deleting"),
-        (snapshot(deleting=True), content(policy="Retain", told=True), None, Action.RELEASE, "Retained"),
+        (
+            snapshot(deleting=True),
+            content(policy="Retain", being_deleted=True),
+            None,
+            Action.RELEASE,
+            "Retained",
+        ),
         (snapshot(deleting=True), content(uid="another"), None, Action.RELEASE, "NothingLeft"),
         (snapshot(deleting=True), None, None, Action.RELEASE, "NothingLeft"),
         (snapshot(deleting=True, held=False), None, None, Action.SETTLED, "Deleted"),
@@ -141,13 +147,13 @@ def test_the_class_is_the_one_named_or_the_drivers_only_default():
     assert class_of(snapshot(), classes, "d") is classes[1]
     assert class_of(snapshot(of_class="a"), classes, "d") is classes[0]
     for of_class, code in (("other", "SnapshotClassMismatch"), ("none", "SnapshotClassNotFound")):
-        told = class_of(snapshot(of_class=of_class), classes, "d")
-        assert isinstance(told, Reason)
-        assert told.code == code
+        reason = class_of(snapshot(of_class=of_class), classes, "d")
+        assert isinstance(reason, Reason)
+        assert reason.code == code
     for some in ([a_class("a")], [a_class("a", default=True), a_class("b", default=True)]):
-        told = class_of(snapshot(), some, "d")
-        assert isinstance(told, Reason)
-        assert told.code == "NoSnapshotClass"
+        reason = class_of(snapshot(), some, "d")
+        assert isinstance(reason, Reason)
+        assert reason.code == "NoSnapshotClass"
 
 
 def test_the_content_names_the_volume_and_the_very_snapshot():

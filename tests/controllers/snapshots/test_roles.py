@@ -89,10 +89,10 @@ def play(play: Play) -> Play:
 def test_a_snapshot_gets_ready_and_goes(play: Play):
     async def story(stage: SnapshotHalves) -> None:
         await stage.ask()
-        told = await stage.snapshot()
-        assert told is not None
-        assert told.status.bound_volume_snapshot_content_name == f"snapcontent-{told.uid}"
-        assert not told.status.ready_to_use
+        snapshot = await stage.snapshot()
+        assert snapshot is not None
+        assert snapshot.status.bound_volume_snapshot_content_name == f"snapcontent-{snapshot.uid}"
+        assert not snapshot.status.ready_to_use
         await stage.take()
         await stage.take()  # the driver is not ready at the first call
         await stage.ask()
@@ -154,10 +154,10 @@ def test_a_refusal_is_told_on_the_snapshot_and_leaves_nothing_to_wait_for(play: 
         with pytest.raises(StorageRefused):
             await stage.take()
         await stage.ask()
-        told = await stage.snapshot()
-        assert told is not None
-        assert told.status.error is not None
-        assert "as the test asked" in told.status.error.message
+        snapshot = await stage.snapshot()
+        assert snapshot is not None
+        assert snapshot.status.error is not None
+        assert "as the test asked" in snapshot.status.error.message
         await stage.api.delete(VolumeSnapshot, "s", "default")
         await stage.ask()
         await stage.take()
@@ -177,10 +177,10 @@ def test_an_error_goes_when_the_snapshot_is_taken_after_all(play: Play):
         await stage.take()
         await stage.take()
         await stage.ask()
-        told = await stage.snapshot()
-        assert told is not None
-        assert told.status.error is None
-        assert told.status.ready_to_use
+        snapshot = await stage.snapshot()
+        assert snapshot is not None
+        assert snapshot.status.error is None
+        assert snapshot.status.ready_to_use
 
     play(story)
 

@@ -25,9 +25,9 @@ class Disagreement:
         return f"{kind} {place(tuple('*' if isinstance(each, int) else each for each in self.mutation.path))}"
 
     def __str__(self) -> str:
-        told = f"\n      real: {self.real.message}" if self.real.message else ""
-        told += f"\n      ours: {self.ours.message}" if self.ours.message else ""
-        return f"{self.mutation}\n      real {self.real} | ours {self.ours}{told}"
+        messages = f"\n      real: {self.real.message}" if self.real.message else ""
+        messages += f"\n      ours: {self.ours.message}" if self.ours.message else ""
+        return f"{self.mutation}\n      real {self.real} | ours {self.ours}{messages}"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ LONG = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="takes minute
 
 @contextmanager
 def cloud(directory: Path) -> Generator[dict[str, str]]:
-    """A cloud with one instance; the environment of whoever uses it, from `mooring cloud env`."""
+    """A cloud with one instance; the environment of its users, from `mooring cloud env`."""
     data = f"--data-dir={directory}/cloud"
     flags = (data, "--port=0", "--instances=1", f"--instance-type={TYPE}", "--devices=on", *QUICK)
     with process("cloud", directory, *MOORING, "cloud", *flags):

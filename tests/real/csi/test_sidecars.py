@@ -53,11 +53,11 @@ async def test_what_one_attaches_any_detaches(ground: Ground, first: str, last: 
         assert ground.attached() == {disk: []}
         await ground.client.delete(PersistentVolume, ground.name)
         await unprotect(ground, PersistentVolume, ground.name)
-        await ground.until("nobody keeps the volume", lambda: gone(ground, PersistentVolume, ground.name))
+        await ground.until("the volume is gone", lambda: gone(ground, PersistentVolume, ground.name))
 
 
 async def unprotect(ground: Ground, kind: Any, name: str, namespace: str = "") -> None:
-    """Takes off what is put on by admission, and by nobody taken off here."""
+    """Removes the finalizers that admission adds and that no controller removes here."""
     finalizers = ["kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"]
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers}}
     with suppress(NotFound):

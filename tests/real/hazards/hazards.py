@@ -78,8 +78,7 @@ async def tainted_though_ready(
 
 
 async def node_object_deleted(stage: HazardCluster, running: Running, name: str, condition: bool) -> str:
-    """H3a. The condition: somebody deletes the Node object of a node that is only cut off, and runs its pod
-    still."""
+    """H3a. The condition: an operator deletes the Node of a node that is cut off and still runs a pod."""
     kubelet = await _mounted(stage, name)
     other = await stage.node(f"{name}-other")
     kubelet.answers = False

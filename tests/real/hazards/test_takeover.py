@@ -138,7 +138,7 @@ async def in_the_middle_of_many(played: HazardCluster, number: int, act: str, pa
     for node in nodes:
         await played.node(node)
     await played.volumes(volumes)
-    first = await played.until("somebody leads", lambda: leader(played))
+    first = await played.until("an instance leads", lambda: leader(played))
     leading = next(each for each in pair if each.says(first))
     waited: asyncio.Task[float] | None = None
     for index, volume in enumerate(volumes):

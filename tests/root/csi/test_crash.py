@@ -138,14 +138,14 @@ async def test_killed_at_random_moments_it_goes_on_with_the_same_requests(disks:
                     for rpc, request in requests(disks).values():
                         await insist(client, rpc, request)
 
-            told = asyncio.ensure_future(story())
+            playing = asyncio.ensure_future(story())
             for _ in range(5):
                 await asyncio.sleep(rng.uniform(0.7, 1.0))
                 process.kill()
                 process.wait()
                 process = start(disks)
             enough.set()
-            await told
+            await playing
     finally:
         process.kill()
         process.wait()

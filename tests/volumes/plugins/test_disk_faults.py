@@ -1,4 +1,4 @@
-"""Operations that fail or hang because the disk was told so; and the command that sets it."""
+"""Operations that fail or hang by a disk's fault settings; and the command that sets them."""
 
 from __future__ import annotations
 
