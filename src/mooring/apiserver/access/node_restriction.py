@@ -165,15 +165,15 @@ def _refusal_of_mirror(node: str, pod: Obj) -> str:
         return f'node "{node}" can only create pods with a controller owner reference set to itself'
     if owner.get("blockOwnerDeletion"):
         return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    found = api_objects(object_at(pod, "spec"))
-    return f'node "{node}" can not create pods that reference {found}' if found else ""
+    references = api_objects(object_at(pod, "spec"))
+    return f'node "{node}" can not create pods that reference {references}' if references else ""
 
 
 def _check_owner_uid(kind: Kind, name: str, node: str, pod: Obj, find_node: FindNode) -> None:
-    found = find_node(node)
-    if found is None:
+    stored = find_node(node)
+    if stored is None:
         raise not_found(Resource("", "nodes"), node)
-    expected, got = objects_at(pod, "metadata.ownerReferences")[0].get("uid"), found["metadata"]["uid"]
+    expected, got = objects_at(pod, "metadata.ownerReferences")[0].get("uid"), stored["metadata"]["uid"]
     _refuse(kind, name, "" if expected == got else f"node {node} UID mismatch: expected {expected} got {got}")
 
 

@@ -79,8 +79,8 @@ WITHHELD: Mapping[tuple[str, str], str] = MappingProxyType({
 
 def by_resource(rights: tuple[Right, ...]) -> Mapping[tuple[str, str], Mapping[str, Right]]:
     """The rights by group and resource, then by verb."""
-    found: dict[tuple[str, str], dict[str, Right]] = {}
+    rights_of: dict[tuple[str, str], dict[str, Right]] = {}
     for right in rights:
         for resource in right.resources:
-            found.setdefault((right.group, resource), {}).update(dict.fromkeys(right.verbs, right))
-    return found
+            rights_of.setdefault((right.group, resource), {}).update(dict.fromkeys(right.verbs, right))
+    return rights_of

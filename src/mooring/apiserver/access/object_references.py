@@ -41,8 +41,8 @@ def api_objects(spec: Obj) -> str:
     """The kind of API object to which a pod refers, in upstream's words; "" if it refers to none
     (podutil.HasAPIObjectReference)."""
     named = {resource for resource, name in _in_spec(spec, "") if name}
-    if found := next((each for each in (ACCOUNTS, SECRETS, CONFIG_MAPS) if each in named), ""):
-        return found
+    if kind := next((each for each in (ACCOUNTS, SECRETS, CONFIG_MAPS) if each in named), ""):
+        return kind
     if spec.get("resourceClaims"):
         return "resourceclaims"
     found_in = (_api_object_of_volume(volume) for volume in _objects(spec, "volumes"))
@@ -150,12 +150,12 @@ def _projected(source: Obj) -> str:
 
 
 def _object(obj: Obj, field: str) -> Obj:
-    found = obj.get(field)
-    return cast(Obj, found) if isinstance(found, dict) else {}
+    value = obj.get(field)
+    return cast(Obj, value) if isinstance(value, dict) else {}
 
 
 def _objects(obj: Obj, field: str) -> list[Obj]:
-    found = obj.get(field)
-    if not isinstance(found, list):
+    value = obj.get(field)
+    if not isinstance(value, list):
         return []
-    return [cast(Obj, each) for each in cast(list[Any], found) if isinstance(each, dict)]
+    return [cast(Obj, each) for each in cast(list[Any], value) if isinstance(each, dict)]

@@ -111,8 +111,10 @@ def _fields(attributes: Obj) -> FieldSelector:
         parsed = parse_field_selector(raw)
     except InvalidSelector:
         parsed = FieldSelector()
-    found = objects_at(attributes, "fieldSelector.requirements")
-    one = [each for each in found if each.get("operator") == "In" and len(list_at(each, "values")) == 1]
+    requirements = objects_at(attributes, "fieldSelector.requirements")
+    one = [
+        each for each in requirements if each.get("operator") == "In" and len(list_at(each, "values")) == 1
+    ]
     return FieldSelector(
         (*parsed.terms, *((text_at(each, "key"), True, str(each["values"][0])) for each in one))
     )

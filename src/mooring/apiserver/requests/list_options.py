@@ -104,24 +104,24 @@ def check_list_options(request: Request, *, watch: bool) -> None:
 
 def _match_errors(request: Request) -> list[FieldError]:
     match, version = request.parameter("resourceVersionMatch"), request.parameter("resourceVersion")
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if request.parameter("sendInitialEvents"):
-        found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if not match:
-        return found
+        return errors
     if request.parameter("continue"):
-        found.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
+        errors.append(forbidden_field(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
     if not version:
-        found.append(
+        errors.append(
             forbidden_field(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided")
         )
     if match not in ("Exact", "NotOlderThan"):
-        found.append(unsupported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
+        errors.append(unsupported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
     if match == "Exact" and version == "0":
-        found.append(
+        errors.append(
             forbidden_field(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
         )
-    return found
+    return errors
 
 
 def _watch_errors(request: Request) -> list[FieldError]:
@@ -132,13 +132,13 @@ def _watch_errors(request: Request) -> list[FieldError]:
                 _MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             )
         ]
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if initial and match != "NotOlderThan":
         detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        found.append(forbidden_field(_MATCH, detail))
+        errors.append(forbidden_field(_MATCH, detail))
         if match:
-            found.append(unsupported(_MATCH, match, ["NotOlderThan"]))
-    return found
+            errors.append(unsupported(_MATCH, match, ["NotOlderThan"]))
+    return errors
 
 
 _MATCH = "resourceVersionMatch"

@@ -52,10 +52,10 @@ def _version_2(request: Request, kinds: Kinds) -> Response:
 
 @lru_cache(maxsize=4)
 def _by_root(kinds: Kinds) -> Mapping[str, tuple[Kind, ...]]:
-    found: dict[str, tuple[Kind, ...]] = {}
+    by_root: dict[str, tuple[Kind, ...]] = {}
     for kind in kinds.all:
-        found[_root(kind)] = (*found.get(_root(kind), ()), kind)
-    return found
+        by_root[_root(kind)] = (*by_root.get(_root(kind), ()), kind)
+    return by_root
 
 
 @lru_cache(maxsize=4)
@@ -97,14 +97,14 @@ def _schema_name(kind: Kind) -> str:
 def _schemas(kinds: Sequence[Kind], reference: str) -> Obj:
     own = [message_of(kind.group, kind.version, kind.name) for kind in kinds if kind.custom is None]
     lists = [f"{name}List" for name in own if name]
-    found: Obj = dict(schemas([_META, "meta.v1.ListMeta", *lists], reference))
+    named_schemas: Obj = dict(schemas([_META, "meta.v1.ListMeta", *lists], reference))
     for kind in kinds:
         name = _schema_name(kind)
-        schema = found[name] if kind.custom is None else _custom(kind.custom.schema, reference)
+        schema = named_schemas[name] if kind.custom is None else _custom(kind.custom.schema, reference)
         named = [{"group": kind.group, "version": kind.version, "kind": kind.name}]
         described = schema.get("description") or f"{kind.name} of {kind.api_version}."
-        found[name] = schema | {"description": described, "x-kubernetes-group-version-kind": named}
-    return found
+        named_schemas[name] = schema | {"description": described, "x-kubernetes-group-version-kind": named}
+    return named_schemas
 
 
 def _custom(schema: Obj, reference: str) -> Obj:

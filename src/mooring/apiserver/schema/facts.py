@@ -87,10 +87,10 @@ class Message:
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """The fields as JSON has them, those of inline messages among them."""
-        found: dict[str, Field] = {}
+        by_name: dict[str, Field] = {}
         for field in self.own:
-            found |= message(field.type).fields if field.inline else {field.name: field}
-        return found
+            by_name |= message(field.type).fields if field.inline else {field.name: field}
+        return by_name
 
 
 @cache

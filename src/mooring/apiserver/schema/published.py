@@ -43,15 +43,15 @@ def schema_name(name: str) -> str:
 def schemas(names: Iterable[str], reference: str) -> dict[str, Schema]:
     """The schemas of messages and of all that they are made of, by name; `reference` stands before names in
     `$ref`."""
-    found: dict[str, Schema] = {}
+    by_name: dict[str, Schema] = {}
     waiting = [*names]
     while waiting:
         name = waiting.pop()
-        if schema_name(name) in found:
+        if schema_name(name) in by_name:
             continue
-        found[schema_name(name)] = _schema(name, reference)
+        by_name[schema_name(name)] = _schema(name, reference)
         waiting += [each.type for each in message(name).fields.values() if "." in each.type]
-    return found | dict(_SPECIAL.values())
+    return by_name | dict(_SPECIAL.values())
 
 
 @cache

@@ -307,8 +307,10 @@ def json_type(value: Any) -> str:
 
 
 def _mismatch(value: Any, owner: str, path: str, wanted: str) -> WrongShape:
-    found = json_type(value)
-    if found == "number" and wanted.startswith("int"):
-        found = f"number {value}"
+    actual = json_type(value)
+    if actual == "number" and wanted.startswith("int"):
+        actual = f"number {value}"
     place = re.sub(r"\[\d+\]", "", path)
-    return WrongShape(f"json: cannot unmarshal {found} into Go struct field {owner}.{place} of type {wanted}")
+    return WrongShape(
+        f"json: cannot unmarshal {actual} into Go struct field {owner}.{place} of type {wanted}"
+    )

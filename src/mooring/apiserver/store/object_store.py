@@ -144,12 +144,12 @@ class Store:
         # Reads show committed states only (`get`). A write must also see those that are not durable yet: two
         # updates of one version in the same batch would otherwise both pass their precondition.
         change = self._heads.get((resource, key))
-        found = (
+        item = (
             self.get(resource, key) if change is None else None if change.type == "DELETED" else change.item
         )
         if self._rehearsal is not None:
-            self._rehearsal.note(resource, key, found)
-        return found
+            self._rehearsal.note(resource, key, item)
+        return item
 
     def heads(self, resource: str) -> Sequence[Item]:
         """The newest state of every object of a resource, committed or being committed, in no order."""

@@ -238,8 +238,8 @@ def job_status(obj: Obj, now: datetime) -> str:
     true = {
         text_at(each, "type") for each in objects_at(obj, "status.conditions") if each.get("status") == "True"
     }
-    if (found := next((each for each in _JOB_ENDS if each in true), None)) is not None:
-        return found
+    if (condition := next((each for each in _JOB_ENDS if each in true), None)) is not None:
+        return condition
     return "Terminating" if value_at(obj, "metadata.deletionTimestamp") else "Running"
 
 
@@ -285,7 +285,7 @@ def claim_state(obj: Obj, now: datetime) -> str:
     return ",".join(name for name, present in states if present) or "pending"
 
 
-def found(column: PrinterColumn) -> Cell:
+def custom_cell(column: PrinterColumn) -> Cell:
     """A cell of a custom kind: the first value that its path leads to."""
 
     def cell(obj: Obj, now: datetime) -> Any:

@@ -307,7 +307,7 @@ def columns_of(kind: Kind) -> tuple[Column, ...]:
     if kind.custom is None:
         return _COLUMNS.get(kind.plural, (_NAME, _AGE))
     own = [
-        Column(each.name, cells.found(each), each.wide, each.type, each.description)
+        Column(each.name, cells.custom_cell(each), each.wide, each.type, each.description)
         for each in kind.custom.columns
     ]
     return (_NAME, *own) if own else (_NAME, _AGE)

@@ -22,45 +22,45 @@ def value_at(obj: Any, path: str) -> Any:
 
 def object_at(obj: Obj, path: str) -> Obj:
     """The object at a path; an empty one (not stored) if it is missing or null. Raises `WrongForm`."""
-    found = value_at(obj, path)
-    if found is None:
+    value = value_at(obj, path)
+    if value is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise WrongForm(f"{path} must be an object")
-    return cast(Obj, found)
+    return cast(Obj, value)
 
 
 def list_at(obj: Obj, path: str) -> list[Any]:
     """The list at a path; an empty one if it is missing or null. Raises `WrongForm`."""
-    found = value_at(obj, path)
-    if found is None:
+    value = value_at(obj, path)
+    if value is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         raise WrongForm(f"{path} must be a list")
-    return cast(list[Any], found)
+    return cast(list[Any], value)
 
 
 def objects_at(obj: Obj, path: str) -> list[Obj]:
     """The list of objects at a path; an empty one if it is missing or null. Raises `WrongForm`."""
-    found = list_at(obj, path)
-    if not all(isinstance(entry, dict) for entry in found):
+    value = list_at(obj, path)
+    if not all(isinstance(entry, dict) for entry in value):
         raise WrongForm(f"{path} must be a list of objects")
-    return cast(list[Obj], found)
+    return cast(list[Obj], value)
 
 
 def strings_at(obj: Obj, path: str) -> dict[str, str]:
     """The map of strings at a path (labels and the like); an empty one if missing. Raises `WrongForm`."""
-    found = object_at(obj, path)
-    if not all(isinstance(value, str) for value in found.values()):
+    pairs = object_at(obj, path)
+    if not all(isinstance(value, str) for value in pairs.values()):
         raise WrongForm(f"{path} must be an object whose values are strings")
-    return cast(dict[str, str], found)
+    return cast(dict[str, str], pairs)
 
 
 def text_at(obj: Obj, path: str) -> str:
     """The string at a path; empty if it is missing or null. Raises `WrongForm`."""
-    found = value_at(obj, path)
-    if found is None:
+    value = value_at(obj, path)
+    if value is None:
         return ""
-    if not isinstance(found, str):
+    if not isinstance(value, str):
         raise WrongForm(f"{path} must be a string")
-    return found
+    return value

@@ -15,7 +15,7 @@ def identity(value: Any) -> Hashable:
 
 def ranks(values: Iterable[Any]) -> dict[Hashable, int]:
     """By the identity of each value, where it stands first."""
-    found: dict[Hashable, int] = {}
+    first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
-        found.setdefault(identity(value), index)
-    return found
+        first.setdefault(identity(value), index)
+    return first

@@ -169,12 +169,14 @@ def file_mode(value: Any) -> Errors:
     return NONE if 0 <= value <= 0o777 else [invalid_value("", value, detail)]
 
 
-def port_or_name(value: Any) -> Errors:
-    """A port's number, or its name."""
-    if isinstance(value, str):
-        detail = port_name_error(value)
-        return [invalid_value("", value, detail)] if detail is not None else NONE
-    return port(value)
+def text_or_number(why: Format, number: Check) -> Check:
+    """A text of a format, or a number."""
+    of_text = exactly(why)
+    return lambda value: of_text(value) if isinstance(value, str) else number(value)
+
+
+port_or_name = text_or_number(port_name_error, port)
+"""A port's number, or its name."""
 
 
 def each(check: Check) -> Check:

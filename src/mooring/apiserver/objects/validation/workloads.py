@@ -27,6 +27,7 @@ from mooring.apiserver.objects.validation.checks import (
     part_of,
     record,
     text,
+    text_or_number,
     too_long,
     too_many,
 )  # fmt: skip
@@ -40,12 +41,8 @@ _MISMATCH = "`selector` does not match template `labels`"
 _ROLLING = ("RollingUpdate", "OnDelete")
 
 
-def share(value: Any) -> Errors:
-    """A number, not negative, or a share of one (`25%`)."""
-    if isinstance(value, str):
-        why = percent_error(value)
-        return [invalid_value("", value, why)] if why is not None else NONE
-    return not_negative(value)
+share = text_or_number(percent_error, not_negative)
+"""A number, not negative, or a share of one (`25%`)."""
 
 
 def at_most_all(value: Any) -> Errors:
