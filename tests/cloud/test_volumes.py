@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from virtual_cloud import START, VirtualCloud
 
+from mooring.cloud.requests.paging import page_of
+
 ZONE = {"AvailabilityZone": "us-east-1a"}
 TAGGED = [{"ResourceType": "volume", "Tags": [{"Key": "CSIVolumeName", "Value": "pvc-1"}]}]
 
@@ -301,7 +303,17 @@ async def test_pages_give_every_volume_once_while_others_come_and_go() -> None:
     assert len(seen) == len(set(seen))
 
 
-@pytest.mark.parametrize("size", [0, 4, 501])
+async def test_a_page_of_more_than_500_volumes_has_500_of_them() -> None:
+    """As with EC2. Today's AWS command line sends 1000 with each describe-volumes."""
+    world = VirtualCloud()
+    for _ in range(3):
+        await world.volume()
+    assert len((await world("DescribeVolumes", MaxResults=1000))["Volumes"]) == 3
+    request = {"MaxResults": 1000}
+    assert page_of("DescribeVolumes", request, 5, 500, with_ids=True, caps=True).size == 500
+
+
+@pytest.mark.parametrize("size", [0, 4])
 async def test_a_page_size_out_of_range_is_refused(size) -> None:
     assert await VirtualCloud().code("DescribeVolumes", MaxResults=size) == "InvalidParameterValue"
 

@@ -23,6 +23,7 @@ from mooring.controllers.modification.controller import ModificationController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.quota.controller import QuotaController
 from mooring.controllers.replicaset.controller import ReplicaSetController, ReplicationControllerController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
@@ -104,6 +105,7 @@ FACTORIES: dict[str, Factory] = {
     "attacher": _attacher,
     "binding": _plain(BindingController),
     "scheduling": _plain(SchedulingController),
+    "quota": _plain(QuotaController),
     "statefulset": _plain(StatefulSetController),
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),

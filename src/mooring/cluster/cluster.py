@@ -44,8 +44,8 @@ NODE = "node-"
 """Machines are called by this, and a number from 1."""
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,"
-    "deployment,replicaset,replicationcontroller,disruption,ephemeral,snapshots,snapshotter,nodelifecycle,"
-    "podgc,cleanup"
+    "deployment,replicaset,replicationcontroller,disruption,quota,ephemeral,snapshots,snapshotter,"
+    "nodelifecycle,podgc,cleanup"
 )
 
 RECYCLE_FLAGS = (

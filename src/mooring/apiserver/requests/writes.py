@@ -6,7 +6,7 @@ is given only when the write is durable.
 """
 
 from asyncio import gather
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -47,9 +47,11 @@ from mooring.apiserver.objects.lifecycle import created, revised
 from mooring.apiserver.objects.managed_fields import applied, updated
 from mooring.apiserver.objects.strategy import Admission
 from mooring.apiserver.objects.typed_form import tidied
+from mooring.apiserver.requests.claim_admission import CLAIMS, charged
 from mooring.apiserver.requests.list_options import rows_hold, selection
 from mooring.apiserver.requests.reads import respond
 from mooring.apiserver.requests.rendering import render, render_list
+from mooring.apiserver.requests.unattended import warning_of
 from mooring.apiserver.requests.write_request import (
     check_kind,
     check_same_version,
@@ -78,6 +80,7 @@ _NAME_TRIES = 8
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 _NAMESPACES = Resource("", "namespaces")
+_QUOTAS = "resourcequotas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +133,23 @@ class Writer:
             raise Unclassified("resourceVersion should not be set on objects to be created")
         if self.store.head(kind.storage, key) is not None:
             raise already_exists(kind.resource, key[1])
-        if request is not None and is_dry_run(request):
+        if request is not None:
+            _warn(request, kind, obj)
+        return await self._store(kind, key, obj, dry_run=request is not None and is_dry_run(request))
+
+    async def _store(self, kind: Kind, key: Key, obj: Obj, old: Obj | None = None, *, dry_run: bool) -> Item:
+        """Store an object, and in the same step what it takes of its namespace's quotas. Raises Forbidden."""
+        quotas = charged(obj, old, *self._quotas_and_claims()) if kind.storage == str(CLAIMS) else []
+        if dry_run:
             return self.imagined(key, obj)
-        return await self.store.write(kind.storage, key, obj)
+        writes = [self.store.write(_QUOTAS, _key_of(each), each) for each in quotas]
+        item = await self.store.write(kind.storage, key, obj)
+        await gather(*writes)
+        return item
+
+    def _quotas_and_claims(self) -> tuple[list[Obj], Iterator[Obj]]:
+        quotas = [decode(item.body) for item in self.store.heads(_QUOTAS)]
+        return quotas, (decode(item.body) for item in self.store.heads(str(CLAIMS)))
 
     async def update(self, request: Request, route: Route) -> Response:
         """Replace an object by the one in the body."""
@@ -225,6 +242,8 @@ class Writer:
         admit_update(user, route, wanted, old)
         new = revised(kind, wanted, old, self.admission(request), status=route.subresource == "status")
         admit_update(user, route, new, old)
+        if new.get("spec") != old.get("spec"):
+            _warn(request, kind, new)
         if not is_apply(request):
             new = updated(kind, old, new, manager_of(request, route, "Update"), stamp(self.now()))
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
@@ -232,7 +251,7 @@ class Writer:
     async def replace(self, kind: Kind, head: Item, old: Obj, new: Obj, *, dry_run: bool = False) -> Item:
         """Store `new` over `old`, unless they are equal; remove the object if that completes its deletion."""
         if dry_run:
-            return self.imagined(head.key, new)
+            return await self._store(kind, head.key, new, old, dry_run=True)
         if ends_with_update(kind, old, new):
             # As upstream: the answer has the requested state at the old version; watchers get the last state.
             answer = self.imagined(head.key, new)
@@ -241,7 +260,7 @@ class Writer:
         if new == old:
             await self.store.settled()
             return head
-        return await self.store.write(kind.storage, head.key, new)
+        return await self._store(kind, head.key, new, old, dry_run=False)
 
     async def delete(self, request: Request, route: Route) -> Response:
         """Delete one object, or mark it as being deleted."""
@@ -353,6 +372,16 @@ class Writer:
 
     def _generated_name(self, base: str) -> str:
         return base[:58] + "".join(self.random.choice(_NAME_LETTERS) for _ in range(5))
+
+
+def _warn(request: Request, kind: Kind, obj: Obj) -> None:
+    if (warning := warning_of(kind.storage, obj)) is not None:
+        request.warnings.append(warning)
+
+
+def _key_of(obj: Obj) -> Key:
+    meta: Obj = obj["metadata"]
+    return meta.get("namespace") or "", meta["name"]
 
 
 def _as_stored(kind: Kind, sent: Obj) -> tuple[Kind, Obj]:

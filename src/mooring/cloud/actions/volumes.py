@@ -124,7 +124,7 @@ async def describe_volumes(region: Region, request: Request) -> dict[str, Any]:
     wanted, named = filters(request), ids(request, "VolumeIds", "vol")
     if len(named) > 500:
         invalid("volumeId", f"{len(named)} ids", "At most 500 volumes can be named in one call.")
-    page = page_of("DescribeVolumes", request, 5, 500, with_ids=True)
+    page = page_of("DescribeVolumes", request, 5, 500, with_ids=True, caps=True)
     time = region.as_of(region.settings.volumes_lag_s)
     fields: Fields[Volume] = {**FIELDS, **_zone_field(region)}
     found = select(region.store.volumes, wanted, fields, prefix="vol", ids=named, time=time)

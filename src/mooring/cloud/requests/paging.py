@@ -27,15 +27,25 @@ class Page(NamedTuple):
 
 
 def page_of(
-    action: str, request: Request, least: int, most: int, *, ids: Iterable[str] = (), with_ids: bool
+    action: str,
+    request: Request,
+    least: int,
+    most: int,
+    *,
+    ids: Iterable[str] = (),
+    with_ids: bool,
+    caps: bool = False,
 ) -> Page:
-    """The requested page. `with_ids`: whether MaxResults and ids may come together.
+    """The requested page. `with_ids`: whether MaxResults and ids may come together. `caps`: a MaxResults of more
+    than `most` counts as `most` (the AWS command line sends 1000 with each describe-volumes).
 
     Raises Ec2Error: InvalidParameterValue (MaxResults out of range), InvalidParameterCombination (with ids),
     InvalidNextToken.
     """
     size = number(request, "MaxResults")
     token = text(request, "NextToken")
+    if size is not None and caps:
+        size = min(size, most)
     if size is not None and not least <= size <= most:
         raise Ec2Error(
             "InvalidParameterValue",

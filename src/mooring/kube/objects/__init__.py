@@ -89,6 +89,7 @@ from mooring.kube.objects.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from mooring.kube.objects.quotas import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from mooring.kube.objects.scheduling import PriorityClass
 from mooring.kube.objects.storage import (
     CSIDriver,
@@ -219,6 +220,9 @@ __all__ = [
     "ReplicationControllerSpec",
     "Resource",
     "ResourceFieldSelector",
+    "ResourceQuota",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
     "RollingUpdate",
     "RollingUpdateDeployment",
     "Secret",

@@ -84,6 +84,7 @@ class PersistentVolumeClaimStatus(Struct, frozen=True):
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: dict[str, str | int] = {}
+    allocated_resources: dict[str, str | int] = {}
     conditions: tuple[Condition, ...] = ()
     current_volume_attributes_class_name: str | None = None
     modify_volume_status: ModifyVolumeStatus | None = None

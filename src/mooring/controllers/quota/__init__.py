@@ -1,0 +1,1 @@
+"""Counts what the claims of a namespace take of its ResourceQuotas."""
