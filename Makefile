@@ -32,9 +32,10 @@ demo: $(STAMP) tools
 demo-cloud: $(STAMP) tools
 	@$(BIN)/mooring demo --cloud
 
-# Everything but what needs the real Kubernetes beside it (test-real).
+# Everything but what needs the real Kubernetes beside it (test-real). In as many processes as there are CPUs;
+# what needs the machine for itself runs in one of them (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real
+	@$(BIN)/pytest -q --ignore tests/real -n auto --dist loadgroup
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests
