@@ -16,6 +16,7 @@ from mooring.controllers.attachdetach.controller import AttachDetachController, 
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
@@ -107,6 +108,7 @@ FACTORIES: dict[str, Factory] = {
     "scheduling": _plain(SchedulingController),
     "quota": _plain(QuotaController),
     "statefulset": _plain(StatefulSetController),
+    "daemonset": _plain(DaemonSetController),
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),

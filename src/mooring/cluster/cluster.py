@@ -43,7 +43,7 @@ READY_S = 30.0
 NODE = "node-"
 """Machines are called by this, and a number from 1."""
 ALL_CONTROLLERS = (
-    "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,"
+    "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,daemonset,"
     "deployment,replicaset,replicationcontroller,disruption,quota,ephemeral,snapshots,snapshotter,"
     "nodelifecycle,podgc,cleanup"
 )

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 _OPERATORS: tuple[Operator, ...] = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
@@ -136,6 +138,12 @@ def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelec
     equal = [Requirement(key, "In", (value,)) for key, value in sorted(labels.items())]
     expressions: Sequence[Mapping[str, Any]] = selector.get("matchExpressions") or ()
     return LabelSelector((*equal, *(_expression(expression) for expression in expressions)))
+
+
+def label_selector_of(selector: msgspec.Struct | None) -> LabelSelector:
+    """The same from an object's typed field (`mooring.kube.objects.LabelSelector`). Raises
+    `InvalidSelector`."""
+    return label_selector_from_object(None if selector is None else msgspec.to_builtins(selector))
 
 
 def _expression(expression: Mapping[str, Any]) -> Requirement:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mooring.kube.objects import Pod, Taint, Toleration
+
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What a cordoned node has: a pod that tolerates it may be placed there all the same."""
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -17,3 +22,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def matching(pod: Pod, taint: Taint) -> list[Toleration]:
     """The pod's tolerations that match the taint."""
     return [toleration for toleration in pod.spec.tolerations if tolerates(toleration, taint)]
+
+
+def untolerated(pod: Pod, taints: Iterable[Taint], *effects: str) -> Taint | None:
+    """The first of the taints with one of these effects that the pod does not tolerate."""
+    return next((taint for taint in taints if taint.effect in effects and not matching(pod, taint)), None)

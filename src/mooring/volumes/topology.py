@@ -1,4 +1,4 @@
-"""Where a volume can be used: node selectors of PersistentVolumes against nodes.
+"""Where a volume, or a pod, can be: node selectors of PersistentVolumes and pods against nodes.
 
 Pure. Semantics of `NodeSelector` in the Kubernetes API: terms are alternatives, the
 requirements within one all hold, an empty term matches nothing, and a requirement that cannot
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from mooring.kube.objects import (
     LabelSelectorRequirement,
@@ -16,6 +19,7 @@ from mooring.kube.objects import (
     NodeSelector,
     NodeSelectorTerm,
     PersistentVolume,
+    Pod,
     TopologySelectorTerm,
 )
 
@@ -27,6 +31,16 @@ def fits(pv: PersistentVolume, node: Node) -> bool:
     """Whether the volume can be used on the node. A volume without node affinity can be used everywhere."""
     affinity = pv.spec.node_affinity
     return affinity is None or affinity.required is None or selector_matches(affinity.required, node)
+
+
+def wanted_on(pod: Pod, node: Node) -> bool:
+    """Whether the pod's nodeSelector and required node affinity have the node."""
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    affinity: Mapping[str, Any] = (pod.spec.affinity.node_affinity if pod.spec.affinity else None) or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or selector_matches(msgspec.convert(required, NodeSelector), node)
 
 
 def selector_matches(selector: NodeSelector, node: Node) -> bool:

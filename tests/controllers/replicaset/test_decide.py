@@ -6,7 +6,14 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from mooring.controllers.replicaset.decide import DELETION_COST, Action, PodDecision, decide
+from mooring.controllers.replicaset.decide import (
+    DELETION_COST,
+    Action,
+    PodDecision,
+    counts,
+    decide,
+    selector_of,
+)
 from mooring.kube.objects import (
     Condition,
     LabelSelector,
@@ -18,7 +25,6 @@ from mooring.kube.objects import (
     ReplicaSet,
     ReplicaSetSpec,
     ReplicationController,
-    ReplicationControllerSpec,
 )
 
 LABELS = {"app": "a"}
@@ -74,7 +80,7 @@ def created(decisions: list[PodDecision]) -> int:
 
 def test_a_pod_that_is_ending_or_has_ended_is_replaced_at_once():
     pods = [pod("a"), pod("b", deleting=True), pod("c", "Failed", ready=False)]
-    assert created(decide(replica_set(3), pods)) == 2
+    assert created(decide(replica_set(3), list(filter(counts, pods)))) == 2
 
 
 def test_what_is_surplus_goes_least_needed_first():
@@ -96,32 +102,19 @@ def test_of_equals_the_one_on_the_more_crowded_node_goes_first():
     assert names(decide(replica_set(2), pods), Action.DELETE)[0] in ("one", "two")
 
 
-def test_a_pod_of_nobody_that_matches_is_adopted_and_counts():
-    orphan = pod("orphan", owner=None)
-    decisions = decide(replica_set(1), [orphan, pod("stranger", owner=None, labels={})])
-    assert [(each.action, each.pod) for each in decisions] == [(Action.ADOPT, orphan)]
+def test_a_set_that_is_being_deleted_makes_nothing():
+    assert decide(replica_set(3, deleting=True), [pod("left")]) == []
 
 
-def test_a_pod_whose_labels_no_longer_match_is_released_and_replaced():
-    decisions = decide(replica_set(1), [pod("quarantined", labels={"app": "other"})])
-    assert (names(decisions, Action.RELEASE), created(decisions)) == (["quarantined"], 1)
-
-
-def test_a_set_that_is_being_deleted_makes_and_adopts_nothing():
-    assert decide(replica_set(3, deleting=True), [pod("orphan", owner=None)]) == []
-
-
-def test_a_replication_controller_without_selector_means_no_pod():
-    owner = ReplicationController(
-        metadata=ObjectMeta(name="rc", namespace="ns", uid="u"), spec=ReplicationControllerSpec(replicas=0)
-    )
-    assert decide(owner, [pod("orphan", owner=None)]) == []
+def test_a_replication_controller_without_selector_selects_no_pod():
+    owner = ReplicationController(metadata=ObjectMeta(name="rc", namespace="ns", uid="u"))
+    assert not selector_of(owner).matches(LABELS)
 
 
 @given(st.integers(0, 6), st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["", "n", "m"]))))
 def test_afterwards_there_are_as_many_as_wanted(replicas: int, drawn: list[tuple[bool, bool, str]]):
     pods = [pod(f"p{i}", ready=r, deleting=d, node=n) for i, (r, d, n) in enumerate(drawn)]
-    decisions = decide(replica_set(replicas), pods)
+    decisions = decide(replica_set(replicas), list(filter(counts, pods)))
     deleted = names(decisions, Action.DELETE)
     alive = {each.name for each in pods if not each.deleting}
     assert len(alive) + created(decisions) - len(deleted) == replicas

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 from mooring.controllers.statefulset.decide import (
-    REVISION,
     Action,
     decide,
     is_ready,
@@ -21,7 +20,6 @@ from mooring.controllers.statefulset.identity_objects import (
     claim_bodies,
     claim_owners,
     pod_body,
-    revision_name,
 )
 from mooring.kube.objects import (
     ClaimRetentionPolicy,
@@ -41,6 +39,7 @@ from mooring.kube.objects import (
     StatefulSetStatus,
     UpdateStrategy,
 )
+from mooring.kube.revisions import REVISION, revision_name
 
 
 def stateful_set(replicas: int = 3, *, deleting: bool = False, **spec: Any) -> StatefulSet:

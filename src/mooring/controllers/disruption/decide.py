@@ -20,7 +20,7 @@ from mooring.kube.objects import Pod, PodDisruptionBudget
 from mooring.kube.percentages import portion
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
-from mooring.kube.selectors import LabelSelector, label_selector_from_object
+from mooring.kube.selectors import LabelSelector, label_selector_of
 from mooring.kube.times import format_time, parse_time
 
 DELETION_TIMEOUT = timedelta(minutes=2)
@@ -72,8 +72,7 @@ class Scale(NamedTuple):
 
 def selector_of(budget: PodDisruptionBudget) -> LabelSelector:
     """Returns the selector of the budget's pods."""
-    selector = budget.spec.selector
-    return label_selector_from_object(None if selector is None else msgspec.to_builtins(selector))
+    return label_selector_of(budget.spec.selector)
 
 
 def needs_scales(budget: PodDisruptionBudget) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar, assert_never
 
-import msgspec
-
-from mooring.controllers.replicaset.decide import Action, Owner, PodDecision, decide, selector_of
+from mooring.controllers.replicaset.decide import Action, Owner, PodDecision, counts, decide, selector_of
+from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
@@ -31,32 +30,25 @@ class ReplicaSetController(Controller[str]):
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._owners = self.watch(self.kind, lambda owner: [owner.key], indexers={"namespace": _namespace})
-        self._pods = self.watch(
-            Pod, self._touched, indexers={"owner": controller_uid, "orphan": _orphaned_in}
-        )
+        self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
+        self._adopter = Adopter(client, self._pods)
 
     async def reconcile(self, key: str) -> None:
         """Adopts, releases, creates and deletes pods, then updates the status."""
         owner = self._owners.get(key)
         if owner is None:
             return
-        pods = [*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace)]
+        pods = (*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace))
         try:
-            await self._carry_out(owner, decide(owner, pods))
+            ours = await self._adopter.settle(owner, selector_of(owner), filter(counts, pods))
+            await self._carry_out(owner, decide(owner, ours))
         finally:
             await self._update_status(owner)
 
     async def _carry_out(self, owner: Owner, decisions: Sequence[PodDecision]) -> None:
-        verified, created = False, 0
+        created = 0
         for decision in decisions:
             match decision.action:
-                case Action.RELEASE:
-                    await self._release(_pod_of(decision), owner)
-                case Action.ADOPT:
-                    if not verified and not await self._exists(owner):
-                        return  # another object has its name by now: the watch event of that one comes
-                    verified = True
-                    await self._adopt(_pod_of(decision), owner)
                 case Action.CREATE:
                     created += 1
                     if created <= MOST_AT_ONCE:
@@ -65,17 +57,6 @@ class ReplicaSetController(Controller[str]):
                     await self._delete(owner, _pod_of(decision))
                 case _:
                     assert_never(decision.action)
-
-    async def _exists(self, owner: Owner) -> bool:
-        return (await self.client.get(self.kind, owner.name, owner.namespace)).uid == owner.uid
-
-    async def _adopt(self, pod: Pod, owner: Owner) -> None:
-        references = [*_references(pod), owner_reference(owner)]
-        self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
-
-    async def _release(self, pod: Pod, owner: Owner) -> None:
-        references = [each for each in _references(pod) if each["uid"] != owner.uid]
-        self._pods.accept(await self.client.revise(pod, {"metadata": {"ownerReferences": references}}))
 
     async def _create(self, owner: Owner) -> None:
         template = copy.deepcopy(owner.spec.template)
@@ -160,12 +141,3 @@ def _pod_of(decision: PodDecision) -> Pod:
 
 def _namespace(owner: Owner) -> list[str]:
     return [owner.namespace]
-
-
-def _orphaned_in(pod: Pod) -> list[str]:
-    return [pod.namespace] if pod.controller is None else []
-
-
-def _references(pod: Pod) -> list[dict[str, Any]]:
-    """Returns all owner references of a pod: a merge patch replaces the list."""
-    return [msgspec.to_builtins(each) for each in pod.metadata.owner_references]

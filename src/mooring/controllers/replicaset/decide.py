@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-import msgspec
-
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Pod, ReplicaSet, ReplicationController
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
-from mooring.kube.selectors import LabelSelector, label_selector_from_object
+from mooring.kube.selectors import LabelSelector, label_selector_from_object, label_selector_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 Owner = ReplicaSet | ReplicationController
@@ -30,8 +28,6 @@ _PHASES = {"Pending": 0, "Unknown": 1}
 class Action(Enum):
     """What to do about one pod, in the order in which it is done."""
 
-    RELEASE = "Release"  # remove its owner reference: its labels do not match any more
-    ADOPT = "Adopt"  # set its owner reference
     CREATE = "Create"
     DELETE = "Delete"
 
@@ -42,8 +38,6 @@ class PodDecision(Decision[Action], frozen=True, gc=False):
     pod: Pod | None = None
 
 
-_UNMATCHED = Reason("NotSelected", "its labels do not match the selector any more")
-_UNOWNED = Reason("Selected", "the selector matches it, and it has no owner")
 _MISSING = Reason("TooFew", "there are fewer pods than wanted")
 _SURPLUS = Reason("TooMany", "there are more pods than wanted")
 
@@ -54,26 +48,22 @@ def selector_of(owner: Owner) -> LabelSelector:
         return label_selector_from_object(
             {"matchLabels": owner.spec.selector} if owner.spec.selector else None
         )
-    return label_selector_from_object(msgspec.to_builtins(owner.spec.selector))
+    return label_selector_of(owner.spec.selector)
+
+
+def counts(pod: Pod) -> bool:
+    """Whether the pod is one of those that are wanted: it neither ends nor has ended."""
+    return not pod.deleting and not pod.finished
 
 
 def decide(owner: Owner, pods: Sequence[Pod]) -> list[PodDecision]:
-    """Returns what to do, in the order of `Action`. `pods`: those of the namespace that the owner controls,
-    and those that have no controller."""
-    selector = selector_of(owner)
-    active = [pod for pod in pods if not pod.deleting and not pod.finished]
-    ours = [pod for pod in active if pod.controller is not None and pod.controller.uid == owner.uid]
-    unmatched = [pod for pod in ours if not selector.matches(pod.metadata.labels)]
-    released = [PodDecision(Action.RELEASE, _UNMATCHED, pod) for pod in unmatched]
+    """Returns what to do, in the order of `Action`. `pods`: those of the owner that count."""
     if owner.deleting:
-        return released
-    unowned = [pod for pod in active if pod.controller is None and selector.matches(pod.metadata.labels)]
-    adopted = [PodDecision(Action.ADOPT, _UNOWNED, pod) for pod in unowned]
-    held = [pod for pod in ours if pod not in unmatched] + unowned
-    surplus = len(held) - owner.spec.replicas
+        return []
+    surplus = len(pods) - owner.spec.replicas
     created = [PodDecision(Action.CREATE, _MISSING)] * max(-surplus, 0)
-    deleted = [PodDecision(Action.DELETE, _SURPLUS, pod) for pod in _least_needed(held)[: max(surplus, 0)]]
-    return [*released, *adopted, *created, *deleted]
+    deleted = [PodDecision(Action.DELETE, _SURPLUS, pod) for pod in _least_needed(pods)[: max(surplus, 0)]]
+    return [*created, *deleted]
 
 
 def _least_needed(pods: Sequence[Pod]) -> list[Pod]:

@@ -19,11 +19,13 @@ from mooring.controllers.replicaset.rollout import (
     same_template,
 )
 from mooring.controllers.replicaset.rollout_status import conditions, counts
+from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Deployment, Pod, ReplicaSet
 from mooring.kube.owners import controller_uid, owner_reference, template_hash
+from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now, parse_time
 
 _NOT_COPIED = (
@@ -42,8 +44,13 @@ class DeploymentController(Controller[str]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._deployments = self.watch(Deployment, lambda deployment: [deployment.key])
-        self._sets = self.watch(ReplicaSet, _owner_key, indexers={"owner": controller_uid})
+        self._deployments = self.watch(
+            Deployment, lambda each: [each.key], indexers={"namespace": lambda each: [each.namespace]}
+        )
+        self._sets = self.watch(
+            ReplicaSet, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in}
+        )
+        self._adopter = Adopter(client, self._sets)
         self._pods = self.watch(Pod, self._deployment_of, matters=_alive, indexers={"owner": controller_uid})
 
     async def reconcile(self, key: str) -> None:
@@ -51,6 +58,11 @@ class DeploymentController(Controller[str]):
         deployment = self._deployments.get(key)
         if deployment is None:
             return
+        sets = (
+            *self._sets.by_index("owner", deployment.uid),
+            *self._sets.by_index("orphan", deployment.namespace),
+        )
+        await self._adopter.settle(deployment, label_selector_of(deployment.spec.selector), sets)
         if not deployment.deleting:
             await self._roll(deployment)
         await self._update_status(deployment)
@@ -204,6 +216,13 @@ class DeploymentController(Controller[str]):
             return
         due = parse_time(progressing["lastUpdateTime"]) + timedelta(seconds=deadline)
         self.queue.add_after(deployment.key, max((due - self.now()).total_seconds(), 1.0))
+
+    def _touched(self, replica_set: ReplicaSet) -> list[str]:
+        if replica_set.controller is not None:
+            return _owner_key(replica_set)
+        candidates = self._deployments.by_index("namespace", replica_set.namespace)
+        labels = replica_set.metadata.labels
+        return [each.key for each in candidates if label_selector_of(each.spec.selector).matches(labels)]
 
     def _deployment_of(self, pod: Pod) -> list[str]:
         owner = pod.controller

@@ -12,22 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import (
     CSINode,
     Node,
-    NodeSelector,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     StorageClass,
 )
 from mooring.kube.reason import Reason
-from mooring.kube.taints import matching
+from mooring.kube.taints import UNSCHEDULABLE, matching, untolerated
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.limits import Attachable, attachable, exceeds_limit
 from mooring.volumes.matching import (
@@ -36,7 +33,7 @@ from mooring.volumes.matching import (
     WAIT_FOR_FIRST_CONSUMER,
     requested,
 )
-from mooring.volumes.topology import fits, selector_matches, topology_allowed
+from mooring.volumes.topology import fits, topology_allowed, wanted_on
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
 
@@ -171,16 +168,14 @@ def _problem(
     pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load, drivers: Set[str]
 ) -> Problem | None:
     """Returns why the pod cannot go to the node, in upstream's words; None if it can."""
-    if node.spec.unschedulable:
+    if node.spec.unschedulable and not matching(pod, UNSCHEDULABLE):
         return Problem(Obstacle.UNSCHEDULABLE, "node(s) were unschedulable")
     if node.ready != "True":
         return Problem(Obstacle.NOT_READY, "node(s) were not ready")
-    taint = next(
-        (t for t in node.spec.taints if t.effect != "PreferNoSchedule" and not matching(pod, t)), None
-    )
+    taint = untolerated(pod, node.spec.taints, "NoSchedule", "NoExecute")
     if taint is not None:
         return Problem(Obstacle.TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
-    if not _wanted_here(pod, node):
+    if not wanted_on(pod, node):
         return Problem(Obstacle.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     return (
         _volume_problem(volumes, node, free)
@@ -224,15 +219,6 @@ def _place(each: PodVolume, match: PersistentVolume | None) -> Attachable | None
     return (
         Attachable(each.storage_class.provisioner, each.claim.key) if each.storage_class is not None else None
     )
-
-
-def _wanted_here(pod: Pod, node: Node) -> bool:
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
-    affinity: Mapping[str, Any] = (pod.spec.affinity.node_affinity if pod.spec.affinity else None) or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return required is None or selector_matches(msgspec.convert(required, NodeSelector), node)
 
 
 def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> Problem | None:

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any, assert_never
 
 from mooring.controllers.statefulset.decide import (
-    REVISION,
     Action,
     PodDecision,
     decide,
@@ -25,10 +24,8 @@ from mooring.controllers.statefulset.identity_objects import (
     claim_name,
     claim_owners,
     pod_body,
-    revision_body,
-    revision_name,
-    template_of,
 )
+from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError
@@ -36,6 +33,8 @@ from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod,
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
 from mooring.kube.reason import Reason
+from mooring.kube.revisions import REVISION, Revisions, template_of
+from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now
 
 AGAIN_S = 10.0
@@ -49,17 +48,22 @@ class StatefulSetController(Controller[str]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._sets = self.watch(StatefulSet, lambda stateful_set: [stateful_set.key])
-        self._pods = self.watch(Pod, _owners, indexers={"owner": controller_uid})
+        self._sets = self.watch(
+            StatefulSet, lambda each: [each.key], indexers={"namespace": lambda each: [each.namespace]}
+        )
+        self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
+        self._adopter = Adopter(client, self._pods)
         self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
-        self._revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
+        revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
+        self._revisions = Revisions(client, revisions)
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""
         stateful_set = self._sets.get(key)
         if stateful_set is None:
             return
-        revision = await self._revision(stateful_set)
+        revision = await self._revisions.present(stateful_set)
+        await self._settle(stateful_set)
         pods = self._pods_of(stateful_set)
         await self._set_owners_of_claims(stateful_set, pods)
         await self._create_missing_claims(stateful_set, pods)
@@ -75,39 +79,23 @@ class StatefulSetController(Controller[str]):
         pods = {ordinal_of(stateful_set, pod): pod for pod in self._pods.by_index("owner", stateful_set.uid)}
         return {ordinal: pod for ordinal, pod in pods.items() if ordinal is not None}
 
-    async def _revision(self, stateful_set: StatefulSet) -> str:
-        """Returns the name of the present template's revision. A revision that is rolled
-        back to becomes the newest again."""
-        name = revision_name(stateful_set)
-        if stateful_set.deleting:
-            return name
-        held = self._revisions.by_index("owner", stateful_set.uid)
-        newest = max((each.revision for each in held), default=0)
-        found = self._revisions.get(f"{stateful_set.namespace}/{name}")
-        if found is None:
-            await self._create_revision(stateful_set, newest + 1)
-        elif found.revision < newest:
-            self._revisions.accept(await self.client.revise(found, {"revision": newest + 1}))
-        return name
-
-    async def _create_revision(self, stateful_set: StatefulSet, number: int) -> None:
-        body = revision_body(stateful_set, number)
-        try:
-            self._revisions.accept(await self.client.create(ControllerRevision, body, stateful_set.namespace))
-        except AlreadyExists:
-            self.log.debug("revision exists", revision=body["metadata"]["name"])
+    async def _settle(self, stateful_set: StatefulSet) -> None:
+        """Adopts pods of the set's identities that no controller owns, and releases those that the selector
+        does not match any more."""
+        pods = (
+            *self._pods.by_index("owner", stateful_set.uid),
+            *self._pods.by_index("orphan", stateful_set.namespace),
+        )
+        named = [pod for pod in pods if ordinal_of(stateful_set, pod) is not None]
+        await self._adopter.settle(stateful_set, label_selector_of(stateful_set.spec.selector), named)
 
     async def _delete_old_revisions(
         self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]
     ) -> None:
-        """Deletes revisions that no pod has, beyond `revisionHistoryLimit`, the oldest first."""
         status = stateful_set.status
         used = {revision, status.current_revision, status.update_revision}
         used |= {pod.metadata.labels.get(REVISION, "") for pod in pods.values()}
-        held = self._revisions.by_index("owner", stateful_set.uid)
-        idle = sorted((each for each in held if each.name not in used), key=lambda each: each.revision)
-        for each in idle[: max(len(idle) - stateful_set.spec.revision_history_limit, 0)]:
-            await self.client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)
+        await self._revisions.delete_old(stateful_set, used)
 
     async def _set_owners_of_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
         """Sets the owners of claims before a pod is scaled away or the set is deleted: a
@@ -165,9 +153,7 @@ class StatefulSetController(Controller[str]):
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
 
     def _body(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
-        kept = self._revisions.get(
-            f"{stateful_set.namespace}/{revision_for(stateful_set, ordinal, revision)}"
-        )
+        kept = self._revisions.get(stateful_set.namespace, revision_for(stateful_set, ordinal, revision))
         if kept is None or kept.name == revision:
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
@@ -247,10 +233,12 @@ class StatefulSetController(Controller[str]):
         if not claim.deleting:
             return []
         name = claim.name.rpartition("-")[0]
-        sets = (each for each in self._sets.items() if each.namespace == claim.namespace)
+        sets = self._sets.by_index("namespace", claim.namespace)
         return [each.key for each in sets if name.endswith(f"-{each.name}")]
 
-
-def _owners(pod: Pod) -> list[str]:
-    owner = pod.controller
-    return [f"{pod.namespace}/{owner.name}"] if owner is not None and owner.kind == "StatefulSet" else []
+    def _touched(self, pod: Pod) -> list[str]:
+        owner = pod.controller
+        if owner is not None:
+            return [f"{pod.namespace}/{owner.name}"] if owner.kind == StatefulSet.RESOURCE.kind else []
+        sets = self._sets.by_index("namespace", pod.namespace)
+        return [each.key for each in sets if ordinal_of(each, pod) is not None]

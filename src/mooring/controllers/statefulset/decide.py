@@ -18,8 +18,8 @@ from mooring.kube.objects import Pod, RollingUpdate, StatefulSet
 from mooring.kube.percentages import portion
 from mooring.kube.readiness import available_at, ready_since
 from mooring.kube.reason import Reason
+from mooring.kube.revisions import REVISION
 
-REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 

@@ -1,4 +1,4 @@
-"""The API objects of one StatefulSet identity, as bodies to create: pod, claims, revision. Pure."""
+"""The API objects of one StatefulSet identity, as bodies to create: pod and claims. Pure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,10 @@ from typing import Any
 
 import msgspec
 
-from mooring.controllers.statefulset.decide import POD_INDEX, POD_NAME, REVISION
-from mooring.kube.objects import ControllerRevision, Object, PersistentVolumeClaim, Pod, StatefulSet
-from mooring.kube.owners import owner_reference, template_hash
-
-
-def revision_name(stateful_set: StatefulSet) -> str:
-    """`<set>-<hash of the pod template>`."""
-    return f"{stateful_set.name}-{template_hash(stateful_set.spec.template)}"
-
-
-def revision_body(stateful_set: StatefulSet, number: int) -> dict[str, Any]:
-    """Returns the ControllerRevision that keeps the present template."""
-    template = {**stateful_set.spec.template, "$patch": "replace"}
-    return {
-        "metadata": {
-            "name": revision_name(stateful_set),
-            "namespace": stateful_set.namespace,
-            "labels": stateful_set.spec.template.get("metadata", {}).get("labels") or {},
-            "ownerReferences": [owner_reference(stateful_set)],
-        },
-        "data": {"spec": {"template": template}},
-        "revision": number,
-    }
+from mooring.controllers.statefulset.decide import POD_INDEX, POD_NAME
+from mooring.kube.objects import Object, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.owners import owner_reference
+from mooring.kube.revisions import REVISION
 
 
 def claim_name(stateful_set: StatefulSet, template: dict[str, Any], ordinal: int) -> str:
@@ -55,12 +36,6 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
             }
         )
     return bodies
-
-
-def template_of(revision: ControllerRevision) -> dict[str, Any]:
-    """Returns the template that a ControllerRevision keeps."""
-    template: dict[str, Any] = revision.data["spec"]["template"]
-    return {key: value for key, value in template.items() if key != "$patch"}
 
 
 def pod_body(

@@ -67,6 +67,45 @@ class StatefulSet(Object, frozen=True):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
+class RollingUpdateDaemonSet(Struct, frozen=True):
+    """Each a number of pods or a percentage of the nodes; one of them is 0."""
+
+    max_unavailable: int | str = 1
+    max_surge: int | str = 0
+
+
+class DaemonSetUpdateStrategy(Struct, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdateDaemonSet = RollingUpdateDaemonSet()
+
+
+class DaemonSetSpec(Struct, frozen=True):
+    selector: LabelSelector = LabelSelector()
+    template: dict[str, Any] = {}
+    update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+
+
+class DaemonSetStatus(Struct, frozen=True):
+    """Numbers of nodes: that should have a pod and have one; that have one and should not; ..."""
+
+    observed_generation: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
+    number_ready: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    number_unavailable: int = 0
+
+
+class DaemonSet(Object, frozen=True):
+    RESOURCE = Resource("apps", "v1", "daemonsets", "DaemonSet")
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
 class ReplicaSetSpec(Struct, frozen=True):
     replicas: int = 1
     min_ready_seconds: int = 0

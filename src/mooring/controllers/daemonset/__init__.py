@@ -1,0 +1,1 @@
+"""DaemonSets: one pod on each node that they select."""

@@ -1,0 +1,159 @@
+"""The DaemonSet controller. A key is a DaemonSet.
+
+A pod that has failed is replaced after a backoff for its node: a node that refuses the pod would otherwise be
+asked without end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import assert_never
+
+import msgspec
+
+from mooring.controllers.daemonset.decide import decide, status
+from mooring.controllers.daemonset.placement import node_of, pod_body
+from mooring.controllers.daemonset.pod_decision import FAILED, SUCCEEDED, Action, PodDecision
+from mooring.kube.adoption import Adopter, orphaned_in
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import ApiError
+from mooring.kube.objects import ControllerRevision, DaemonSet, Node, Pod
+from mooring.kube.owners import controller_uid, template_hash
+from mooring.kube.readiness import available_at
+from mooring.kube.revisions import REVISION, Revisions, revision_name
+from mooring.kube.selectors import label_selector_of
+from mooring.kube.times import Now
+
+MOST_AT_ONCE = 250
+"""Pods created or deleted without a pause; the rest follows when their watch events come (upstream's
+burstReplicas)."""
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 900.0
+"""Seconds for which a failed pod stays before it is replaced, doubled with each that fails on its node."""
+
+
+class DaemonSetController(Controller[str]):
+    """Upstream's daemonset controller."""
+
+    name = "daemonset-controller"
+
+    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+        super().__init__(client, now=now, random=random)
+        self._sets = self.watch(
+            DaemonSet, lambda each: [each.key], indexers={"namespace": lambda each: [each.namespace]}
+        )
+        self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
+        self._nodes = self.watch(Node, lambda _: [each.key for each in self._sets.items()], matters=_places)
+        self._adopter = Adopter(client, self._pods)
+        history = self.watch(ControllerRevision, indexers={"owner": controller_uid})
+        self._revisions = Revisions(client, history)
+        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
+        """Of a set (by uid) on a node: until when (the loop's time) it waits, and how long the next time."""
+
+    async def reconcile(self, key: str) -> None:
+        """Adopts, releases, creates and deletes pods, then updates the status."""
+        daemon_set = self._sets.get(key)
+        if daemon_set is None or daemon_set.deleting:
+            return
+        await self._revisions.present(daemon_set)
+        revision = template_hash(daemon_set.spec.template)
+        pods = (
+            *self._pods.by_index("owner", daemon_set.uid),
+            *self._pods.by_index("orphan", daemon_set.namespace),
+        )
+        ours = await self._adopter.settle(daemon_set, label_selector_of(daemon_set.spec.selector), pods)
+        decisions = decide(daemon_set, list(self._nodes.items()), ours, revision, self.now())
+        try:
+            await self._carry_out(daemon_set, decisions[:MOST_AT_ONCE], revision)
+        finally:
+            await self._update_status(daemon_set, revision)
+        await self._delete_old_revisions(daemon_set)
+
+    async def _carry_out(
+        self, daemon_set: DaemonSet, decisions: Sequence[PodDecision], revision: str
+    ) -> None:
+        for decision in decisions:
+            match decision.action:
+                case Action.CREATE:
+                    await self._create(daemon_set, decision.node, revision)
+                case Action.DELETE:
+                    assert decision.pod is not None, f"{decision.action} without a pod"
+                    if not self._waits(daemon_set, decision):
+                        await self._delete(daemon_set, decision.pod, decision)
+                case _:
+                    assert_never(decision.action)
+
+    def _waits(self, daemon_set: DaemonSet, decision: PodDecision) -> bool:
+        """Whether a failed pod stays for now."""
+        if decision.reason is not FAILED or decision.pod is None:
+            return False
+        place, now = (daemon_set.uid, node_of(decision.pod)), asyncio.get_running_loop().time()
+        until, delay = self._backoffs.get(place, (0.0, FIRST_BACKOFF_S))
+        if now < until:
+            self.queue.add_after(daemon_set.key, until - now)
+            return True
+        if now - until > 2 * LONGEST_BACKOFF_S:
+            delay = FIRST_BACKOFF_S  # it has run for long: begin anew
+        self._backoffs[place] = now + delay, min(delay * 2, LONGEST_BACKOFF_S)
+        return False
+
+    async def _create(self, daemon_set: DaemonSet, node: str, revision: str) -> None:
+        body = pod_body(daemon_set, node, revision)
+        try:
+            created = await self.client.create(Pod, body, daemon_set.namespace)
+        except ApiError as error:
+            self.recorder.event(daemon_set, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._pods.accept(created)
+        self.recorder.event(daemon_set, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
+
+    async def _delete(self, daemon_set: DaemonSet, pod: Pod, decision: PodDecision) -> None:
+        if decision.reason in (FAILED, SUCCEEDED):
+            about = f"Found {pod.status.phase.lower()} daemon pod {pod.key} on node {node_of(pod)}"
+            kind = "Warning" if decision.reason is FAILED else "Normal"
+            self.recorder.event(
+                daemon_set, kind, decision.reason.code, f"{about}: it is deleted and replaced"
+            )
+        try:
+            await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        except ApiError as error:
+            self.recorder.event(daemon_set, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self.recorder.event(daemon_set, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+        ending = await self.client.find(Pod, pod.name, pod.namespace)
+        if ending is not None:
+            self._pods.accept(ending)  # otherwise the next decision would delete it once more
+
+    async def _update_status(self, daemon_set: DaemonSet, revision: str) -> None:
+        pods, now = self._pods.by_index("owner", daemon_set.uid), self.now()
+        least = daemon_set.spec.min_ready_seconds
+        moments = [each for pod in pods if (each := available_at(pod, least)) is not None and each > now]
+        if moments:
+            self.queue.add_after(daemon_set.key, (min(moments) - now).total_seconds())
+        wanted = status(daemon_set, list(self._nodes.items()), list(pods), revision, now)
+        held = msgspec.to_builtins(daemon_set.status)
+        if any(held.get(name, 0) != number for name, number in wanted.items()):
+            body = {"status": wanted}
+            answer = await self.client.revise(daemon_set, body, subresource="status", any_version=True)
+            self._sets.accept(answer)
+
+    async def _delete_old_revisions(self, daemon_set: DaemonSet) -> None:
+        pods = self._pods.by_index("owner", daemon_set.uid)
+        hashes = {pod.metadata.labels.get(REVISION, "") for pod in pods}
+        used = {revision_name(daemon_set), *(f"{daemon_set.name}-{each}" for each in hashes)}
+        await self._revisions.delete_old(daemon_set, used)
+
+    def _touched(self, pod: Pod) -> list[str]:
+        owner = pod.controller
+        if owner is not None:
+            return [f"{pod.namespace}/{owner.name}"] if owner.kind == DaemonSet.RESOURCE.kind else []
+        sets = self._sets.by_index("namespace", pod.namespace)
+        labels = pod.metadata.labels
+        return [each.key for each in sets if label_selector_of(each.spec.selector).matches(labels)]
+
+
+def _places(node: Node) -> object:
+    """What decides whether a pod is placed on the node."""
+    return node.metadata.labels, node.spec.taints

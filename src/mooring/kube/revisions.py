@@ -1,0 +1,89 @@
+"""The history of a pod template: ControllerRevisions, of which each keeps one template.
+
+One rule for the controllers that keep such a history (StatefulSets, DaemonSets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import structlog
+
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.informer import Informer
+from mooring.kube.objects import ControllerRevision, DaemonSet, StatefulSet
+from mooring.kube.owners import owner_reference, template_hash
+
+REVISION = "controller-revision-hash"
+"""The label of a pod that names the revision it was made from."""
+
+Owner = StatefulSet | DaemonSet
+
+
+def revision_name(owner: Owner) -> str:
+    """`<owner>-<hash of the pod template>`."""
+    return f"{owner.name}-{template_hash(owner.spec.template)}"
+
+
+def revision_body(owner: Owner, number: int) -> dict[str, Any]:
+    """Returns the ControllerRevision that keeps the present template."""
+    metadata: dict[str, Any] = owner.spec.template.get("metadata") or {}
+    labels: dict[str, str] = metadata.get("labels") or {}
+    return {
+        "metadata": {
+            "name": revision_name(owner),
+            "namespace": owner.namespace,
+            "labels": {**labels, REVISION: template_hash(owner.spec.template)},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "data": {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}},
+        "revision": number,
+    }
+
+
+def template_of(revision: ControllerRevision) -> dict[str, Any]:
+    """Returns the template that a ControllerRevision keeps."""
+    template: dict[str, Any] = revision.data["spec"]["template"]
+    return {key: value for key, value in template.items() if key != "$patch"}
+
+
+class Revisions:
+    """Keeps the history. `cache` has an index "owner" by the uid of the controller."""
+
+    def __init__(self, client: Client, cache: Informer[ControllerRevision]) -> None:
+        self._client = client
+        self._cache = cache
+        self._log: Any = structlog.get_logger(component="revisions")
+
+    def get(self, namespace: str, name: str) -> ControllerRevision | None:
+        return self._cache.get(f"{namespace}/{name}")
+
+    async def present(self, owner: Owner) -> str:
+        """Returns the name of the present template's revision, which is made if it does not exist. A revision
+        that is rolled back to becomes the newest again."""
+        name = revision_name(owner)
+        if owner.deleting:
+            return name
+        newest = max((each.revision for each in self._cache.by_index("owner", owner.uid)), default=0)
+        found = self.get(owner.namespace, name)
+        if found is None:
+            await self._create(owner, newest + 1)
+        elif found.revision < newest:
+            self._cache.accept(await self._client.revise(found, {"revision": newest + 1}))
+        return name
+
+    async def _create(self, owner: Owner, number: int) -> None:
+        body = revision_body(owner, number)
+        try:
+            self._cache.accept(await self._client.create(ControllerRevision, body, owner.namespace))
+        except AlreadyExists:
+            self._log.debug("revision exists", revision=body["metadata"]["name"])
+
+    async def delete_old(self, owner: Owner, used: Collection[str]) -> None:
+        """Deletes revisions that are not in `used`, beyond `revisionHistoryLimit`, the oldest first."""
+        held = self._cache.by_index("owner", owner.uid)
+        idle = sorted((each for each in held if each.name not in used), key=lambda each: each.revision)
+        for each in idle[: max(len(idle) - owner.spec.revision_history_limit, 0)]:
+            await self._client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)

@@ -1,0 +1,132 @@
+"""A DaemonSet with real scheduling: its pods come to their nodes, and are replaced."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from controller_stage import ControllerStage, Play
+
+from mooring.controllers.daemonset.controller import DaemonSetController
+from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.kube.objects import ControllerRevision, DaemonSet, Event, Node, Pod
+
+TEMPLATE = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+async def add_node(stage: ControllerStage, name: str, **spec: Any) -> None:
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "10"}}
+    await stage.api.create(Node, {"metadata": {"name": name}, "spec": spec, "status": status})
+
+
+async def add_set(stage: ControllerStage, **spec: Any) -> DaemonSet:
+    body = {"selector": {"matchLabels": {"app": "d"}}, "template": TEMPLATE, **spec}
+    return await stage.api.create(DaemonSet, {"metadata": {"name": "d"}, "spec": body}, "default")
+
+
+async def pods(stage: ControllerStage) -> dict[str, Pod]:
+    await asyncio.sleep(2)
+    return {pod.spec.node_name: pod for pod in (await stage.api.list(Pod, "default")).items}
+
+
+async def make_ready(stage: ControllerStage) -> None:
+    for pod in (await stage.api.list(Pod, "default")).items:
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await stage.api.patch(Pod, pod.name, {"status": ready}, "default", subresource="status")
+
+
+def start(stage: ControllerStage) -> list[asyncio.Task[None]]:
+    return [
+        asyncio.create_task(stage.make(kind).run()) for kind in (DaemonSetController, SchedulingController)
+    ]
+
+
+def test_every_node_gets_its_pod_also_a_cordoned_one_and_one_that_comes_later(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_node(stage, "a")
+        taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+        await add_node(stage, "b", unschedulable=True, taints=[taint])
+        await add_set(stage)
+        assert set(await pods(stage)) == {"a", "b"}
+        await add_node(stage, "c")
+        assert set(await pods(stage)) == {"a", "b", "c"}
+        await make_ready(stage)
+        await asyncio.sleep(1)
+        status = (await stage.api.get(DaemonSet, "d", "default")).status
+        assert (status.desired_number_scheduled, status.number_available) == (3, 3)
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_a_new_template_rolls_through_the_nodes_one_after_the_other_and_back(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        for name in "abc":
+            await add_node(stage, name)
+        await add_set(stage)
+        await pods(stage)
+        await make_ready(stage)
+        container = {"name": "c", "image": "another"}
+        await stage.api.patch(
+            DaemonSet, "d", {"spec": {"template": {"spec": {"containers": [container]}}}}, "default"
+        )
+        for _ in range(6):
+            found = await pods(stage)
+            assert sum(pod.deleting or not pod.status.conditions for pod in found.values()) <= 1
+            for pod in found.values():
+                if pod.deleting:
+                    await stage.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
+            await asyncio.sleep(1)
+            await make_ready(stage)
+        found = await pods(stage)
+        assert {pod.spec.containers[0].image for pod in found.values()} == {"another"}
+        revisions = {each.revision for each in (await stage.api.list(ControllerRevision, "default")).items}
+        assert revisions == {1, 2}
+        status = (await stage.api.get(DaemonSet, "d", "default")).status
+        assert status.updated_number_scheduled == 3
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_a_pod_that_fails_again_and_again_is_replaced_slower_and_slower(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_node(stage, "a")
+        await add_set(stage)
+        seen: set[str] = set()
+        for _ in range(60):
+            await asyncio.sleep(1)
+            for pod in (await stage.api.list(Pod, "default")).items:
+                seen.add(pod.name)
+                if pod.deleting:
+                    await stage.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
+                elif not pod.finished:
+                    await stage.api.patch(
+                        Pod, pod.name, {"status": {"phase": "Failed"}}, "default", subresource="status"
+                    )
+        assert 4 <= len(seen) <= 8
+        reasons = {each.reason for each in (await stage.api.list(Event, "default")).items}
+        assert "FailedDaemonPod" in reasons
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_an_orphan_that_the_selector_matches_is_adopted(play: Play):
+    async def story(stage: ControllerStage):
+        await add_node(stage, "a")
+        spec = {**TEMPLATE["spec"], "nodeName": "a"}
+        await stage.api.create(
+            Pod, {"metadata": {"name": "p", "labels": {"app": "d"}}, "spec": spec}, "default"
+        )
+        working = start(stage)
+        made = await add_set(stage, updateStrategy={"type": "OnDelete"})
+        found = await pods(stage)
+        assert [pod.name for pod in found.values()] == ["p"]
+        assert [each.uid for each in found["a"].metadata.owner_references] == [made.uid]
+        assert not any(task.done() for task in working)
+
+    play(story)
