@@ -36,8 +36,8 @@ def page_of(
     with_ids: bool,
     caps: bool = False,
 ) -> Page:
-    """The requested page. `with_ids`: whether MaxResults and ids may come together. `caps`: a MaxResults of more
-    than `most` counts as `most` (the AWS command line sends 1000 with each describe-volumes).
+    """The requested page. `with_ids`: whether MaxResults and ids may come together. `caps`: a MaxResults of
+    more than `most` counts as `most` (the AWS command line sends 1000 with each describe-volumes).
 
     Raises Ec2Error: InvalidParameterValue (MaxResults out of range), InvalidParameterCombination (with ids),
     InvalidNextToken.
