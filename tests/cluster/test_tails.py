@@ -37,5 +37,15 @@ def test_of_a_long_file_only_the_end_is_read_at_first(tmp_path: Path):
     path = tmp_path / "log"
     path.write_text("x" * 100_000 + "\nlast\n")
     tail = Tail(path, 5)
-    tail.look()
-    assert tail.lines[-1] == "last"
+    assert tail.look() == ["last"]
+    assert list(tail.lines) == ["last"]
+
+
+def test_a_line_that_is_longer_than_what_is_read_at_first_is_never_told_in_part(tmp_path: Path):
+    path = tmp_path / "log"
+    path.write_text("x" * 100_000)
+    tail = Tail(path, 5)
+    assert tail.look() == []
+    with path.open("a") as file:
+        file.write("its end\nnext\n")
+    assert tail.look() == ["next"]

@@ -6,10 +6,13 @@ import os
 import stat
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.volumes.ownership import give_to_group, mode_for_group
+from mooring.kube.objects import ObjectMeta, Pod
+from mooring.kube.objects.pods import PodSecurityContext, PodSpec
+from mooring.volumes.ownership import give_to_group, mode_for_group, on_root_mismatch
 
 
 @given(st.integers(0, 0o7777), st.booleans())
@@ -40,3 +43,49 @@ def test_everything_below_is_given_but_links_are_not_followed(tmp_path: Path):
     assert (volume / "sub" / "file").stat().st_mode & 0o7777 == 0o660
     assert (volume / "sub").stat().st_mode & stat.S_ISGID
     assert outside.stat().st_mode & 0o7777 == 0o600
+
+
+@pytest.mark.parametrize(("policy", "asked"), [("OnRootMismatch", True), ("Always", False), ("", False)])
+def test_only_a_pod_that_says_so_looks_at_the_root_alone(policy: str, asked: bool):
+    context = PodSecurityContext(fs_group=1, fs_group_change_policy=policy)
+    pod = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(security_context=context))
+    assert on_root_mismatch(pod) is asked
+
+
+def _volume(path: Path) -> Path:
+    (path / "volume").mkdir()
+    (path / "volume" / "file").touch(mode=0o600)
+    return path / "volume"
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_root_that_is_given_already_is_left_with_all_below_it(tmp_path: Path):
+    volume = _volume(tmp_path)
+    volume.chmod(0o2770)
+    give_to_group(str(volume), os.getgid(), on_root_mismatch=True)
+    assert _mode(volume / "file") == 0o600
+    give_to_group(str(volume), os.getgid())
+    assert _mode(volume / "file") == 0o660
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o2750, 0o2760])
+def test_a_root_without_the_groups_rights_or_setgid_is_given_with_all_below_it(tmp_path: Path, mode: int):
+    volume = _volume(tmp_path)
+    volume.chmod(mode)
+    give_to_group(str(volume), os.getgid(), on_root_mismatch=True)
+    assert _mode(volume) == mode | 0o2770
+    assert _mode(volume / "file") == 0o660
+
+
+def test_the_root_is_given_last_so_that_a_walk_that_failed_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    volume = _volume(tmp_path)
+    volume.chmod(0o700)
+    changed: list[str] = []
+    monkeypatch.setattr(os, "chmod", lambda path, mode: changed.append(os.path.basename(path)))
+    give_to_group(str(volume), os.getgid())
+    assert changed == ["file", "volume"]

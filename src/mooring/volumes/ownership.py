@@ -3,6 +3,9 @@ SetVolumeOwnership). Blocking.
 
 Everything below the directory gets the group, and the group gets the rights that the volume allows;
 directories pass the group on to new files. Never leaves the file system, and never follows a symbolic link.
+
+The directory itself comes last, so that it shows whether everything below it was given: a pod with
+`fsGroupChangePolicy: OnRootMismatch` looks at nothing else.
 """
 
 from __future__ import annotations
@@ -11,20 +14,37 @@ import os
 import stat
 from collections.abc import Iterator
 
+from mooring.kube.objects import Pod
+
 READ_WRITE = 0o660
 READ_ONLY = 0o440
 DIRECTORY = stat.S_ISGID | 0o110
 
 
-def give_to_group(path: str, group: int, read_only: bool = False) -> None:
-    """Raises OSError at the first entry that cannot be changed."""
-    device = os.lstat(path).st_dev
+def on_root_mismatch(pod: Pod) -> bool:
+    """Whether the pod leaves a volume as it is whose root has its group and rights already."""
+    context = pod.spec.security_context
+    return context is not None and context.fs_group_change_policy == "OnRootMismatch"
+
+
+def give_to_group(path: str, group: int, read_only: bool = False, *, on_root_mismatch: bool = False) -> None:
+    """Raises OSError at the first entry that cannot be changed. With `on_root_mismatch` nothing is changed if
+    `path` is a directory of the group with all the rights that it would be given."""
+    root = os.lstat(path)
+    if on_root_mismatch and _is_given(root, group, read_only):
+        return
     for entry in _walk(path):
         status = os.lstat(entry)
-        if status.st_dev == device:
+        if status.st_dev == root.st_dev:
             os.lchown(entry, -1, group)
             if not stat.S_ISLNK(status.st_mode):
                 os.chmod(entry, mode_for_group(status.st_mode, read_only))
+
+
+def _is_given(status: os.stat_result, group: int, read_only: bool) -> bool:
+    mode = status.st_mode
+    given = mode_for_group(mode, read_only) == stat.S_IMODE(mode)
+    return stat.S_ISDIR(mode) and status.st_gid == group and given
 
 
 def mode_for_group(mode: int, read_only: bool) -> int:
@@ -34,8 +54,9 @@ def mode_for_group(mode: int, read_only: bool) -> int:
 
 
 def _walk(path: str) -> Iterator[str]:
+    """Everything below `path` on its file system, then `path`."""
     device = os.lstat(path).st_dev
-    yield path
     for directory, names, files in os.walk(path):
         yield from (os.path.join(directory, name) for name in (*names, *files))
         names[:] = [name for name in names if os.lstat(os.path.join(directory, name)).st_dev == device]
+    yield path

@@ -12,7 +12,7 @@ from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, Mounter, Unmounter
 from mooring.volumes.metrics import file_system_metrics
-from mooring.volumes.ownership import give_to_group
+from mooring.volumes.ownership import give_to_group, on_root_mismatch
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -51,6 +51,7 @@ class BindMounter(PodDirectoryMounter):
         super().__init__(host, plugin, spec, pod)
         self._device_mount_path = device_mount_path
         self._read_only = read_only
+        self._on_root_mismatch = on_root_mismatch(pod)
 
     def get_attributes(self) -> Attributes:
         return Attributes(read_only=self._read_only, managed=not self._read_only)
@@ -61,7 +62,8 @@ class BindMounter(PodDirectoryMounter):
                 f"volume {self._name} is not mounted on the node yet, at {self._device_mount_path}"
             )
         if fs_group is not None and not self._read_only:
-            await blocking(give_to_group, self._device_mount_path, fs_group)
+            lazy = self._on_root_mismatch
+            await blocking(give_to_group, self._device_mount_path, fs_group, on_root_mismatch=lazy)
         await self._host.mounts.bind_mount(self._device_mount_path, directory, self._read_only)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,21 @@ async def test_a_pod_gets_the_path_itself_and_leaves_it_as_it_was(host_paths: Ho
     assert (path / "kept").exists()
 
 
-async def test_without_a_type_there_must_still_be_something(host_paths: HostPathPlugin, tmp_path: Path):
-    with pytest.raises(VolumeError, match="make it"):
-        await host_paths.new_mounter(spec(tmp_path / "v"), POD).set_up()
+async def test_without_a_type_a_directory_is_made_where_nothing_is(
+    host_paths: HostPathPlugin, tmp_path: Path
+):
+    await host_paths.new_mounter(spec(tmp_path / "a" / "v"), POD).set_up()
+    assert stat.S_IMODE((tmp_path / "a" / "v").stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("there", ["file", "socket", "directory"])
+async def test_without_a_type_anything_is_taken_as_it_is(
+    host_paths: HostPathPlugin, tmp_path: Path, there: str
+):
+    make(tmp_path / "v", there)
+    before = (tmp_path / "v").stat()
+    await host_paths.new_mounter(spec(tmp_path / "v"), POD).set_up()
+    assert (tmp_path / "v").stat().st_ino == before.st_ino
 
 
 async def test_only_directories_have_metrics(host_paths: HostPathPlugin, tmp_path: Path):

@@ -106,6 +106,7 @@ class Affinity(Struct, frozen=True):
 
 class PodSecurityContext(Struct, frozen=True):
     fs_group: int | None = None
+    fs_group_change_policy: str = ""
     run_as_user: int | None = None
     run_as_group: int | None = None
     run_as_non_root: bool | None = None

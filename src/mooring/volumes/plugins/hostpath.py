@@ -2,6 +2,7 @@
 mounted for the pod.
 
 The types are those of Kubernetes: with one, what is there must be of that type, or is made ("...OrCreate").
+Without one anything is taken, and a directory is made where nothing is.
 Recycling empties the directory of a PersistentVolume, on the machine of the controller that does it.
 """
 
@@ -96,9 +97,8 @@ class HostPathMounter(Mounter):
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         await blocking(check_host_path, directory, self._source.type or "")
         if not os.path.lexists(directory):
-            raise VolumeError(
-                f"hostPath {directory} does not exist on this node: make it, or use DirectoryOrCreate"
-            )
+            # As the container runtime does where the kubelet checks nothing.
+            await blocking(_create, directory, "DirectoryOrCreate")
 
 
 class HostPathUnmounter(Unmounter):

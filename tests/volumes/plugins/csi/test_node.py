@@ -289,7 +289,7 @@ async def test_the_group_of_files_is_a_matter_of_the_csidrivers_policy(
 ):
     groups: list[int] = []
     where = "mooring.volumes.plugins.csi.publishing.give_to_group"
-    monkeypatch.setattr(where, lambda path, group: groups.append(group))
+    monkeypatch.setattr(where, lambda path, group, **_: groups.append(group))
     spec = volume(*modes, fs_type=fs_type)
     await node.stage(spec, {})
     known(node, fs_group_policy=policy)
@@ -301,7 +301,7 @@ async def test_a_driver_that_gives_the_group_itself_is_told_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        "mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group: pytest.fail("ours")
+        "mooring.volumes.plugins.csi.publishing.give_to_group", lambda path, group, **_: pytest.fail("ours")
     )
     node = NodePluginWithDriver(tmp_path, (*STAGES, N.VOLUME_MOUNT_GROUP))
     spec = volume(fs_type="ext4")

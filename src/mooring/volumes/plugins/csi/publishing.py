@@ -28,7 +28,7 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.metrics import file_system_metrics
 from mooring.volumes.names import CSI_PLUGIN
-from mooring.volumes.ownership import give_to_group
+from mooring.volumes.ownership import give_to_group, on_root_mismatch
 from mooring.volumes.plugins.csi import vol_data
 from mooring.volumes.plugins.csi.drivers import Driver, Drivers, NodeAbility
 from mooring.volumes.plugins.csi.source import (
@@ -91,7 +91,8 @@ class Publication:
         request = await (self._of_pod(target) if self._inline else self._of_volume(target, fs_group))
         await driver.call(Node.node_publish_volume, request)
         if fs_group is not None and not self._spec.block and await self._is_ours_to_give():
-            await blocking(give_to_group, target, fs_group)
+            lazy = on_root_mismatch(self._pod)
+            await blocking(give_to_group, target, fs_group, on_root_mismatch=lazy)
 
     async def _of_pod(self, target: str) -> csi.NodePublishVolumeRequest:
         source = self._inline
