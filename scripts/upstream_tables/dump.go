@@ -242,7 +242,11 @@ func plainSpecial(value reflect.Value, kind reflect.Type, depth int) (any, bool)
 		return plainNodeInfo(value, depth), true
 	case strings.HasSuffix(path, "/fake") && name == "Clientset":
 		return plainClientset(value, depth), true
-	case opaque(path):
+	}
+	if store, ok := value.Interface().(interface{ List() []any }); ok && !isNil(value) { // a cache of client-go's
+		return plainStore(store.List(), depth), true
+	}
+	if opaque(path) {
 		return nil, true
 	}
 	if value.Kind() == reflect.Pointer && !value.IsNil() && value.MethodByName("Code").IsValid() &&
@@ -256,6 +260,23 @@ func plainSpecial(value reflect.Value, kind reflect.Type, depth int) (any, bool)
 		return map[string]any{"error": failure.Error()}, true
 	}
 	return nil, false
+}
+
+func isNil(value reflect.Value) bool {
+	return (value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface) && value.IsNil()
+}
+
+// plainStore returns the objects of a cache, in an order that does not depend on chance.
+func plainStore(objects []any, depth int) any {
+	result := plain(reflect.ValueOf(objects), depth+1)
+	if list, ok := result.([]any); ok {
+		sort.Slice(list, func(i, j int) bool {
+			one, _ := json.Marshal(list[i])
+			other, _ := json.Marshal(list[j])
+			return string(one) < string(other)
+		})
+	}
+	return result
 }
 
 func opaque(path string) bool {

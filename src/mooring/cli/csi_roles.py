@@ -248,13 +248,14 @@ def attacher(**given: Any) -> None:
     run(_role(given, "external-attacher-leader-{driver}", make))
 
 
-def _with_plugins(*names: str) -> Callable[..., list[Controller[Any]]]:
+def _with_plugins(*names: str, **options: Any) -> Callable[..., list[Controller[Any]]]:
     def make(client: Client, plugins: PluginManager, given: dict[str, Any]) -> list[Controller[Any]]:
         from mooring.cli.controllers import PLUGIN_CONTROLLERS
         from mooring.kube.times import wall_clock
 
         made = [
-            PLUGIN_CONTROLLERS[name](client, plugins, now=wall_clock, random=SystemRandom()) for name in names
+            PLUGIN_CONTROLLERS[name](client, plugins, now=wall_clock, random=SystemRandom(), **options)
+            for name in names
         ]
         for controller in made:
             controller.workers = given["worker_threads"]
@@ -273,7 +274,7 @@ def provisioner(**given: Any) -> None:
     if given["volume_name_prefix"] != "pvc":
         raise click.UsageError("--volume-name-prefix: volumes are named pvc-<uid of the claim> here")
     extra = given["extra_create_metadata"]
-    run(_role(given, "{driver}", _with_plugins("provisioning"), extra_metadata=extra))
+    run(_role(given, "{driver}", _with_plugins("provisioning", static_volumes=False), extra_metadata=extra))
 
 
 @click.command()

@@ -36,6 +36,20 @@ def claims_of(pod: Pod) -> list[str]:
     return [f"{pod.namespace}/{name}" for name in names if name]
 
 
+def claim_keys_in_use(pod: Pod) -> list[str]:
+    """Returns the keys of the claims that the pod keeps from being deleted.
+
+    The claims of its generic ephemeral volumes are not among them once the pod is only waiting to be removed:
+    its node has removed it with grace 0, after its volumes were unmounted, or it was force deleted. In a
+    foreground deletion the pod waits for these very claims. The volumes behind them are reclaimed only after
+    `users_of_claim` finds no pod.
+    """
+    shut_down = pod.deleting and pod.metadata.deletion_grace_period_seconds == 0
+    volumes = (volume for volume in pod.spec.volumes if not (shut_down and volume.ephemeral is not None))
+    names = (claim_name(pod, volume) for volume in volumes)
+    return [f"{pod.namespace}/{name}" for name in names if name]
+
+
 def users_of_claim(key: str, pods: Iterable[Pod]) -> list[Pod]:
     """Returns the pods that may have mounted the volume of the claim `key`: they name it, have a node, and
     have not ended. Upstream: `isVolumeUsed` of the persistentvolume controller."""

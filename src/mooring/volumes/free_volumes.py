@@ -47,18 +47,22 @@ class FreeVolumes:
     ) -> PersistentVolume | None:
         """Returns the volume that the claim gets, or None. With a node: only one that can be used there.
         Volumes whose names are in `taken` are passed over."""
+        reserved = self.reserved(claim)
+        if reserved is not None and reserved.name not in taken:
+            return reserved if node is None or fits(reserved, node) else None
         candidates = (pv for pv in self._in_order(claim) if pv.name not in taken)
         return next((pv for pv in candidates if node is None or fits(pv, node)), None)
 
     def reserved(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Returns the volume whose claimRef names the claim, if it can serve the claim."""
+        """Returns the volume whose claimRef names the claim, if it can serve the claim. It may be of another
+        class: its creator has chosen."""
         named = (self._volumes[name] for name in sorted(self._by_claim.get(claim.key, ())))
-        return next((pv for pv in named if reserved_for(pv, claim) and mismatch(pv, claim) is None), None)
+        fitting = (
+            pv for pv in named if reserved_for(pv, claim) and mismatch(pv, claim, reserved=True) is None
+        )
+        return next(fitting, None)
 
     def _in_order(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
-        first = self.reserved(claim)
-        if first is not None:
-            yield first
         wanted = frozenset(claim.spec.access_modes)
         storage_class, volume_mode = claim.spec.storage_class_name or "", claim.spec.volume_mode
         fitting = [
@@ -70,8 +74,9 @@ class FreeVolumes:
         ]
         least = requested(claim)
         for _, _, name in heapq.merge(*(self._from(group, least) for group in fitting)):
-            if selected(self._volumes[name], claim.spec.selector):
-                yield self._volumes[name]
+            pv = self._volumes[name]
+            if selected(pv, claim.spec.selector) and mismatch(pv, claim) is None:
+                yield pv
 
     def _from(self, group: _Group, least: int) -> Iterator[tuple[int, int, str]]:
         sizes = self._by_size[group]

@@ -6,6 +6,8 @@ Which of several volumes a claim gets: `free_volumes`. Rules: upstream's binder 
 
 from __future__ import annotations
 
+from typing import Any
+
 from mooring.kube.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim
 from mooring.kube.quantity import parse_bytes
 from mooring.volumes.topology import requirement_holds
@@ -16,6 +18,8 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
+"""Annotation of a volume that has grown: the size of its file system, until a node has grown that, too."""
 RESIZING = "Resizing"
 FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 """Conditions of a claim whose volume grows: in the storage; and, that being done, on the node."""
@@ -54,19 +58,32 @@ def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
-    """Returns why the volume cannot serve the claim, whichever names the other; None if it can."""
+def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim, *, reserved: bool = False) -> str | None:
+    """Returns why the volume cannot serve the claim, whichever names the other; None if it can. A volume that
+    is `reserved` for the claim may be of another class, as upstream has it."""
     if pv.deleting:
         return f"volume {pv.name} is being deleted"
     if capacity(pv) < requested(claim):
         return f"volume {pv.name} has {capacity(pv)} bytes, {requested(claim)} are requested"
-    if pv.spec.storage_class_name != (claim.spec.storage_class_name or ""):
+    if not reserved and pv.spec.storage_class_name != (claim.spec.storage_class_name or ""):
         mine, theirs = claim.spec.storage_class_name or "", pv.spec.storage_class_name
         return f"volume {pv.name} is of storage class {theirs!r}, the claim asks for {mine!r}"
     if pv.spec.volume_mode != claim.spec.volume_mode:
         return f"volume {pv.name} has volumeMode {pv.spec.volume_mode}, the claim asks for {claim.spec.volume_mode}"
+    attributes = claim.spec.volume_attributes_class_name or ""
+    if (pv.spec.volume_attributes_class_name or "") != attributes:
+        theirs = pv.spec.volume_attributes_class_name or ""
+        return f"volume {pv.name} has volumeAttributesClassName {theirs!r}, the claim asks for {attributes!r}"
     missing = sorted(set(claim.spec.access_modes) - set(pv.spec.access_modes))
     return f"volume {pv.name} lacks access mode {', '.join(missing)}" if missing else None
+
+
+def unbound(pv: PersistentVolume) -> dict[str, Any]:
+    """The patch that takes a volume from its claim: a volume that the binder chose is free then; one that its
+    creator reserved for a claim by name stays reserved for the next claim of that name."""
+    if BOUND_BY_CONTROLLER in pv.metadata.annotations:
+        return {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
+    return {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
 
 
 def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:

@@ -7,6 +7,7 @@ from typing import assert_never
 from mooring.controllers.binding.decide import Action, decide_claim
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.reason import Reason
+from mooring.volumes.default_class import default_class
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.matching import mismatch
 from mooring.why.cause import Cause, about, fine
@@ -23,7 +24,8 @@ def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
         return _vanishing(claim, known)
     named = known.volumes.get(claim.spec.volume_name or "")
     storage_class = known.classes.get(claim.spec.storage_class_name or "")
-    decision = decide_claim(claim, named, known.free, storage_class)
+    default = default_class(known.classes.values())
+    decision = decide_claim(claim, named, known.free, storage_class, default)
     reason = decision.reason
     match decision.action:
         case Action.BIND:
@@ -34,6 +36,9 @@ def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
             return Cause(about(claim), reason, next_step=step)
         case Action.PROVISION:
             return _provisioning(claim, reason, known)
+        case Action.ASSIGN_CLASS:
+            step = "this lasts moments; if not, see whether the binding controller runs: mooring status"
+            return Cause(about(claim), reason, next_step=step)
         case Action.WAIT:
             return _waiting(claim, reason, known)
         case _:

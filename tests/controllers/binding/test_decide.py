@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from claims_and_volumes import claim, volume
+from msgspec.structs import replace
 
-from mooring.controllers.binding.decide import Action, decide_claim, phase_of
+from mooring.controllers.binding.decide import Action, VolumeAction, decide_claim, decide_volume
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -70,18 +71,45 @@ def test_what_becomes_of_a_claim(
     assert (decision.volume is not None) == (action is Action.BIND)
 
 
+MADE = {"pv.kubernetes.io/provisioned-by": "example.com/disk"}
+CHOSEN = {"pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+def annotated(pv: PersistentVolume, annotations: dict[str, str]) -> PersistentVolume:
+    return replace(pv, metadata=replace(pv.metadata, annotations=annotations))
+
+
 @pytest.mark.parametrize(
-    ("pv", "of", "elsewhere", "phase"),
+    ("pv", "of", "action", "phase"),
     [
-        (volume(), None, False, "Available"),
-        (volume(to=""), None, False, "Available"),
-        (volume(to="u"), claim(), False, "Bound"),
-        (volume(to="u"), None, False, "Released"),
-        (volume(to="u"), claim(), True, "Released"),
-        (volume(to="u", phase="Failed"), None, False, "Failed"),
+        (volume(), None, VolumeAction.PHASE, "Available"),
+        (volume(to=""), None, VolumeAction.PHASE, "Available"),
+        (volume(to="u"), None, VolumeAction.PHASE, "Released"),
+        (volume(to="u", phase="Failed"), None, VolumeAction.PHASE, "Failed"),
+        (volume(to="u"), claim(volume_name="pv"), VolumeAction.PHASE, "Bound"),
+        (volume(to="u"), claim(), VolumeAction.CLAIM, ""),
+        (volume(to="u", volume_mode="Block"), claim(), VolumeAction.MISMATCH, ""),
+        (volume(to="u"), claim(volume_name="other"), VolumeAction.UNBIND, ""),
     ],
 )
-def test_the_phase_of_a_volume(
-    pv: PersistentVolume, of: PersistentVolumeClaim | None, elsewhere: bool, phase: str
+def test_what_becomes_of_a_volume(
+    pv: PersistentVolume, of: PersistentVolumeClaim | None, action: VolumeAction, phase: str
 ):
-    assert phase_of(pv, of, elsewhere) == phase
+    decision = decide_volume(pv, of)
+    assert (decision.action, decision.phase) == (action, phase)
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotations", "action"),
+    [
+        ("Delete", MADE, VolumeAction.PHASE),
+        ("Retain", MADE, VolumeAction.UNBIND),
+        ("Delete", {}, VolumeAction.UNBIND),
+        ("Delete", {**MADE, **CHOSEN}, VolumeAction.UNBIND),
+    ],
+)
+def test_of_the_volumes_whose_claim_has_another_only_those_made_for_it_are_released(
+    policy: str, annotations: dict[str, str], action: VolumeAction
+):
+    pv = annotated(volume(to="u", persistent_volume_reclaim_policy=policy), annotations)
+    assert decide_volume(pv, claim(volume_name="other")).action is action

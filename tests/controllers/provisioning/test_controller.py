@@ -146,7 +146,7 @@ def test_a_volume_is_not_emptied_under_a_running_pod(
         await controller.reconcile(VolumeKey("pv"))
         assert (tmp_path / "data" / "old").exists()
         assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Released", "it is tried again"
-        assert await events(stage, controller) == [("Normal", "VolumeRecycle")]
+        assert await events(stage, controller) == [("Normal", "VolumeFailedRecycle")]
         await stage.api.delete(Pod, "pod", "default", grace_period_seconds=0)
         await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
@@ -154,7 +154,9 @@ def test_a_volume_is_not_emptied_under_a_running_pod(
     play(story)
 
 
-async def to_recycle(stage: ControllerStage, path: Path, settings: dict[str, str]) -> Any:
+async def to_recycle(
+    stage: ControllerStage, path: Path, settings: dict[str, str], annotations: dict[str, str] | None = None
+) -> Any:
     """A controller whose cache has a released hostPath volume of policy Recycle."""
     path.mkdir()
     (path / "old").touch()
@@ -165,7 +167,8 @@ async def to_recycle(stage: ControllerStage, path: Path, settings: dict[str, str
         "hostPath": {"path": str(path)},
         "claimRef": {"namespace": "default", "name": "c", "uid": "gone"},
     }
-    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    metadata = {"name": "pv", "annotations": annotations or {}}
+    await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
     pv = await stage.api.patch(
         PersistentVolume, "pv", {"status": {"phase": "Released"}}, subresource="status"
     )
@@ -189,16 +192,21 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrub, "blocking", at_once)
 
 
-def test_a_recycled_volume_is_empty_and_nobodys_and_its_events_say_so(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("annotations", "reserved"), [({"pv.kubernetes.io/bound-by-controller": "yes"}, ""), ({}, "c")]
+)
+def test_a_recycled_volume_is_empty_and_free_or_reserved_as_before_and_its_events_say_so(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str], reserved: str
 ):
     no_threads(monkeypatch)
 
     async def story(stage: ControllerStage):
-        controller = await to_recycle(stage, tmp_path / "data", {"recycle": "this-machine"})
+        settings = {"recycle": "this-machine"}
+        controller = await to_recycle(stage, tmp_path / "data", settings, annotations)
         await controller.reconcile(VolumeKey("pv"))
         assert list((tmp_path / "data").iterdir()) == []
-        assert (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref is None
+        reference = (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref
+        assert (reference and (reference.name, reference.uid)) == ((reserved, "") if reserved else None)
         assert await events(stage, controller) == [("Normal", "VolumeRecycle"), ("Normal", "VolumeRecycled")]
 
     play(story)

@@ -10,18 +10,34 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, assert_never
 
-from mooring.controllers.binding.decide import Action, decide_claim, phase_of
+from mooring.controllers.binding.decide import (
+    Action,
+    ClaimDecision,
+    VolumeAction,
+    decide_claim,
+    decide_volume,
+)
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
-from mooring.volumes.claims import CLAIM_PROTECTION, claims_of
+from mooring.volumes.claims import CLAIM_PROTECTION, claim_keys_in_use, claims_of
+from mooring.volumes.default_class import default_class, is_default
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER, claim_reference
+from mooring.volumes.matching import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PRE_RESIZE_CAPACITY,
+    STORAGE_PROVISIONER,
+    claim_reference,
+    unbound,
+)
 
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+WITHOUT_VOLUME = {"accessModes": None, "capacity": None, "currentVolumeAttributesClassName": None}
+"""What the status of a claim that has no volume does not say."""
 
 
 Key = ClaimKey | VolumeKey
@@ -42,11 +58,11 @@ class BindingController(Controller[Key]):
         self._volumes = self.watch(PersistentVolume, self._touched_by_volume, indexers={"claim": _claimed_by})
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
-        self._classes = self.watch(StorageClass, lambda sc: self._waiting_for_class(sc.name))
+        self._classes = self.watch(StorageClass, self._touched_by_class)
         self._pods = self.watch(
             Pod,
             lambda pod: [ClaimKey(key) for key in claims_of(pod)],
-            matters=lambda pod: (pod.uid, pod.spec.node_name, *claims_of(pod)),
+            matters=lambda pod: (pod.uid, pod.spec.node_name, *claim_keys_in_use(pod)),
             indexers={"claim": claims_of},
         )
 
@@ -63,6 +79,11 @@ class BindingController(Controller[Key]):
         else:
             yield from self._waiting_for_class(pv.spec.storage_class_name)
         yield from (ClaimKey(claim.key) for claim in self._claims.by_index("volume", pv.name))
+
+    def _touched_by_class(self, storage_class: StorageClass) -> Iterable[Key]:
+        yield from self._waiting_for_class(storage_class.name)
+        if is_default(storage_class):
+            yield from self._waiting_for_class("")
 
     def _waiting_for_class(self, name: str) -> list[Key]:
         claims = self._claims.by_index("class", name)
@@ -84,7 +105,7 @@ class BindingController(Controller[Key]):
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
-        decision = decide_claim(claim, named, self._free, storage_class)
+        decision = decide_claim(claim, named, self._free, storage_class, default_class(self._classes.items()))
         match decision.action:
             case Action.BIND:
                 assert decision.volume is not None
@@ -93,15 +114,33 @@ class BindingController(Controller[Key]):
                 assert storage_class is not None
                 await self._ask_provisioner(claim, storage_class.provisioner)
                 self.recorder.once(claim, "Normal", decision.reason)
+            case Action.ASSIGN_CLASS:
+                await self._assign_class(claim)
             case Action.WAIT:
-                waiting = decision.reason.code == "WaitForFirstConsumer"
-                self.recorder.once(claim, "Normal" if waiting else "Warning", decision.reason)
+                await self._wait(claim, decision)
             case Action.LOST:
                 if claim.status.phase != "Lost":
-                    await self._patch_claim(claim, {"status": {"phase": "Lost"}}, "status")
+                    await self._patch_claim(claim, {"status": {**WITHOUT_VOLUME, "phase": "Lost"}}, "status")
                 self.recorder.once(claim, "Warning", decision.reason)
             case _:
                 assert_never(decision.action)
+
+    async def _assign_class(self, claim: PersistentVolumeClaim) -> None:
+        """Gives the claim the default class, which is newer than the claim; the write marks the claim
+        again."""
+        default = default_class(self._classes.items())
+        assert default is not None
+        await self._patch_claim(claim, {"spec": {"storageClassName": default.name}})
+        self.log.info("DefaultClass", claim=claim.key, storage_class=default.name)
+
+    async def _wait(self, claim: PersistentVolumeClaim, decision: ClaimDecision) -> None:
+        """Says what the claim waits for. A status that speaks of a volume is wrong, whoever wrote it."""
+        status = claim.status
+        if status.phase == "Bound" or status.access_modes or status.capacity:
+            claim = await self._patch_claim(
+                claim, {"status": {**WITHOUT_VOLUME, "phase": "Pending"}}, "status"
+            )
+        self.recorder.once(claim, "Normal" if decision.normal else "Warning", decision.reason)
 
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         reference = pv.spec.claim_ref
@@ -109,8 +148,7 @@ class BindingController(Controller[Key]):
             annotations = {BOUND_BY_CONTROLLER: "yes"} if reference is None else {}
             patch = {"metadata": {"annotations": annotations}, "spec": {"claimRef": claim_reference(claim)}}
             pv = await self._patch_volume(pv, patch)
-        if pv.status.phase != "Bound":
-            pv = await self._patch_volume(pv, {"status": {"phase": "Bound"}}, "status")
+        pv = await self._set_phase(pv, "Bound")
         if BIND_COMPLETED not in claim.metadata.annotations or claim.spec.volume_name != pv.name:
             annotations = {BIND_COMPLETED: "yes"}
             if not claim.spec.volume_name:
@@ -118,12 +156,7 @@ class BindingController(Controller[Key]):
             patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": pv.name}}
             claim = await self._patch_claim(claim, patch)
         if claim.status.phase != "Bound":
-            status = {
-                "phase": "Bound",
-                "accessModes": list(pv.spec.access_modes),
-                "capacity": dict(pv.spec.capacity),
-            }
-            await self._patch_claim(claim, {"status": status}, "status")
+            await self._patch_claim(claim, {"status": _bound_status(pv)}, "status")
             self.log.info("Bound", claim=claim.key, volume=pv.name)
 
     async def _ask_provisioner(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
@@ -145,20 +178,37 @@ class BindingController(Controller[Key]):
             await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
 
     def _used(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
-        return any(pod.spec.node_name and claim.key in claims_of(pod) for pod in pods)
+        return any(pod.spec.node_name and claim.key in claim_keys_in_use(pod) for pod in pods)
 
     # --- volumes
 
     async def _reconcile_volume(self, pv: PersistentVolume) -> None:
         claim = await self._claim_of(pv)
-        elsewhere = claim is not None and claim.spec.volume_name not in ("", pv.name)
-        phase = phase_of(pv, claim, elsewhere)
-        if phase != pv.status.phase and not (phase == "Bound" and pv.status.phase == ""):
-            pv = await self._patch_volume(pv, {"status": {"phase": phase}}, "status")
-            self.log.info(phase, volume=pv.name)
+        decision = decide_volume(pv, claim)
+        match decision.action:
+            case VolumeAction.PHASE:
+                pv = await self._set_phase(pv, decision.phase)
+            case VolumeAction.CLAIM:
+                assert claim is not None
+                self.queue.add(ClaimKey(claim.key))
+            case VolumeAction.MISMATCH:
+                assert claim is not None
+                self.recorder.once(pv, "Warning", decision.reason)
+                self.recorder.once(claim, "Warning", decision.reason)
+            case VolumeAction.UNBIND:
+                pv = await self._set_phase(await self._patch_volume(pv, unbound(pv)), "Available")
+                self.log.info("Unbound", volume=pv.name, reason=decision.reason.message)
+            case _:
+                assert_never(decision.action)
         if pv.deleting and VOLUME_PROTECTION in pv.metadata.finalizers and pv.status.phase != "Bound":
             rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
             await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
+
+    async def _set_phase(self, pv: PersistentVolume, phase: str) -> PersistentVolume:
+        if pv.status.phase == phase:
+            return pv
+        self.log.info(phase, volume=pv.name)
+        return await self._patch_volume(pv, {"status": {"phase": phase, "message": None}}, "status")
 
     async def _claim_of(self, pv: PersistentVolume) -> PersistentVolumeClaim | None:
         """Returns the very claim that the volume is bound to, or None. That it is gone is believed only after
@@ -186,6 +236,18 @@ class BindingController(Controller[Key]):
         answer = await self.client.revise(pv, patch, subresource=subresource)
         self._volumes.accept(answer)
         return answer
+
+
+def _bound_status(pv: PersistentVolume) -> dict[str, Any]:
+    """The status of a claim that gets this volume. While the file system is smaller than the volume (it was
+    to grow when its former claim went), the claim has the capacity from before."""
+    before = pv.metadata.annotations.get(PRE_RESIZE_CAPACITY)
+    return {
+        "phase": "Bound",
+        "accessModes": list(pv.spec.access_modes),
+        "capacity": {**pv.spec.capacity, **({"storage": before} if before else {})},
+        "currentVolumeAttributesClassName": pv.spec.volume_attributes_class_name,
+    }
 
 
 def _class_of(claim: PersistentVolumeClaim) -> list[str]:

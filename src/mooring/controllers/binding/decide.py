@@ -1,4 +1,4 @@
-"""What to do about a claim, and which phase a volume has. Pure.
+"""What to do about a claim, and about a volume. Pure.
 
 Rules: upstream's binder (kube-controller-manager, `persistentvolume/pv_controller.go`). Binding is four
 writes in this order: the volume names the claim; the volume's phase; the claim names the volume; the claim's
@@ -12,10 +12,13 @@ from enum import Enum
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.kube.reason import Reason
+from mooring.volumes.default_class import names_no_class
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import (
     BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
     NO_PROVISIONER,
+    PROVISIONED_BY,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     mismatch,
@@ -28,14 +31,17 @@ class Action(Enum):
 
     BIND = "Bind"  # to the volume of the decision; completes the writes that are missing
     PROVISION = "Provision"  # ask the class's provisioner
+    ASSIGN_CLASS = "AssignClass"  # the default class that there is by now
     WAIT = "Wait"
     LOST = "Lost"
 
 
 class ClaimDecision(Decision[Action], frozen=True, gc=False):
-    """What to do about a claim. `volume`: the one that BIND binds it to."""
+    """What to do about a claim. `volume`: the one that BIND binds it to. `normal`: there is nothing wrong in
+    waiting."""
 
     volume: PersistentVolume | None = None
+    normal: bool = False
 
 
 def decide_claim(
@@ -43,8 +49,10 @@ def decide_claim(
     named: PersistentVolume | None,
     free: FreeVolumes,
     storage_class: StorageClass | None,
+    default: StorageClass | None = None,
 ) -> ClaimDecision:
-    """Returns what to do about a claim. `named` is the volume of `spec.volumeName`, if it exists."""
+    """Returns what to do about a claim. `named` is the volume of `spec.volumeName`, if it exists; `default`
+    the class of claims that name none."""
     if BIND_COMPLETED in claim.metadata.annotations:
         return _bound(claim, named)
     if claim.spec.volume_name:
@@ -54,6 +62,9 @@ def decide_claim(
     found = free.reserved(claim) if delayed else free.find(claim)
     if found is not None:
         return ClaimDecision(Action.BIND, Reason("Matched", f"volume {found.name} fits"), found)
+    if default is not None and names_no_class(claim):
+        reason = Reason("DefaultClass", f"it names no class, and {default.name} is the default one")
+        return ClaimDecision(Action.ASSIGN_CLASS, reason)
     return _nothing_fits(claim, storage_class, delayed)
 
 
@@ -84,7 +95,7 @@ def _names_a_volume(claim: PersistentVolumeClaim, named: PersistentVolume | None
             f"volume {named.name} already bound to a different claim, {reference.namespace}/{reference.name}"
         )
         return ClaimDecision(Action.WAIT, Reason("FailedBinding", message))
-    problem = mismatch(named, claim)
+    problem = mismatch(named, claim, reserved=reference is not None)
     if problem is not None:
         return ClaimDecision(
             Action.WAIT, Reason("VolumeMismatch", f"cannot bind to the volume it names: {problem}")
@@ -98,26 +109,73 @@ def _nothing_fits(
     wanted = claim.spec.storage_class_name
     if not wanted:
         message = "no persistent volumes available for this claim and no storage class is set"
-        return ClaimDecision(Action.WAIT, Reason("FailedBinding", message))
+        return ClaimDecision(Action.WAIT, Reason("FailedBinding", message), normal=True)
     if storage_class is None:
         message = f'storageclass.storage.k8s.io "{wanted}" not found: create it, or name another class'
         return ClaimDecision(Action.WAIT, Reason("ProvisioningFailed", message))
     if delayed and SELECTED_NODE not in claim.metadata.annotations:
         message = "waiting for first consumer to be created before binding"
-        return ClaimDecision(Action.WAIT, Reason("WaitForFirstConsumer", message))
+        return ClaimDecision(Action.WAIT, Reason("WaitForFirstConsumer", message), normal=True)
     if storage_class.provisioner == NO_PROVISIONER:
         message = f"no persistent volume fits, and class {wanted} does not provision any"
-        return ClaimDecision(Action.WAIT, Reason("FailedBinding", message))
+        return ClaimDecision(Action.WAIT, Reason("FailedBinding", message), normal=True)
     message = f"waiting for a volume to be created by {storage_class.provisioner}"
     return ClaimDecision(Action.PROVISION, Reason("ExternalProvisioning", message))
 
 
-def phase_of(pv: PersistentVolume, claim: PersistentVolumeClaim | None, bound_elsewhere: bool) -> str:
-    """Returns the phase of a volume. `claim` is the one of its claimRef (None: gone, or of another uid);
-    `bound_elsewhere`: the claim has bound to another volume meanwhile."""
+class VolumeAction(Enum):
+    """What to do about a volume."""
+
+    PHASE = "Phase"  # it is to have the phase of the decision
+    CLAIM = "Claim"  # decide about its claim, which has not named a volume yet
+    MISMATCH = "Mismatch"  # tell both: its claim needs another volumeMode
+    UNBIND = "Unbind"  # its claim has another volume: offer it again
+
+
+class VolumeDecision(Decision[VolumeAction], frozen=True, gc=False):
+    """What to do about a volume. `phase`: the one that PHASE sets."""
+
+    phase: str = ""
+
+
+def decide_volume(pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeDecision:
+    """Returns what to do about a volume. `claim` is the one of its claimRef (None: gone, or of another uid).
+
+    A volume whose claim has another one was never that claim's: a claim names one volume, once. If it was
+    made for the claim, it is released, and its policy tells what becomes of it; if it was there before, it is
+    offered again.
+    """
     reference = pv.spec.claim_ref
     if reference is None or not reference.uid:
-        return "Available"
-    if claim is None or bound_elsewhere:
-        return pv.status.phase if pv.status.phase == "Failed" else "Released"
-    return "Bound"
+        return _phase("Available", "Unclaimed", "no claim has it")
+    if claim is None:
+        return _phase(_released(pv), "ClaimGone", f"claim {reference.namespace}/{reference.name} is gone")
+    if not claim.spec.volume_name:
+        if claim.spec.volume_mode != pv.spec.volume_mode:
+            message = f"volume {pv.name} has volumeMode {pv.spec.volume_mode}, claim {claim.key} asks for "
+            reason = Reason("VolumeMismatch", message + claim.spec.volume_mode)
+            return VolumeDecision(VolumeAction.MISMATCH, reason)
+        return VolumeDecision(VolumeAction.CLAIM, Reason("Binding", f"claim {claim.key} names no volume yet"))
+    if claim.spec.volume_name == pv.name:
+        return _phase("Bound", "Bound", f"claim {claim.key} has it")
+    elsewhere = f"claim {claim.key} has volume {claim.spec.volume_name}"
+    if is_made_for_claim(pv):
+        return _phase(_released(pv), "ClaimBoundElsewhere", elsewhere)
+    return VolumeDecision(VolumeAction.UNBIND, Reason("ClaimBoundElsewhere", elsewhere))
+
+
+def is_made_for_claim(pv: PersistentVolume) -> bool:
+    """Whether a provisioner made the volume for the claim of its claimRef, and it is to go with it. One that
+    the binder chose for a claim was free before: upstream deletes that, too, and with it what was kept
+    there."""
+    annotations = pv.metadata.annotations
+    deleted = pv.spec.persistent_volume_reclaim_policy == "Delete"
+    return deleted and PROVISIONED_BY in annotations and BOUND_BY_CONTROLLER not in annotations
+
+
+def _phase(phase: str, code: str, message: str) -> VolumeDecision:
+    return VolumeDecision(VolumeAction.PHASE, Reason(code, message), phase)
+
+
+def _released(pv: PersistentVolume) -> str:
+    return "Failed" if pv.status.phase == "Failed" else "Released"

@@ -39,10 +39,24 @@ from mooring.kube.objects import (
 )
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
-from mooring.volumes.interfaces import ProvisionableVolumePlugin, VolumeOptions
-from mooring.volumes.matching import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_reference
+from mooring.volumes.errors import (
+    InvalidSpec,
+    NodeUnsuited,
+    NotAsked,
+    PluginError,
+    StorageFull,
+    StorageRefused,
+)
+from mooring.volumes.interfaces import ModifiableVolumePlugin, ProvisionableVolumePlugin, VolumeOptions
+from mooring.volumes.matching import (
+    SELECTED_NODE,
+    STORAGE_PROVISIONER,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_reference,
+)
+from mooring.volumes.migration import migrated
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
 
 Key = ClaimKey | VolumeKey
 
@@ -56,9 +70,16 @@ class ProvisioningController(Controller[Key]):
 
     name = "mooring-provisioner"
 
-    def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
+    def __init__(
+        self, client: Client, plugins: PluginManager, *, now: Now, random: Random, static_volumes: bool = True
+    ) -> None:
+        """`static_volumes`: whether volumes that no provisioner made are reclaimed here, too. A process that
+        serves a single CSI driver leaves them to the cluster's own provisioner."""
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
+        self._static_volumes = static_volumes
+        self._begun_by: dict[str, StorageClass] = {}
+        """Uids of claims that this process began → the class; it may be deleted before the claim."""
         self._certain: set[str] = set()
         """Uids of claims for which nothing can have been made: this process began them, and
         the storage refused each try."""
@@ -97,33 +118,52 @@ class ProvisioningController(Controller[Key]):
             await self._reconcile_volume(pv)
 
     async def _reconcile_volume(self, pv: PersistentVolume) -> None:
-        action = decide_volume(pv, self._ours).action
-        match action:
+        decision = decide_volume(pv, self._ours, deletable=self._deletable(pv))
+        match decision.action:
             case VolumeAction.DELETE:
                 await self._reclaimer.delete(pv)
             case VolumeAction.RECYCLE:
                 await self._reclaimer.recycle(pv)
             case VolumeAction.RELEASE:
                 await self._reclaimer.release(pv)
+            case VolumeAction.FAIL:
+                await self._reclaimer.fail(pv, decision.reason)
             case VolumeAction.KEEP:
                 return
             case _:
-                assert_never(action)
+                assert_never(decision.action)
+
+    def _deletable(self, pv: PersistentVolume) -> bool | None:
+        """Whether a plugin of this process deletes volumes with this source. CSI drivers delete what they
+        made, and volumes of former in-tree plugins are theirs; those are not for plugins."""
+        if not self._static_volumes or pv.spec.csi is not None or migrated(pv.spec) is not None:
+            return None
+        try:
+            self._plugins.find_deletable_plugin_by_spec(VolumeSpec.of_persistent_volume(pv))
+        except PluginError:
+            return False
+        return True
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
-        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        storage_class = self._classes.get(claim.spec.storage_class_name or "") or self._begun_by.get(
+            claim.uid
+        )
         made = self._volumes.get(volume_name(claim)) is not None
-        action = decide_claim(claim, storage_class, self._ours, made=made).action
-        match action:
+        decision = decide_claim(claim, storage_class, self._ours, made=made)
+        match decision.action:
             case ClaimAction.PROVISION:
                 assert storage_class is not None
+                self._begun_by[claim.uid] = storage_class
                 await self._provision(await self._begin(claim), storage_class)
             case ClaimAction.FINISH:
                 await self._end(claim)
+            case ClaimAction.ASK:
+                if claim.metadata.annotations.get(STORAGE_PROVISIONER) in self._ours:
+                    self.recorder.once(claim, "Warning", decision.reason)
             case ClaimAction.SETTLED:
-                return
+                self._begun_by.pop(claim.uid, None)
             case _:
-                assert_never(action)
+                assert_never(decision.action)
 
     async def _begin(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Stores BEGUN before the storage is asked: from now on the claim stays until it is
@@ -135,6 +175,7 @@ class ProvisioningController(Controller[Key]):
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)
+        self._begun_by.pop(claim.uid, None)
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(
@@ -166,7 +207,7 @@ class ProvisioningController(Controller[Key]):
                 content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
                 selected_node=await self._selected_node(claim),
                 allowed_topologies=storage_class.allowed_topologies,
-                attributes=await self._attributes(claim, storage_class.provisioner),
+                attributes=await self._attributes(claim, plugin),
             )
             return await plugin.new_provisioner(options).provision()
         except KubeError:
@@ -202,10 +243,16 @@ class ProvisioningController(Controller[Key]):
         self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))
         self._certain.discard(claim.uid)
 
-    async def _attributes(self, claim: PersistentVolumeClaim, driver: str) -> Mapping[str, str]:
-        name = claim.spec.volume_attributes_class_name
+    async def _attributes(
+        self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin
+    ) -> Mapping[str, str]:
+        name, driver = claim.spec.volume_attributes_class_name, plugin.get_plugin_name()
         if not name:
             return {}
+        if not isinstance(plugin, ModifiableVolumePlugin):
+            raise InvalidSpec(
+                f"claim {claim.key} asks for VolumeAttributesClass {name}, and volumes of {driver} have no attributes"
+            )
         of_class = await self.client.find(VolumeAttributesClass, name)
         if of_class is None or of_class.driver_name != driver:
             what = (

@@ -51,6 +51,7 @@ class ClaimAction(Enum):
     SETTLED = "Settled"
     PROVISION = "Provision"  # store BEGUN, ask the storage for a volume, create the PersistentVolume
     FINISH = "Finish"  # its PersistentVolume exists: remove BEGUN
+    ASK = "Ask"  # for its class, which is gone
 
 
 class VolumeAction(Enum):
@@ -58,7 +59,8 @@ class VolumeAction(Enum):
 
     KEEP = "Keep"
     DELETE = "Delete"  # from the storage, then from the API
-    RECYCLE = "Recycle"  # remove its content, then its claimRef
+    RECYCLE = "Recycle"  # remove its content, then take it from its claim
+    FAIL = "Fail"  # say that no plugin deletes it
     RELEASE = "Release"  # remove the finalizer: the PersistentVolume goes, its disk stays
 
 
@@ -75,6 +77,11 @@ def decide_claim(
     PersistentVolume by which the disk can be deleted.
     """
     begun = BEGUN in claim.metadata.finalizers
+    if begun and not made and storage_class is None:
+        message = (
+            f"storage class {claim.spec.storage_class_name} is gone, and a volume may have been made by it: "
+        )
+        return Decision(ClaimAction.ASK, Reason("ProvisioningFailed", message + "create the class again"))
     if made:
         action = ClaimAction.FINISH if begun else ClaimAction.SETTLED
         return Decision(action, Reason("VolumeExists", f"PersistentVolume {volume_name(claim)} exists"))
@@ -86,15 +93,26 @@ def decide_claim(
     )
 
 
-def decide_volume(pv: PersistentVolume, provisioners: Container[str]) -> Decision[VolumeAction]:
-    """What to do about a PersistentVolume. `provisioners`: the names of the plugins and
-    drivers of this process."""
-    policy, made_here = pv.spec.persistent_volume_reclaim_policy, made_by(pv) in provisioners
+def decide_volume(
+    pv: PersistentVolume, provisioners: Container[str], *, deletable: bool | None = None
+) -> Decision[VolumeAction]:
+    """What to do about a PersistentVolume. `provisioners`: the names of the plugins and drivers of this
+    process. `deletable`: whether one of them deletes volumes with its source; None: that is not for this
+    process to say (the volume of a CSI driver, or this process serves one driver only).
+
+    A volume that an administrator created, with policy Delete, is deleted by the plugin of its source, as
+    upstream has it. Without such a plugin it fails, so that its creator learns of it.
+    """
+    policy, maker = pv.spec.persistent_volume_reclaim_policy, made_by(pv)
+    made_here = maker in provisioners
     if pv.status.phase in ("Released", "Failed"):
-        if policy == "Delete" and made_here:
+        if policy == "Delete" and (made_here or (not maker and deletable)):
             return Decision(
                 VolumeAction.DELETE, Reason("Released", "its claim is gone, and its reclaim policy is Delete")
             )
+        if policy == "Delete" and not maker and deletable is False and pv.status.phase == "Released":
+            message = "no volume plugin deletes such volumes: delete it by hand, or set its reclaim policy to Retain"
+            return Decision(VolumeAction.FAIL, Reason("VolumeFailedDelete", message))
         if policy == "Recycle":
             return Decision(
                 VolumeAction.RECYCLE, Reason("Released", "its claim is gone, and its policy is Recycle")
@@ -108,8 +126,8 @@ def decide_volume(pv: PersistentVolume, provisioners: Container[str]) -> Decisio
 
 def finalizer_of(provisioner: str) -> str:
     """Returns the finalizer for a provisioner's volumes. Plugins have a slash in their
-    names, CSI drivers have none."""
-    return MADE if "/" in provisioner else MADE_BY_DRIVER
+    names, CSI drivers have none. Volumes that none made are deleted by plugins, too."""
+    return MADE if "/" in provisioner or not provisioner else MADE_BY_DRIVER
 
 
 def made_by(pv: PersistentVolume) -> str:

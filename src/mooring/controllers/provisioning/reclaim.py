@@ -29,8 +29,8 @@ from mooring.kube.objects import (
 from mooring.kube.reason import Reason
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.claims import not_of_successor, users_of_claim
-from mooring.volumes.errors import DeletedVolumeInUse
-from mooring.volumes.matching import BOUND_BY_CONTROLLER
+from mooring.volumes.errors import DeletedVolumeInUse, PluginError
+from mooring.volumes.matching import unbound
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -76,12 +76,17 @@ class Reclaimer:
         return answer
 
     async def recycle(self, pv: PersistentVolume) -> None:
-        """Removes the content and the claimRef: another claim can have the volume."""
-        if await self._reclaim(pv, self._recycle_in_storage, "VolumeRecycle", "VolumeFailedRecycle"):
+        """Removes the content and takes the volume from its claim: another claim can have it, or, if it was
+        reserved by name, the next one of that name."""
+        if await self._reclaim(pv, self._recycle_in_storage, "VolumeFailedRecycle", "VolumeFailedRecycle"):
             self._recorder.event(pv, "Normal", "VolumeRecycled", "Volume recycled")
-            free = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
-            self._volumes.accept(await self._client.revise(pv, free))
+            self._volumes.accept(await self._client.revise(pv, unbound(pv)))
             self._log.info("Recycled", volume=pv.name)
+
+    async def fail(self, pv: PersistentVolume, reason: Reason) -> None:
+        """Says that the volume, whose claim is gone, is deleted by no plugin."""
+        if await self._claim_is_gone(pv):
+            await self._failed(pv, reason)
 
     async def _reclaim(
         self,
@@ -99,6 +104,8 @@ class Reclaimer:
                 raise DeletedVolumeInUse(pv.name, nodes)
             if pods := await self._used_by(pv):
                 raise DeletedVolumeInUse(pv.name, users=[f"used by pod {pod.key}" for pod in pods])
+            if others := await self._named_by_others(pv):
+                raise DeletedVolumeInUse(pv.name, users=others)
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
@@ -113,8 +120,31 @@ class Reclaimer:
         return True
 
     async def _delete_from_storage(self, pv: PersistentVolume) -> None:
-        plugin = self._plugins.find_deletable_plugin_by_name(made_by(pv))
-        await plugin.new_deleter(VolumeSpec.of_persistent_volume(pv)).delete()
+        spec = VolumeSpec.of_persistent_volume(pv)
+        if maker := made_by(pv):
+            plugin = self._plugins.find_deletable_plugin_by_name(maker)
+        else:
+            plugin = self._plugins.find_deletable_plugin_by_spec(spec)
+        await plugin.new_deleter(spec).delete()
+
+    async def _named_by_others(self, pv: PersistentVolume) -> list[str]:
+        """Returns which other PersistentVolumes have the same storage, where people wrote them: a name of a
+        disk can be there twice. A provisioner names each volume that it makes once."""
+        if made_by(pv):
+            return []
+        mine = self._storage_of(pv)
+        others = (each for each in (await self._client.list(PersistentVolume)).items if each.uid != pv.uid)
+        return [
+            f"named by PersistentVolume {each.name}, too" for each in others if self._storage_of(each) == mine
+        ]
+
+    def _storage_of(self, pv: PersistentVolume) -> tuple[str, str] | str:
+        spec = VolumeSpec.of_persistent_volume(pv)
+        try:
+            plugin = self._plugins.find_plugin_by_spec(spec)
+            return plugin.get_plugin_name(), plugin.get_volume_name(spec)
+        except PluginError:  # of no plugin of this process
+            return pv.uid
 
     async def _recycle_in_storage(self, pv: PersistentVolume) -> None:
         spec = VolumeSpec.of_persistent_volume(pv)
@@ -126,11 +156,13 @@ class Reclaimer:
         await plugin.recycle(pv.name, spec, record)
 
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
+        """Whether the claim is gone, or has another volume: a claim names one volume, once, so that this one
+        was never its."""
         reference = pv.spec.claim_ref
         if reference is None or not reference.uid:
             return False
         claim = await self._claim_of_that_name(reference)
-        return claim is None or claim.uid != reference.uid
+        return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)
 
     async def _claim_of_that_name(self, reference: ObjectReference) -> PersistentVolumeClaim | None:
         return await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
@@ -142,8 +174,10 @@ class Reclaimer:
         pods = users_of_claim(key, (await self._client.list(Pod, reference.namespace)).items)
         if not pods:
             return []
-        attached = await self._is_attachable(pv)
-        return not_of_successor(pods, await self._claim_of_that_name(reference), attached=attached)
+        claim = await self._claim_of_that_name(reference)
+        if claim is not None and claim.uid == reference.uid:  # it has another volume, and so have its pods
+            return []
+        return not_of_successor(pods, claim, attached=await self._is_attachable(pv))
 
     async def _is_attachable(self, pv: PersistentVolume) -> bool:
         driver = await self._client.find(CSIDriver, pv.spec.csi.driver) if pv.spec.csi is not None else None

@@ -1,0 +1,55 @@
+"""Upstream's tables, played against our controllers: each case comes out as upstream's, or the reason is on
+record.
+
+`python -m tests.upstream` writes the outcome into docs/upstream-tests.md.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.upstream.differences import known, number
+from tests.upstream.outcomes import PACKAGES
+from tests.upstream.page import PAGE, page_with, section
+from tests.upstream.tables import read
+
+Outcomes = dict[str, list[str]]
+LARGEST_SHARE_WITHOUT_A_CASE = 0.15
+
+
+@pytest.fixture(scope="module")
+def played() -> dict[str, Outcomes]:
+    return {name: outcomes() for name, outcomes in PACKAGES.items()}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_case_comes_out_as_upstreams_or_the_reason_is_on_record(played: dict[str, Outcomes], name: str):
+    differences = known(name)
+    unknown = {
+        case: lines for case, lines in played[name].items() if lines and differences.reason(case) is None
+    }
+    assert not unknown
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_reason_on_record_is_of_a_case_that_differs(played: dict[str, Outcomes], name: str):
+    different = {number(case) for case, lines in played[name].items() if lines}
+    assert {case for entry in known(name).different for case in entry.cases} == different
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_test_of_upstream_is_played_or_something_takes_its_place(played: dict[str, Outcomes], name: str):
+    differences, tests = known(name), set(read(name).tests)
+    of_cases = {case.partition(":")[0].partition(",")[0] for case in played[name]}
+    assert of_cases | differences.instead.keys() | differences.without_a_table.keys() == tests
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_few_cases_have_no_counterpart(name: str):
+    instead = known(name).instead
+    rows = [(table.test, len(table.rows)) for table in read(name).tables]
+    without = sum(count for test, count in rows if test in instead)
+    assert without <= LARGEST_SHARE_WITHOUT_A_CASE * sum(count for _, count in rows)
+
+
+def test_the_page_says_how_the_cases_came_out(played: dict[str, Outcomes]):
+    assert PAGE.read_text() == page_with("\n".join(section(name, each) for name, each in played.items()))
