@@ -12,9 +12,9 @@ CSINODES = "/apis/storage.k8s.io/v1/csinodes"
 STATEFULSETS = "/apis/apps/v1/namespaces/default/statefulsets"
 
 
-async def storage_class(api, name, default=False):
+async def storage_class(api, name, default=False, **more):
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
-    body = {"metadata": {"name": name, "annotations": annotations}, "provisioner": "d"}
+    body = {"metadata": {"name": name, "annotations": annotations}, "provisioner": "d", **more}
     return await api.create(CLASSES, body)
 
 
@@ -135,7 +135,8 @@ def test_a_volume_that_makes_no_sense_is_refused(serve, spec, told):
 
 def test_a_bound_claim_grows_and_nothing_else(serve):
     async def story(api):
-        await api.create(CLAIMS, api.new_claim(size="2Gi"))
+        await storage_class(api, "grows", allowVolumeExpansion=True)
+        await api.create(CLAIMS, api.new_claim(size="2Gi", storageClassName="grows"))
         path, size = f"{CLAIMS}/data", {"resources": {"requests": {"storage": "3Gi"}}}
         await api.refused(422, api.patch(path, {"spec": size}))
         await api.patch(path, {"spec": {"volumeName": "pv"}})
@@ -152,6 +153,21 @@ def test_a_bound_claim_grows_and_nothing_else(serve):
         refusal = await api.refused(422, api.patch(path, {"spec": too_small}))
         assert "field can not be less than status.capacity" in refusal.message
         await api.patch(path, {"spec": {"resources": {"requests": {"storage": "2.5Gi"}}}})
+
+    serve(story)
+
+
+@pytest.mark.parametrize("allowed", [{"allowVolumeExpansion": False}, {}, None])
+def test_a_bound_claim_does_not_grow_if_its_class_forbids_it_or_is_gone(serve, allowed):
+    async def story(api):
+        if allowed is not None:
+            await storage_class(api, "fixed", **allowed)
+        await api.create(CLAIMS, api.new_claim(storageClassName="fixed", volumeName="pv"))
+        path = f"{CLAIMS}/data"
+        await api.patch(f"{path}/status", {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})
+        growth = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+        refusal = await api.refused(403, api.patch(path, growth))
+        assert "the storageclass that provisions the pvc must support resize" in refusal.message
 
     serve(story)
 

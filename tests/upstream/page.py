@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.upstream.tables import read
 
 PAGE = Path(__file__).parents[2] / "docs/upstream-tests.md"
 BEGIN, END = "<!-- python -m tests.upstream: begin -->", "<!-- python -m tests.upstream: end -->"
+WIDTH = 110
 Outcomes = Mapping[str, list[str]]
 """Case → differences, of all cases that were played."""
 
@@ -28,10 +30,10 @@ def section(package: str, outcomes: Outcomes) -> str:
         lines += ["", "Not played, because it is", "", *map(_item, differences.not_played)]
     if differences.instead:
         lines += ["", "Tables of inner functions, and what takes their place:", ""]
-        lines += [f"- {test}: {place}" for test, place in differences.instead.items()]
+        lines += [_wrapped(f"{test}: {place}") for test, place in differences.instead.items()]
     if differences.without_a_table:
         lines += ["", "Tests without a table, and their counterparts:", ""]
-        lines += [f"- {test}: {place}" for test, place in differences.without_a_table.items()]
+        lines += [_wrapped(f"{test}: {place}") for test, place in differences.without_a_table.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -50,7 +52,13 @@ def _table(package: str, outcomes: Outcomes) -> list[str]:
 
 
 def _item(entry: Entry) -> str:
-    return f"- {', '.join(map(number, entry.cases))}: {entry.why}"
+    return _wrapped(f"{', '.join(map(number, entry.cases))}: {entry.why}")
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        f"- {text}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def page_with(text: str) -> str:

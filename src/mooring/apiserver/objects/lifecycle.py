@@ -57,6 +57,8 @@ def revised(kind: Kind, sent: Obj, old: Obj, admission: Admission, *, status: bo
         return [*changes, *errors] if kind.strategy.changes_first else [*errors, *changes]
 
     _judge(kind, obj, admit, old)
+    if not status:
+        kind.strategy.admit_update(obj, old, admission)
     metadata.tidy(obj["metadata"])
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     return obj

@@ -77,6 +77,10 @@ class Strategy:
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
         """Change an object on its way over an existing one."""
 
+    def admit_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        """Refuse an update that is valid, for what other objects say (upstream: admission plugins that
+        validate). Raises Forbidden."""
+
     def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
         """Change an object on its way through /status."""
 

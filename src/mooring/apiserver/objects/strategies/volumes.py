@@ -6,7 +6,7 @@ from copy import deepcopy
 from decimal import Decimal
 from typing import Any, ClassVar, cast
 
-from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value
+from mooring.apiserver.errors import FieldError, Obj, Resource, forbidden, forbidden_field, invalid_value
 from mooring.apiserver.objects.defaults import Rules
 from mooring.apiserver.objects.strategy import IMMUTABLE, Admission, Strategy
 from mooring.apiserver.objects.validation import storage as valid
@@ -15,7 +15,13 @@ from mooring.kube.quantity import parse_quantity
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
+_SIZE = "spec.resources.requests.storage"
+_MAY_NOT_GROW = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc "
+    "must support resize"
+)
 _CLAIM_FORBIDDEN = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
     "bound claims"
@@ -39,9 +45,7 @@ class Claims(Strategy):
         obj["status"] = {"phase": "Pending"}
         object_at(obj, "spec").update(_data_sources(object_at(obj, "spec")))
         _add_finalizer(obj, "kubernetes.io/pvc-protection")
-        named_by_annotation = "volume.beta.kubernetes.io/storage-class" in object_at(
-            obj, "metadata.annotations"
-        )
+        named_by_annotation = CLASS_ANNOTATION in object_at(obj, "metadata.annotations")
         if value_at(obj, "spec.storageClassName") is None and not named_by_annotation:
             name = default_class(admission.objects(STORAGE_CLASSES))
             if name:
@@ -55,11 +59,38 @@ class Claims(Strategy):
         before, after = object_at(old, "spec"), object_at(obj, "spec")
         if _fixed_claim(after, before, bound) != _fixed_claim(before, before, bound):
             return [forbidden_field("spec", _CLAIM_FORBIDDEN)]
-        path = "spec.resources.requests.storage"
-        new_size, old_size = (parse_quantity(value_at(each, path) or "0") for each in (obj, old))
+        new_size, old_size = (parse_quantity(value_at(each, _SIZE) or "0") for each in (obj, old))
         if new_size < old_size and not _may_shrink(new_size, old):
-            return [forbidden_field(path, "field can not be less than status.capacity")]
+            return [forbidden_field(_SIZE, "field can not be less than status.capacity")]
         return []
+
+    def admit_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        """Admission plugin PersistentVolumeClaimResize."""
+        before, after = (parse_quantity(value_at(each, _SIZE) or "0") for each in (old, obj))
+        if after <= before:
+            return
+        if text_at(old, "status.phase") != "Bound":
+            told = "Only bound persistent volume claims can be expanded"
+        elif not _may_grow(_class_name(obj), _class_name(old), admission.objects(STORAGE_CLASSES)):
+            told = _MAY_NOT_GROW
+        else:
+            return
+        raise forbidden(Resource("", "persistentvolumeclaims"), text_at(obj, "metadata.name"), told)
+
+
+def _class_name(claim: Obj) -> str:
+    annotations = strings_at(claim, "metadata.annotations")
+    return annotations.get(CLASS_ANNOTATION) or text_at(claim, "spec.storageClassName")
+
+
+def _may_grow(name: str, former: str, classes: Sequence[Obj]) -> bool:
+    """Whether the claim's class, which is the one that it had, lets volumes grow."""
+    if not name or name != former:
+        return False
+    return any(
+        text_at(each, "metadata.name") == name and value_at(each, "allowVolumeExpansion") is True
+        for each in classes
+    )
 
 
 def _data_sources(spec: Obj) -> Obj:
