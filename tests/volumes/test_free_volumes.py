@@ -39,9 +39,9 @@ def by_looking_at_all(
     wanted: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
 ) -> PersistentVolume | None:
     """The rule, said plainly."""
-    fitting = [pv for pv in volumes if mismatch(pv, wanted) is None]
-    ours = [pv for pv in fitting if reserved_for(pv, wanted)]
-    free = [pv for pv in fitting if pv.spec.claim_ref is None and pv.status.phase == "Available"]
+    ours = [pv for pv in volumes if reserved_for(pv, wanted) and mismatch(pv, wanted, reserved=True) is None]
+    free = [pv for pv in volumes if mismatch(pv, wanted) is None]
+    free = [pv for pv in free if pv.spec.claim_ref is None and pv.status.phase == "Available"]
     order = sorted(free, key=lambda pv: (len(set(pv.spec.access_modes)), capacity(pv), pv.name))
     return next(iter([*sorted(ours, key=lambda pv: pv.name), *order]), None)
 
@@ -52,6 +52,7 @@ def by_looking_at_all(
         (volume(size="512Mi"), "bytes"),
         (volume(storage_class_name="other"), "storage class"),
         (volume(volume_mode="Block"), "volumeMode"),
+        (volume(volume_attributes_class_name="gold"), "volumeAttributesClassName"),
         (volume(access_modes=("ReadOnlyMany",)), "access mode ReadWriteOnce"),
         (volume(deleting=True), "being deleted"),
     ],
@@ -143,3 +144,19 @@ def test_it_follows_every_change(changes: list[PersistentVolume]):
         if number % 3 == 2:
             known.update(now.pop(pv.name), None)
         assert known.find(claim()) is by_looking_at_all(claim(), list(now.values()))
+
+
+def test_a_volume_that_is_reserved_for_the_claim_may_be_of_another_class():
+    reserved = volume("reserved", to="", storage_class_name="other")
+    found = find(claim(), [reserved, volume("free")])
+    assert found is not None and found.name == "reserved"
+
+
+def test_a_node_that_cannot_use_the_reserved_volume_gets_no_other_one():
+    term = NodeSelectorTerm(
+        match_expressions=(LabelSelectorRequirement(key="zone", operator="In", values=("a",)),)
+    )
+    only_in_a = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,)))
+    reserved = volume("reserved", to="", node_affinity=only_in_a)
+    elsewhere = Node(metadata=ObjectMeta(name="n", labels={"zone": "b"}))
+    assert find(claim(), [reserved, volume("free")], node=elsewhere) is None

@@ -22,7 +22,6 @@ from mooring.volumes.interfaces import (
     DeletableVolumePlugin,
     DeviceMountableVolumePlugin,
     ExpandableVolumePlugin,
-    ModifiableVolumePlugin,
     NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
@@ -134,10 +133,6 @@ class PluginManager:
     def find_expandable_plugin_by_spec(self, spec: VolumeSpec) -> ExpandableVolumePlugin | None:
         plugin = self._maker(spec)
         return plugin if isinstance(plugin, ExpandableVolumePlugin) else None
-
-    def find_modifiable_plugin_by_spec(self, spec: VolumeSpec) -> ModifiableVolumePlugin | None:
-        plugin = self._maker(spec)
-        return plugin if isinstance(plugin, ModifiableVolumePlugin) else None
 
     def find_node_expandable_plugin_by_spec(self, spec: VolumeSpec) -> NodeExpandableVolumePlugin | None:
         plugin = self.find_plugin_by_spec(spec)

@@ -3,6 +3,7 @@ wherever it stopped."""
 
 from __future__ import annotations
 
+import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.binding.controller import BindingController
@@ -37,6 +38,36 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
         await stage.api.delete(Pod, "p", "default", grace_period_seconds=0)
         await controller.reconcile(ClaimKey("default/c"))
         assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
+@pytest.mark.parametrize("source", ["ephemeral", "persistentVolumeClaim"])
+def test_a_foreground_deletion_of_a_pod_waits_for_its_ephemeral_claims_and_they_do_not_wait_for_it(
+    play: Play, source: str
+):
+    """A pod that its node has let go is only waiting to be removed; in a foreground deletion, for its
+    claims."""
+
+    async def story(stage: ControllerStage):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": "p-v"}, "spec": spec}, "default")
+        given = {
+            "ephemeral": {"volumeClaimTemplate": {"spec": spec}},
+            "persistentVolumeClaim": {"claimName": "p-v"},
+        }
+        volume = {"name": "v", source: given[source]}
+        pod = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+        metadata = {"name": "p", "finalizers": ["foregroundDeletion"]}
+        await stage.api.create(Pod, {"metadata": metadata, "spec": pod}, "default")
+        await stage.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        assert (await stage.api.get(Pod, "p", "default")).metadata.deletion_grace_period_seconds == 0
+        await stage.api.delete(PersistentVolumeClaim, "p-v", "default")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolumeClaim, Pod)
+        await controller.reconcile(ClaimKey("default/p-v"))
+        gone = await stage.api.find(PersistentVolumeClaim, "p-v", "default") is None
+        assert gone is (source == "ephemeral")
 
     play(story)
 

@@ -115,6 +115,31 @@ def test_first_the_storage_then_the_volume_then_the_node_is_asked(play: Play):
     play(story)
 
 
+def test_the_status_says_what_size_is_aimed_at_and_how_far_it_is(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        begun = await stage.step()
+        assert begun.status.allocated_resources == {"storage": "150Mi"}
+        assert begun.status.allocated_resource_statuses == {"storage": "ControllerResizeInProgress"}
+        asked = await stage.step()
+        assert asked.status.allocated_resource_statuses == {"storage": "NodeResizePending"}
+
+    play(story)
+
+
+def test_a_growth_that_is_done_leaves_no_status_but_the_size_that_was_aimed_at(play: Play):
+    async def story(stage: ResizerStage):
+        stage.plugin.on_node = False
+        await stage.set_up()
+        await stage.ask("150Mi")
+        await stage.step()
+        done = (await stage.step()).status
+        assert (done.allocated_resources, done.allocated_resource_statuses) == ({"storage": "150Mi"}, {})
+
+    play(story)
+
+
 def test_without_a_file_system_the_claim_has_its_size_at_once(play: Play):
     async def story(stage: ResizerStage):
         stage.plugin.on_node = False
@@ -131,8 +156,10 @@ def test_without_a_file_system_the_claim_has_its_size_at_once(play: Play):
 
 def test_a_class_that_does_not_allow_it_is_named(play: Play):
     async def story(stage: ResizerStage):
-        await stage.set_up(grows=False)
-        await stage.ask("150Mi")
+        await stage.set_up()
+        await stage.ask("150Mi")  # admitted, and forbidden then
+        forbidden = await stage.api.patch(StorageClass, "k", {"allowVolumeExpansion": False})
+        stage.controller.cache(StorageClass).accept(forbidden)
         await stage.step()
         assert stage.plugin.asked == []
         assert await stage.events() == ["VolumeResizeFailed"]

@@ -59,3 +59,9 @@ def test_the_next_step(
     asks: PersistentVolumeClaim, has: str | None, wanted: VolumeAttributesClass | None, action: Action
 ):
     assert decide(asks, volume(has), wanted, DRIVER).action is action
+
+
+def test_a_claim_whose_volume_can_have_no_attributes_is_told_so():
+    decision = decide(claim("gold"), volume(None), GOLD, DRIVER, can_modify=False)
+    assert decision.action is Action.REFUSE
+    assert "no attributes" in decision.reason.message

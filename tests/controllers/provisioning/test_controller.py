@@ -30,7 +30,7 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins import hostpath
 
 
-async def released(stage: ControllerStage, uid: str = "gone") -> Any:
+async def released(stage: ControllerStage, uid: str = "gone", by: str = DISK) -> Any:
     """A controller whose cache has a released volume of policy Delete, bound to the claim of that uid."""
     stage.array.disks.add("d")
     spec = {
@@ -40,7 +40,7 @@ async def released(stage: ControllerStage, uid: str = "gone") -> Any:
         "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
         "claimRef": {"namespace": "default", "name": "c", "uid": uid},
     }
-    metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": DISK}}
+    metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": by} if by else {}}
     await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
     status = {"status": {"phase": "Released"}}
     pv = await stage.api.patch(PersistentVolume, "pv", status, subresource="status")
@@ -67,6 +67,50 @@ def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(play:
             PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": claim}, "default"
         )
         controller = await released(stage, made.uid)
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == {"d"}
+
+    play(story)
+
+
+def test_a_volume_whose_claim_has_another_one_is_deleted(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        body = {"metadata": {"name": "c"}, "spec": {**spec, "volumeName": "other"}}
+        made = await stage.api.create(PersistentVolumeClaim, body, "default")
+        controller = await released(stage, made.uid)
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_volume_that_an_administrator_made_is_deleted_unless_another_one_has_the_same_disk(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="")
+        pv = await stage.api.get(PersistentVolume, "pv")
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
+        }
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "twin"}, "spec": spec})
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == {"d"}
+        assert await events(stage, controller) == [("Normal", "VolumeDelete")]
+        await stage.api.patch(PersistentVolume, "twin", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "twin")
+        await controller.reconcile(VolumeKey(pv.name))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_process_for_one_driver_leaves_the_volumes_of_administrators_alone(play: Play):
+    async def story(stage: ControllerStage):
+        await released(stage, by="")
+        controller = stage.make(ProvisioningController, plugins=stage.plugins(), static_volumes=False)
+        await stage.fill(controller, PersistentVolume)
         await controller.reconcile(VolumeKey("pv"))
         assert stage.array.disks == {"d"}
 
@@ -249,7 +293,7 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(play: Play):
     play(story)
 
 
-async def waiting_claim(stage: ControllerStage) -> tuple[Any, PersistentVolumeClaim]:
+async def waiting_claim(stage: ControllerStage, **more: Any) -> tuple[Any, PersistentVolumeClaim]:
     """A controller, and a claim for which the storage is to be asked."""
     body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
     storage_class = await stage.api.create(StorageClass, body)
@@ -257,6 +301,7 @@ async def waiting_claim(stage: ControllerStage) -> tuple[Any, PersistentVolumeCl
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "disk",
         "resources": {"requests": {"storage": "1Gi"}},
+        **more,
     }
     annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
     metadata = {"name": "c", "annotations": annotations}
@@ -323,6 +368,53 @@ def test_a_claim_that_is_deleted_goes_when_the_storage_has_certainly_made_nothin
         with pytest.raises(InvalidSpec):
             await controller.reconcile(ClaimKey("default/c"))
         assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    play(story)
+
+
+async def begins_and_loses_claim_and_class(stage: ControllerStage) -> Any:
+    """A controller that has a disk made, and whose claim and class are deleted before the volume is
+    stored."""
+    controller, _ = await waiting_claim(stage)
+    stage.wire.lose(request("POST", "persistentvolumes"))
+    with pytest.raises(Unreachable):
+        await controller.reconcile(ClaimKey("default/c"))
+    await stage.api.delete(StorageClass, "disk")
+    await stage.api.delete(PersistentVolumeClaim, "c", "default")
+    controller._classes._objects.clear()
+    await stage.fill(controller, PersistentVolumeClaim)
+    return controller
+
+
+def test_what_was_begun_is_brought_to_its_end_although_the_class_is_gone(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await begins_and_loses_claim_and_class(stage)
+        await controller.reconcile(ClaimKey("default/c"))
+        assert {(await only_volume(stage)).name} == stage.array.disks
+        assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    play(story)
+
+
+def test_after_a_restart_the_claim_says_that_its_class_is_missing(play: Play):
+    async def story(stage: ControllerStage):
+        await begins_and_loses_claim_and_class(stage)
+        controller = stage.make(ProvisioningController, plugins=stage.plugins())
+        await stage.fill(controller, PersistentVolumeClaim)
+        await controller.reconcile(ClaimKey("default/c"))
+        assert BEGUN in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+        assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
+
+    play(story)
+
+
+def test_a_plugin_without_attributes_makes_no_volume_for_a_claim_that_asks_for_some(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage, volumeAttributesClassName="gold")
+        with pytest.raises(InvalidSpec, match="have no attributes"):
+            await controller.reconcile(ClaimKey("default/c"))
+        assert stage.array.disks == set()
+        assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
 
     play(story)
 

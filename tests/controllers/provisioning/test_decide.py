@@ -77,5 +77,24 @@ def test_which_volumes_are_deleted(given_pv: PersistentVolume, deleted: bool):
     assert (decide_volume(given_pv, OURS).action is VolumeAction.DELETE) is deleted
 
 
+@pytest.mark.parametrize(
+    ("given_pv", "deletable", "action"),
+    [
+        (pv(by=""), True, VolumeAction.DELETE),
+        (pv("Failed", by=""), True, VolumeAction.DELETE),
+        (pv(by=""), False, VolumeAction.FAIL),
+        (pv("Failed", by=""), False, VolumeAction.KEEP),
+        (pv("Bound", by=""), True, VolumeAction.KEEP),
+        (pv(by="", policy="Retain"), True, VolumeAction.KEEP),
+        (pv(by="example.org/other"), True, VolumeAction.KEEP),
+        (pv(by="example.org/other"), False, VolumeAction.KEEP),
+    ],
+)
+def test_a_volume_that_no_provisioner_made_is_deleted_by_the_plugin_of_its_source_or_fails(
+    given_pv: PersistentVolume, deletable: bool, action: VolumeAction
+):
+    assert decide_volume(given_pv, OURS, deletable=deletable).action is action
+
+
 def test_a_volume_is_named_after_its_claims_uid():
     assert volume_name(claim({})) == "pvc-u"

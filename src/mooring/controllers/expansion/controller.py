@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.expansion.decide import Action, decide, has_condition, with_condition
+from mooring.controllers.expansion.decide import Action, allocated, decide, has_condition, with_condition
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
@@ -27,6 +27,9 @@ from mooring.volumes.interfaces import ExpandableVolumePlugin
 from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, capacity, requested, reserved_for
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
+
+CONTROLLER_RESIZE_IN_PROGRESS = "ControllerResizeInProgress"
+NODE_RESIZE_PENDING = "NodeResizePending"
 
 
 class ExpansionController(Controller[str]):
@@ -79,12 +82,12 @@ class ExpansionController(Controller[str]):
             case Action.EXPAND:
                 return await self._expand(claim, pv, plugin, reason)
             case Action.ASK_NODE:
-                await self._condition(
-                    claim, FILE_SYSTEM_RESIZE_PENDING, "the file system grows where it is mounted"
-                )
+                message = "the file system grows where it is mounted"
+                await self._condition(claim, FILE_SYSTEM_RESIZE_PENDING, message, NODE_RESIZE_PENDING)
                 self.recorder.event(claim, "Normal", *reason)
             case Action.FINISH:
-                await self._status(claim, with_condition(claim, None, "", ""), dict(pv.spec.capacity))
+                done = {"capacity": dict(pv.spec.capacity), "allocatedResourceStatuses": {"storage": None}}
+                await self._status(claim, with_condition(claim, None, "", ""), done)
                 self.recorder.event(claim, "Normal", *reason)
             case _:
                 assert_never(decision.action)
@@ -104,8 +107,9 @@ class ExpansionController(Controller[str]):
         reason: Reason,
     ) -> bool:
         """Grows the volume in the storage. Returns whether it was large enough already."""
-        if not has_condition(claim, RESIZING):
-            claim = await self._condition(claim, RESIZING, "")
+        if not has_condition(claim, RESIZING) or allocated(claim) != requested(claim):
+            size = {"storage": claim.spec.resources.requests["storage"]}
+            claim = await self._condition(claim, RESIZING, "", CONTROLLER_RESIZE_IN_PROGRESS, size)
             self.recorder.event(claim, "Normal", *reason)
         try:
             grown = await plugin.expand_volume_device(VolumeSpec.of_persistent_volume(pv), requested(claim))
@@ -125,19 +129,24 @@ class ExpansionController(Controller[str]):
         return False
 
     async def _condition(
-        self, claim: PersistentVolumeClaim, type_: str, message: str
-    ) -> PersistentVolumeClaim:
-        return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())))
-
-    async def _status(
         self,
         claim: PersistentVolumeClaim,
-        conditions: Sequence[Condition],
-        capacity: dict[str, Any] | None = None,
+        type_: str,
+        message: str,
+        step: str,
+        size: dict[str, Any] | None = None,
     ) -> PersistentVolumeClaim:
-        status: dict[str, Any] = {"conditions": msgspec.to_builtins(conditions)}
-        if capacity is not None:
-            status["capacity"] = capacity
+        """Says how far the growth is: by the condition, and as kubelets read it (KEP-1790), by
+        `allocatedResourceStatuses`; `size`: what is aimed at."""
+        more: dict[str, Any] = {"allocatedResourceStatuses": {"storage": step}}
+        if size is not None:
+            more["allocatedResources"] = size
+        return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())), more)
+
+    async def _status(
+        self, claim: PersistentVolumeClaim, conditions: Sequence[Condition], more: dict[str, Any]
+    ) -> PersistentVolumeClaim:
+        status = {"conditions": msgspec.to_builtins(conditions), **more}
         written = await self.client.revise(claim, {"status": status}, subresource="status")
         self._claims.accept(written)
         return written

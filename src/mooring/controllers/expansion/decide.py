@@ -71,6 +71,11 @@ def decide(
     )
 
 
+def allocated(claim: PersistentVolumeClaim) -> int:
+    """The bytes that the growth under way, or the last one, aims at; 0: there was none."""
+    return parse_bytes(claim.status.allocated_resources.get("storage", 0))
+
+
 def has_condition(claim: PersistentVolumeClaim, type_: str) -> bool:
     """Whether the claim has the condition, with status True."""
     return any(each.type == type_ and each.status == "True" for each in claim.status.conditions)

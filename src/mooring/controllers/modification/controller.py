@@ -19,7 +19,7 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Volume
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.errors import InvalidSpec, PluginError, StorageRefused
-from mooring.volumes.interfaces import ModifiableVolumePlugin
+from mooring.volumes.interfaces import ModifiableVolumePlugin, VolumePlugin
 from mooring.volumes.matching import reserved_for
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -51,11 +51,12 @@ class ModificationController(Controller[str]):
         )
         if claim is None or pv is None or not reserved_for(pv, claim):
             return
-        plugin = self._plugin(pv)
+        plugin = self._maker(pv)
         if plugin is None:
             return
         wanted = self._classes.get(claim.spec.volume_attributes_class_name or "")
-        decision = decide(claim, pv, wanted, plugin.get_plugin_name())
+        can_modify = isinstance(plugin, ModifiableVolumePlugin)
+        decision = decide(claim, pv, wanted, plugin.get_plugin_name(), can_modify=can_modify)
         reason = decision.reason
         match decision.action:
             case Action.SETTLED:
@@ -63,11 +64,15 @@ class ModificationController(Controller[str]):
             case Action.WAIT:
                 self.recorder.once(claim, "Warning", reason)
                 await self._under_way(claim, "Pending")
+            case Action.REFUSE:
+                self.recorder.once(claim, "Warning", reason)
+                await self._under_way(claim, "Infeasible")
             case Action.BEGIN:
                 await self._under_way(claim, "InProgress")
                 self.recorder.event(claim, "Normal", *reason)
             case Action.MODIFY:
                 assert wanted is not None, f"{claim.key} is to be modified without a class"
+                assert isinstance(plugin, ModifiableVolumePlugin)
                 await self._modify(claim, pv, plugin, wanted)
             case Action.FINISH:
                 await self._finish(claim)
@@ -75,10 +80,14 @@ class ModificationController(Controller[str]):
             case _:
                 assert_never(decision.action)
 
-    def _plugin(self, pv: PersistentVolume) -> ModifiableVolumePlugin | None:
+    def _maker(self, pv: PersistentVolume) -> VolumePlugin | None:
+        """The plugin or driver of this process that makes such volumes; None for another's volume."""
+        spec = VolumeSpec.of_persistent_volume(pv)
         try:
-            return self._plugins.find_modifiable_plugin_by_spec(VolumeSpec.of_persistent_volume(pv))
-        except PluginError:  # another's volume
+            return self._plugins.find_plugin_by_name(
+                self._plugins.find_plugin_by_spec(spec).get_driver_name(spec)
+            )
+        except PluginError:
             return None
 
     async def _modify(

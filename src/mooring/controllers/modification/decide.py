@@ -19,6 +19,8 @@ class Action(Enum):
     SETTLED = "Settled"
     WAIT = "Wait"
     """The class is missing, or of another driver: status and event say so."""
+    REFUSE = "Refuse"
+    """Such volumes have no attributes: status and event say so."""
     BEGIN = "Begin"
     """The claim's status is to name the target."""
     MODIFY = "Modify"
@@ -32,9 +34,11 @@ def decide(
     pv: PersistentVolume,
     wanted: VolumeAttributesClass | None,
     driver: str,
+    *,
+    can_modify: bool = True,
 ) -> Decision[Action]:
     """Returns the next step. `pv` is the claim's own, `wanted` the class that it names,
-    `driver` makes the volume."""
+    `driver` makes the volume, and may have no attributes for it."""
     name = claim.spec.volume_attributes_class_name
     if not name or claim.status.phase != "Bound" or claim.deleting or pv.deleting:
         return Decision(Action.SETTLED, Reason("NothingWanted", "it asks for no attributes"))
@@ -44,6 +48,10 @@ def decide(
             return Decision(Action.SETTLED, Reason("Modified", f"its volume has the attributes of {name}"))
         return Decision(
             Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
+        )
+    if not can_modify:
+        return Decision(
+            Action.REFUSE, Reason("VolumeModifyFailed", f"volumes of {driver} have no attributes")
         )
     if wanted is None:
         return Decision(

@@ -85,6 +85,7 @@ class PersistentVolumeClaimStatus(Struct, frozen=True):
     access_modes: tuple[str, ...] = ()
     capacity: dict[str, str | int] = {}
     allocated_resources: dict[str, str | int] = {}
+    allocated_resource_statuses: dict[str, str] = {}
     conditions: tuple[Condition, ...] = ()
     current_volume_attributes_class_name: str | None = None
     modify_volume_status: ModifyVolumeStatus | None = None

@@ -34,7 +34,11 @@ async def grow_file_system(
     others = [
         each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)
     ]
-    status = {"capacity": dict(pv.spec.capacity), "conditions": msgspec.to_builtins(others)}
+    status = {
+        "capacity": dict(pv.spec.capacity),
+        "conditions": msgspec.to_builtins(others),
+        "allocatedResourceStatuses": {"storage": None},
+    }
     await client.revise(claim, {"status": status}, subresource="status")
     size = str(pv.spec.capacity.get("storage", ""))
     log.info("file system grown", volume=spec.name, claim=claim.key, size=size, path=device_mount_path)
