@@ -384,3 +384,34 @@ def test_a_missing_config_map_of_a_variable_is_named_and_waited_for(play: Play) 
         assert stage.runtime.containers["main"].env["MODE"] == "fast"
 
     play(story)
+
+
+def test_a_sub_path_that_leads_out_of_its_volume_is_waited_for_and_said_without_what_is_there(
+    play: Play,
+) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        stage.machine.failures["set-up"] = OSError("not yet")
+        mount = {"name": "data", "mountPath": "/data", "subPath": "escape/secret"}
+        pod = await stage.create_pod(
+            volumes=[{"name": "data", "emptyDir": {}}], container={"volumeMounts": [mount]}
+        )
+        volume = stage.root / "pods" / pod.uid / "volumes" / "example.com~local" / "data"
+        volume.mkdir(parents=True)
+        (volume / "escape").symlink_to("/etc")
+        del stage.machine.failures["set-up"]
+        said = 'failed to prepare subPath for volumeMount "data" of container "main"'
+        waiting = await stage.until(lambda: reason(stage, "CreateContainerConfigError"))
+        assert waiting.message == said
+        await stage.until(lambda: told(stage, ("Failed", f"Error: {said}")))
+        assert not any(step.startswith("start main") for step in stage.machine.journal)
+        (volume / "escape").unlink()
+        await stage.until(lambda: running(stage))
+        assert (volume / "escape" / "secret").is_dir()
+        assert (await stage.pod()).status.container_statuses[0].restart_count == 0
+        stage.machine.failures["tear-down"] = OSError("the volume is real")
+
+    async def told(stage: Any, event: tuple[str, str]) -> bool:
+        return event in await stage.events()
+
+    play(story)

@@ -483,6 +483,9 @@ async def test_a_sub_path_follows_links_inside_the_volume_and_is_made_if_missing
         ContainerMount(volume="data", path="/etc/conf/key", sub_path="key"),
         ContainerMount(volume="data", path="/new", sub_path="a/b"),
     )
+    volume.chmod(0o2770)
     _, output = await pods.run("cat /etc/conf/key; echo x > /new/file", mounts=mounts)
     assert output == ["value"]
     assert (volume / "a" / "b" / "file").exists()
+    for made in ("a", "a/b"):
+        assert (volume / made).stat().st_mode & 0o7777 == 0o2770, "as the volume's own directory"

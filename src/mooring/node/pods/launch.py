@@ -37,6 +37,7 @@ from mooring.node.pods.decide import startable
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, references
 from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
+from mooring.node.pods.sub_paths import prepare_sub_paths
 from mooring.node.pods.unsupported import not_honoured
 from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFailure, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
@@ -168,11 +169,12 @@ class PodLauncher:
         await self._prepare(pod, (container,), problems)
         try:
             spec = await self._container_spec(pod, container, attempt)
+            await prepare_sub_paths(pod, spec, facts.volumes.mounted)
             await self._runtime.start_container(pod.uid, spec)
         except (ContainerConfigProblem, RuntimeFailure) as error:
             reason = error.reason if isinstance(error, ContainerConfigProblem) else "RunContainerError"
             problems[name] = Reason(reason, str(error))
-            self._warn(pod, "Failed", str(error))
+            self._warn(pod, "Failed", f"Error: {error}")
             raise PodProblem(f"pod {pod.key}: {error}") from error
         problems.pop(name, None)
         self._recorder.event(pod, "Normal", "Started", f"Started container {name}")

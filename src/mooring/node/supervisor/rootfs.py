@@ -20,6 +20,7 @@ import errno
 import os
 
 from mooring.node.supervisor import syscalls
+from mooring.node.supervisor.sub_path import open_sub_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +98,9 @@ def enter_container_root(
         _share_system(root, masks)
     # Opened before the root changes, bound after it: a source is found by the pod's tree, and its target by
     # the container's, in which a symbolic link of the image cannot lead out.
-    sources = [(mount, _open_source(mount)) for mount in mounts]
+    sources = [
+        (mount, open_sub_path(f"/volumes/{mount['volume']}", mount.get("subPath", ""))) for mount in mounts
+    ]
     taken = {os.path.normpath(mount["path"]) for mount in mounts}
     own = {**{f"/etc/{name}": f"/pod/etc/{name}" for name in _listed("/pod/etc")}, **files}
     opened = [
@@ -227,39 +230,6 @@ def _make_mount_point(target: str, *, directory: bool) -> None:
     os.makedirs(target if directory else os.path.dirname(target), exist_ok=True)
     if not directory and not os.path.exists(target):
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-
-
-def _open_source(mount: Mount) -> int:
-    """The volume, or the part of it that subPath names: made if it is missing. A symbolic link may lead to
-    another place of the volume, never out of it."""
-    path = mount.get("subPath", "")
-    parts = [part for part in path.split("/") if part]
-    if ".." in parts:
-        raise ValueError("subPath must not contain '..'")
-    volume = os.open(f"/volumes/{mount['volume']}", os.O_PATH | os.O_CLOEXEC)
-    if not parts:
-        return volume
-    try:
-        return _open_parts(volume, parts)
-    except OSError as error:
-        if error.errno in (errno.EXDEV, errno.ELOOP):
-            what = f"subPath {path} of volume {mount['volume']} leads out of the volume by a symbolic link"
-            raise ValueError(what) from None
-        raise
-    finally:
-        os.close(volume)
-
-
-def _open_parts(volume: int, parts: list[str]) -> int:
-    try:
-        return syscalls.open_beneath(volume, "/".join(parts))
-    except FileNotFoundError:
-        parent = _open_parts(volume, parts[:-1]) if parts[:-1] else os.dup(volume)
-    try:
-        os.mkdir(parts[-1], 0o755, dir_fd=parent)
-    finally:
-        os.close(parent)
-    return syscalls.open_beneath(volume, "/".join(parts))
 
 
 def _bind_volume(mount: Mount, source: int) -> None:
