@@ -75,6 +75,26 @@ def test_a_quota_names_what_is_not_enforced(serve):
     serve(story)
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, ""),
+        ({"managedBy": "example.com/another"}, "leaves this Job to its manager, example.com/another"),
+        ({"podFailurePolicy": {"rules": []}}, "runs Jobs without podFailurePolicy"),
+    ],
+)
+def test_a_job_is_run_and_what_of_it_is_not_acted_on_is_named(serve, spec, expected):
+    async def story(api):
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+        said = await warning(
+            api, "POST", "/apis/batch/v1/namespaces/default/jobs", {**body, "spec": {"template": POD, **spec}}
+        )
+        assert bool(said) is bool(expected)
+        assert expected in said
+
+    serve(story)
+
+
 @pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "StatefulSet", "Deployment", "ConfigMap"])
 def test_what_is_acted_on_has_no_warning(kind):
     [storage] = [each.storage for each in BUILT_IN.all if each.name == kind]

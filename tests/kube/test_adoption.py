@@ -127,3 +127,16 @@ def test_another_owner_of_that_name_is_not_given_the_old_ones_pods(play):
         assert await stage.owners("p") == []
 
     play(scene)
+
+
+def test_the_owners_finalizer_comes_and_goes_with_the_reference(play):
+    async def scene(stage: Adopting):
+        owner = await stage.owner()
+        adopter = Adopter(stage.client, stage.cache, "example.com/tracking")
+        [adopted] = await adopter.settle(owner, SELECTOR, [await stage.pod("p", "web")])
+        assert adopted.metadata.finalizers == ("example.com/tracking",)
+        relabelled = await stage.client.revise(adopted, {"metadata": {"labels": {"app": "debug"}}})
+        await adopter.settle(owner, SELECTOR, [relabelled])
+        assert (await stage.client.get(Pod, "p", "default")).metadata.finalizers == ()
+
+    play(scene)

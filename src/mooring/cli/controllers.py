@@ -20,6 +20,7 @@ from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.job.controller import JobController
 from mooring.controllers.modification.controller import ModificationController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
@@ -112,6 +113,7 @@ FACTORIES: dict[str, Factory] = {
     "deployment": _plain(DeploymentController),
     "replicaset": _plain(ReplicaSetController),
     "replicationcontroller": _plain(ReplicationControllerController),
+    "job": _plain(JobController),
     "disruption": _plain(DisruptionController),
     "ephemeral": _plain(EphemeralController),
     "nodelifecycle": _node_lifecycle,

@@ -44,7 +44,7 @@ NODE = "node-"
 """Machines are called by this, and a number from 1."""
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,daemonset,"
-    "deployment,replicaset,replicationcontroller,disruption,quota,ephemeral,snapshots,snapshotter,"
+    "deployment,replicaset,replicationcontroller,job,disruption,quota,ephemeral,snapshots,snapshotter,"
     "nodelifecycle,podgc,cleanup"
 )
 

@@ -59,11 +59,13 @@ def decide(owner: Object, matches: bool, obj: Object) -> Decision[Action]:
 
 
 class Adopter(Generic[T]):
-    """Adopts and releases objects of one kind; `cache` is given what was written."""
+    """Adopts and releases objects of one kind; `cache` is given what was written. `finalizer`: one that every
+    object of an owner has; it comes and goes with the owner reference, in the same write."""
 
-    def __init__(self, client: Client, cache: Informer[T]) -> None:
+    def __init__(self, client: Client, cache: Informer[T], finalizer: str | None = None) -> None:
         self._client = client
         self._cache = cache
+        self._finalizer = finalizer
 
     async def settle(
         self,
@@ -87,9 +89,11 @@ class Adopter(Generic[T]):
                     if not verified:
                         await self._verify(owner)
                     verified = True
-                    found.append(await self._set(obj, [*_references(obj), owner_reference(owner)]))
+                    references = [*_references(obj), owner_reference(owner)]
+                    found.append(await self._set(obj, references, owned=True))
                 case Action.RELEASE:
-                    await self._set(obj, [each for each in _references(obj) if each["uid"] != owner.uid])
+                    references = [each for each in _references(obj) if each["uid"] != owner.uid]
+                    await self._set(obj, references, owned=False)
                 case Action.LEAVE:
                     pass
                 case _:
@@ -103,8 +107,12 @@ class Adopter(Generic[T]):
             message = f"{kind} {owner.key} adopts nothing: it is being deleted, or another one has its name"
             raise Conflict(message, status=409, reason="Conflict")
 
-    async def _set(self, obj: T, references: Sequence[dict[str, Any]]) -> T:
-        written = await self._client.revise(obj, {"metadata": {"ownerReferences": list(references)}})
+    async def _set(self, obj: T, references: Sequence[dict[str, Any]], *, owned: bool) -> T:
+        metadata: dict[str, Any] = {"ownerReferences": list(references)}
+        if self._finalizer is not None:
+            others = [each for each in obj.metadata.finalizers if each != self._finalizer]
+            metadata["finalizers"] = [*others, *([self._finalizer] if owned else [])]
+        written = await self._client.revise(obj, {"metadata": metadata})
         self._cache.accept(written)
         return written
 

@@ -34,11 +34,25 @@ def warning_of(storage: str, obj: Obj) -> str | None:
         )
     if storage == "services":
         return _of_service(obj)
+    if storage == "jobs.batch":
+        return _of_job(object_at(obj, "spec"))
     if storage == "resourcequotas":
         others = sorted(each for each in object_at(obj, "spec.hard") if not counts_claims(each))
         if others:
             return f"Mooring enforces quotas of claims and their storage only, not {', '.join(others)}"
     return None
+
+
+def _of_job(spec: Obj) -> str | None:
+    if spec.get("managedBy") not in (None, "kubernetes.io/job-controller"):
+        return f"Mooring leaves this Job to its manager, {spec['managedBy']}"
+    unknown = sorted(each for each in _NOT_OF_JOBS if spec.get(each) is not None)
+    if unknown:
+        return f"Mooring runs Jobs without {', '.join(unknown)}: what it says is not acted on"
+    return None
+
+
+_NOT_OF_JOBS = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes")
 
 
 def _of_service(service: Obj) -> str | None:

@@ -37,6 +37,7 @@ from mooring.kube.objects.apps import (
     StatefulSetStatus,
     UpdateStrategy,
 )
+from mooring.kube.objects.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
 from mooring.kube.objects.coordination import Lease, LeaseSpec
 from mooring.kube.objects.core import ConfigMap, Namespace, NamespaceStatus, Secret, Service, ServiceAccount
 from mooring.kube.objects.events import Event, EventSeries, EventSource, EventV1
@@ -182,6 +183,10 @@ __all__ = [
     "EventV1",
     "FlexVolumeSource",
     "HostPathVolumeSource",
+    "Job",
+    "JobCondition",
+    "JobSpec",
+    "JobStatus",
     "KeyToPath",
     "LabelSelector",
     "LabelSelectorRequirement",
@@ -250,6 +255,7 @@ __all__ = [
     "TokenRequest",
     "Toleration",
     "TopologySelectorTerm",
+    "UncountedTerminatedPods",
     "UpdateStrategy",
     "Volume",
     "VolumeAttachment",
