@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from random import Random
 from typing import Any, cast
 
 import msgspec
-from tests.upstream.mock_plugin import MOCK, MockPlugin
-from tests.upstream.tables import Json, read
+from tests.upstream.cases import Case, calls
+from tests.upstream.comparison import claim_of, differences, event_of, named, volume_of
+from tests.upstream.mock_plugin import MOCK
+from tests.upstream.tables import Json
 
 from mooring.apiserver import Server
 from mooring.controllers.binding.controller import BindingController
@@ -49,98 +50,6 @@ NAMES = (
 CSI_SOURCE = {"driver": "csi.example.com", "volumeHandle": "handle"}
 ROUNDS = 30
 """A case of a multi test that has not settled after so many rounds fails."""
-BINDING_ANNOTATIONS = (
-    "pv.kubernetes.io/bind-completed",
-    "pv.kubernetes.io/bound-by-controller",
-    "pv.kubernetes.io/provisioned-by",
-    "pv.kubernetes.io/migrated-to",
-    "volume.kubernetes.io/storage-provisioner",
-    "volume.beta.kubernetes.io/storage-provisioner",
-    "volume.kubernetes.io/selected-node",
-)
-NAMED = {("metadata", "name"), ("claimRef", "name")}
-OF_ADMISSION = ("kubernetes.io/pv-protection", "kubernetes.io/pvc-protection")
-
-
-@dataclass
-class Case:
-    """One case of a table."""
-
-    key: str
-    """`Test: name`, unique."""
-    row: Json
-    classes: list[Json] = field(default_factory=list[Json])
-    pods: list[Json] = field(default_factory=list[Json])
-    multi: bool = False
-    gates: Json = field(default_factory=dict[str, Any])
-
-
-EXTERNAL = "TestDeleteSync.func3", "TestDeleteSync.func4"
-"""Functions that write an external provisioner on the first volume before they call testSyncVolume."""
-
-
-def _edited(row: Json) -> Json:
-    """A row with what a function of the case itself changes in it."""
-    if row["test"].get("function") not in EXTERNAL:
-        return row
-    found: Json = json.loads(json.dumps(row))
-    for each in ("initialVolumes", "expectedVolumes"):
-        annotations = found[each][0]["metadata"].setdefault("annotations", {})
-        annotations["pv.kubernetes.io/provisioned-by"] = "external.io/test"
-    return found
-
-
-def cases() -> Iterator[Case]:
-    """All cases of the controller's own tables."""
-    package = read("persistentvolume")
-    external = [
-        each for each in package.variables["storageClasses"] if each["metadata"]["name"] == "external"
-    ]
-    for test in ("TestSync", "TestSyncBlockVolume", "TestMultiSync", "TestDeleteSync", "TestDeleteMultiSync",
-                 "TestProvisionSync", "TestProvisionMultiSync", "TestRecycleSync", "TestRecycleMultiSync",
-                 "TestControllerSync"):  # fmt: skip
-        table = package.table(test)
-        for row in table.rows:
-            yield Case(
-                key=f"{test}: {row['name']}",
-                row=_edited(row),
-                classes=table.scope.get("storageClasses", external if test == "TestControllerSync" else []),
-                pods=table.scope.get("pods", []),
-                multi="Multi" in test or test == "TestControllerSync",
-                gates=row.get("$gates", {}),
-            )
-    for group in package.table("TestRetroactiveStorageClassAssignment").rows:
-        for row in group["tests"]:
-            key = f"TestRetroactiveStorageClassAssignment: {row['name']}"
-            yield Case(key=key, row=row, classes=group.get("storageClasses", []))
-
-
-# --- how a case is played
-
-
-def calls(row: Json) -> tuple[Json, MockPlugin | None, str]:
-    """Returns the inner call of a case, the plugin that it is wrapped with, and the name of the function that
-    is injected before the operation starts."""
-    call, plugin, injected = row["test"], None, ""
-    while "call" in call:
-        arguments = call["arguments"]
-        if call["call"] == "wrapTestWithPluginCalls":
-            recycles, deletes, provisions, call = arguments
-            plugin = MockPlugin(recycles or [], deletes or [], provisions or [])
-        elif call["call"] == "wrapTestWithProvisionCalls":
-            provisions, call = arguments
-            plugin = MockPlugin([], [], provisions or [])
-        elif call["call"] == "wrapTestWithReclaimCalls":
-            operation, outcomes, call = arguments
-            plugin = MockPlugin(*((outcomes, []) if operation == "Recycle" else ([], outcomes)), [])
-        elif call["call"] == "wrapTestWithInjectedOperation":
-            _, call, function = arguments
-            injected = function["function"]
-        elif call["call"] == "wrapTestWithCSIMigrationProvisionCalls":
-            (call,) = arguments
-        else:
-            raise KeyError(call["call"])
-    return call, plugin, injected
 
 
 class _Failing:
@@ -206,7 +115,7 @@ class Play:
         row = self.case.row
         for claim in row.get("initialClaims", []):
             if "" in claim["metadata"].get("annotations", {}):  # upstream's: in the cache only
-                self.stale.append(msgspec.convert(_named(claim), PersistentVolumeClaim))
+                self.stale.append(msgspec.convert(named(claim), PersistentVolumeClaim))
             else:
                 await self.put_claim(claim)
         for volume in row.get("initialVolumes", []):
@@ -319,7 +228,7 @@ class Play:
         text = json.dumps(value)
         for theirs, ours in (*NAMES, *self.uids.items()):
             text = text.replace(f'"{theirs}"', f'"{ours}"').replace(f'"pvc-{theirs}"', f'"pvc-{ours}"')
-        return cast("Json", _named(json.loads(text)))
+        return cast("Json", named(json.loads(text)))
 
     async def raw(self, kind: type[Any]) -> list[Json]:
         """All objects of a kind, as the server has them."""
@@ -341,9 +250,9 @@ class Play:
         events = (await self.api.list(Event)).items
         return {
             "volumes": {
-                name: _volume(each, name in found["provisioned"]) for name, each in found["volumes"].items()
+                name: volume_of(each, name in found["provisioned"]) for name, each in found["volumes"].items()
             },
-            "claims": {name: _claim(each) for name, each in found["claims"].items()},
+            "claims": {name: claim_of(each) for name, each in found["claims"].items()},
             "events": sorted({f"{each.type} {each.reason}" for each in events}),
         }
 
@@ -358,36 +267,17 @@ class Play:
         text = json.dumps({name: row.get(name, []) for name in ("expectedVolumes", "expectedClaims")})
         for theirs, ours in NAMES:
             text = text.replace(theirs, ours)
-        found = _named(json.loads(text))
+        found = named(json.loads(text))
         before = {self._theirs(name) for name in self.before}
         names = {each["metadata"]["name"] for each in found["expectedVolumes"]} - before
         return {
             "volumes": {
-                each["metadata"]["name"]: _volume(each, each["metadata"]["name"] in names)
+                each["metadata"]["name"]: volume_of(each, each["metadata"]["name"] in names)
                 for each in found["expectedVolumes"]
             },
-            "claims": {each["metadata"]["name"]: _claim(each) for each in found["expectedClaims"]},
-            "events": sorted({_event(each) for each in row.get("expectedEvents", [])}),
+            "claims": {each["metadata"]["name"]: claim_of(each) for each in found["expectedClaims"]},
+            "events": sorted({event_of(each) for each in row.get("expectedEvents", [])}),
         }
-
-
-def _named(value: Any, within: str = "") -> Any:
-    """A value in which objects have names that an API server takes."""
-    if isinstance(value, list):
-        return [_named(each, within) for each in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: each.lower().replace("_", "-")
-        if isinstance(each, str) and (name in ("volumeName", "claimName") or (within, name) in NAMED)
-        else _named(each, name)
-        for name, each in cast("Json", value).items()
-    }
-
-
-def _event(text: str) -> str:
-    type_, reason, *_ = text.split()
-    return f"{type_} {reason}"
 
 
 def _created(body: Json) -> Json:
@@ -403,62 +293,6 @@ def _created(body: Json) -> Json:
 
 def _storage_class(body: Json) -> Json:
     return {"provisioner": "kubernetes.io/no-provisioner", **_created(body)}
-
-
-def _volume(volume: Json, provisioned: bool) -> Json:
-    metadata, spec, status = volume["metadata"], volume["spec"], volume.get("status", {})
-    reference = spec.get("claimRef")
-    return {
-        "annotations": _annotations(metadata),
-        "finalizers": sorted(set(metadata.get("finalizers", [])) - set(OF_ADMISSION)),
-        "deleting": "deletionTimestamp" in metadata,
-        "capacity": spec["capacity"],
-        "claimRef": [reference.get(each, "") for each in ("namespace", "name", "uid")] if reference else None,
-        "class": spec.get("storageClassName", ""),
-        "policy": spec.get("persistentVolumeReclaimPolicy"),
-        "mode": spec.get("volumeMode", "Filesystem"),
-        "attributes": spec.get("volumeAttributesClassName"),
-        "phase": "" if provisioned else status.get("phase", "Pending"),
-        "message": bool(status.get("message")),
-    }
-
-
-def _claim(claim: Json) -> Json:
-    metadata, spec, status = claim["metadata"], claim["spec"], claim.get("status", {})
-    return {
-        "annotations": _annotations(metadata),
-        "volume": spec.get("volumeName", ""),
-        "class": spec.get("storageClassName"),
-        "phase": status.get("phase"),
-        "accessModes": status.get("accessModes", []),
-        "capacity": status.get("capacity", {}),
-        "attributes": status.get("currentVolumeAttributesClassName"),
-    }
-
-
-def _annotations(metadata: Json) -> Json:
-    found = metadata.get("annotations", {})
-    return {name: found[name] for name in BINDING_ANNOTATIONS if name in found}
-
-
-def differences(expected: Json, found: Json) -> list[str]:
-    """Each place where what was found is not what was expected, as one line."""
-    lines: list[str] = []
-    for kind in ("volumes", "claims"):
-        for name in sorted({*expected[kind], *found[kind]}):
-            if name not in found[kind] or name not in expected[kind]:
-                lines.append(f"{kind[:-1]} {name} is {'missing' if name in expected[kind] else 'there'}")
-                continue
-            theirs, ours = expected[kind][name], found[kind][name]
-            lines += [
-                f"{kind[:-1]} {name}: {each} is {ours[each]!r}, not {theirs[each]!r}"
-                for each in theirs
-                if theirs[each] != ours[each]
-            ]
-    missing = sorted(set(expected["events"]) - set(found["events"]))
-    if missing:  # upstream reads no more events than it expects
-        lines.append(f"events are {found['events']}, without {missing}")
-    return lines
 
 
 # --- what upstream's cases do in Go
