@@ -20,7 +20,7 @@ READY = PodVolumes(wanted=True)
 
 def make_pod(policy: str = "Always", init: bool = False, **status: Any) -> Pod:
     return Pod(
-        metadata=ObjectMeta(name="web-0", namespace="default", uid="u"),
+        metadata=ObjectMeta(name="web-0", namespace="default", uid="u", generation=3),
         spec=PodSpec(
             containers=(Container(name="main", image="app"),),
             init_containers=(Container(name="init", image="app"),) if init else (),
@@ -74,6 +74,19 @@ def test_containers_behind_init_containers_are_initializing() -> None:
     assert state(status)["waiting"]["reason"] == "PodInitializing"
     assert conditions(status)["Initialized"] == "False"
     assert status["phase"] == "Pending"
+
+
+def test_every_container_that_waits_in_a_pod_with_init_containers_says_that_the_pod_initializes() -> None:
+    status = status_of(facts(make_pod(init=True)))
+    assert status["initContainerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"
+    assert state(status)["waiting"]["reason"] == "PodInitializing"
+    assert state(status_of(facts(make_pod())))["waiting"]["reason"] == "ContainerCreating"
+
+
+def test_the_status_and_each_condition_name_the_generation_that_they_are_of() -> None:
+    status = status_of(facts(make_pod(), main=record()))
+    assert status["observedGeneration"] == 3
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {3}
 
 
 def test_a_container_in_its_backoff_says_so_and_the_pod_stays_running() -> None:

@@ -182,6 +182,11 @@ def test_a_pod_goes_where_its_volume_can_be_used():
         (pod_volume(), "unbound immediate PersistentVolumeClaims: c"),
         (pod_volume(bound=pv(), deleting=True), '"c" is being deleted'),
         (pod_volume(bound=pv(), modes=("ReadWriteOncePod",), others=("default/q",)), "in use by default/q"),
+        (
+            pod_volume(bound=pv(), modes=("ReadWriteOncePod",), others=("default/q",)),
+            "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod "
+            "access mode already in-use by another pod",
+        ),
     ],
 )
 def test_what_keeps_a_pod_from_every_node(volume: PodVolume, words: str):

@@ -198,6 +198,7 @@ class SchedulingController(Controller[str]):
             "reason": "Unschedulable",
             "message": reason.message,
             "lastTransitionTime": format_time(self.now()),
+            "observedGeneration": pod.metadata.generation,
         }
         others = [c for c in pod.status.conditions if c.type != "PodScheduled"]
         patch = {"status": {"conditions": [condition]}}

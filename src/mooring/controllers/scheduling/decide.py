@@ -124,10 +124,10 @@ def choose(
 ) -> Choice:
     """Returns the choice for a pod whose claims all exist. `free` are the volumes that an unbound claim could
     get, `drivers` the CSI drivers that are registered on at least one node."""
-    obstacle = _obstacle(volumes)
+    considered = list(nodes)
+    obstacle = _obstacle(volumes, len(considered))
     if obstacle is not None:
         return _wait(obstacle.message, obstacle.obstacle)
-    considered = list(nodes)
     problems = {
         node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered
     }
@@ -147,8 +147,8 @@ def _wait(message: str, *obstacles: Obstacle) -> Choice:
     return Choice(Action.WAIT, Reason("FailedScheduling", message), obstacles=frozenset(obstacles))
 
 
-def _obstacle(volumes: Sequence[PodVolume]) -> Problem | None:
-    """Returns what keeps the pod from every node; None if nothing does."""
+def _obstacle(volumes: Sequence[PodVolume], nodes: int) -> Problem | None:
+    """Returns what keeps the pod from every one of the `nodes`; None if nothing does."""
     for each in volumes:
         if each.claim.deleting:
             return Problem(
@@ -159,7 +159,11 @@ def _obstacle(volumes: Sequence[PodVolume]) -> Problem | None:
             return Problem(Obstacle.CLAIM_UNBOUND, message)
         if each.claim.spec.access_modes == ONE_POD_ONLY and each.others:
             users = ", ".join(each.others)
-            message = f"claim {each.claim.name} is ReadWriteOncePod and in use by {users}"
+            message = (
+                f"0/{nodes} nodes are available: {nodes} node(s) unavailable due to PersistentVolumeClaim with "
+                f"ReadWriteOncePod access mode already in-use by another pod: claim {each.claim.name} is in use by "
+                f"{users}"
+            )
             return Problem(Obstacle.CLAIM_IN_USE, message)
     return None
 

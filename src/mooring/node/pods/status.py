@@ -47,6 +47,8 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
         "hostIPs": [{"ip": around.address}],
         "startTime": pod.status.start_time or around.now,
     }
+    if pod.metadata.generation:
+        status["observedGeneration"] = pod.metadata.generation
     if facts.sandbox is not None:
         address = facts.sandbox.address or around.address
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
@@ -156,7 +158,7 @@ def _waiting(facts: Facts, around: Surroundings, container: Container) -> dict[s
     waiting = "; ".join(
         f"volume {name}: {why.message}" for name, why in sorted(facts.volumes.waiting.items())
     )
-    code = "ContainerCreating" if _is_init(facts.pod, container) or initialized(facts) else "PodInitializing"
+    code = "PodInitializing" if facts.pod.spec.init_containers else "ContainerCreating"
     return {"reason": code, "message": waiting} if waiting else {"reason": code}
 
 
@@ -206,7 +208,7 @@ def _time(seconds: float) -> str:
 
 def _conditions(
     facts: Facts, main: Sequence[Mapping[str, Any]], phase: str, now: str
-) -> list[dict[str, str]]:
+) -> list[dict[str, Any]]:
     pod = facts.pod
     assert pod is not None
     unready = [status["name"] for status in main if not status["ready"]]
@@ -239,16 +241,24 @@ def _unready_reason(phase: str, unready: list[str]) -> Reason:
     return Reason("ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
 
 
-def _condition(pod: Pod, kind: str, now: str, *, holds: bool, why: Reason) -> dict[str, str]:
+def _condition(pod: Pod, kind: str, now: str, *, holds: bool, why: Reason) -> dict[str, Any]:
     status = "True" if holds else "False"
     held = next((condition for condition in pod.status.conditions if condition.type == kind), None)
     since = held.last_transition_time if held and held.status == status and held.last_transition_time else now
     # An empty reason takes away what an earlier report said: conditions are merged by type.
     code, message = ("", "") if holds else why
-    return {"type": kind, "status": status, "lastTransitionTime": since, "reason": code, "message": message}
+    condition = {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": since,
+        "reason": code,
+        "message": message,
+    }
+    seen = {"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}
+    return {**condition, **seen}
 
 
-def _disruption(facts: Facts, now: str) -> list[dict[str, str]]:
+def _disruption(facts: Facts, now: str) -> list[dict[str, Any]]:
     if not facts.shutting_down or facts.pod is None:
         return []
     why = Reason("TerminationByKubelet", SHUTDOWN.message)

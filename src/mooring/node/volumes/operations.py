@@ -257,7 +257,10 @@ class Operations:
         _refuse_mount_options(want.spec, plugin)
         others = [other for uid, other in volume.wants.items() if uid != want.pod.uid and volume.holds(uid)]
         if others and is_one_pod_only(want.spec):
-            raise VolumeError(f"the volume is ReadWriteOncePod and in use by pod {others[0].pod.key}")
+            raise VolumeError(
+                "volume uses the ReadWriteOncePod access mode and is already in use by another pod: "
+                f"{others[0].pod.key}"
+            )
 
 
 def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
