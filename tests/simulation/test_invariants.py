@@ -55,6 +55,21 @@ def claim(uid: str, volume: str, name: str = "default/c") -> tuple[str, dict[str
     return written("persistentvolumeclaims", name, body)
 
 
+def of_job(phase: str, uid: str = "a") -> tuple[str, dict[str, Any]]:
+    owner = {"kind": "Job", "name": "j", "uid": "j", "controller": True}
+    metadata = {"uid": uid, "name": uid, "ownerReferences": [owner]}
+    return written("pods", f"default/{uid}", {"metadata": metadata, "status": {"phase": phase}})
+
+
+def counts(**status: int) -> tuple[str, dict[str, Any]]:
+    return written("jobs.batch", "default/j", {"metadata": {"uid": "j", "name": "j"}, "status": status})
+
+
+def budget(disrupted: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    body = {"metadata": {"uid": "q", "name": "q"}, "status": {"disruptedPods": disrupted}}
+    return written("poddisruptionbudgets.policy", "default/q", body)
+
+
 def pod(phase: str, **more: Any) -> tuple[str, dict[str, Any]]:
     body = {"metadata": {"uid": "a"} | more, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
     return written("pods", "default/db-0", body)
@@ -213,6 +228,19 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S16": (
         [("truth.written", WRITTEN), ("truth.written", WRITTEN)],
         [("truth.written", WRITTEN), ("truth.written", WRITTEN | {"found": 1})],
+    ),
+    "S21": (
+        [of_job("Succeeded"), counts(succeeded=2)],
+        [of_job("Succeeded"), counts(succeeded=1), of_job("Failed", "b"), counts(succeeded=1, failed=1)],
+    ),
+    "S22": (
+        [pod("Running"), budget({"db-0": "2030-01-01T00:00:00Z"}), budget({})],
+        [
+            pod("Running"),
+            budget({"db-0": "2030-01-01T00:00:00Z"}),
+            pod("Running", deletionTimestamp="2030-01-01T00:00:01Z"),
+            budget({}),
+        ],
     ),
     "D1": ([("truth.recovered", {"had": 5, "has": 4})], [("truth.recovered", {"had": 5, "has": 6})]),
     "P1": ([("truth.died", {"error": "E"})], []),

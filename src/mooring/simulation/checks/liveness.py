@@ -19,6 +19,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.readiness import ready_since
+from mooring.simulation.checks import workloads
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
@@ -71,8 +72,12 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
     for name in sorted(wanted):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
+    async for complaint in workloads.complaints(cluster, pods):
+        yield complaint
+    made = workloads.of_controllers(cluster.scenario)
+    apart = {name: pod for name, pod in pods.items() if pod.metadata.labels.get("app", "") not in made}
     for complaint in _others(
-        pods, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}
+        apart, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}
     ):
         yield complaint
     async for complaint in _volumes(cluster, list(pods.values())):

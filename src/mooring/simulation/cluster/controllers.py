@@ -12,10 +12,14 @@ from mooring.controllers.attachdetach.state import Policy as AttachDetachPolicy
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import Collector
+from mooring.controllers.daemonset.controller import DaemonSetController
+from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
+from mooring.controllers.job.controller import JobController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.quota.controller import QuotaController
 from mooring.controllers.replicaset.controller import ReplicaSetController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
@@ -25,7 +29,9 @@ from mooring.kube.controller import Controller
 from mooring.kube.objects import (
     ControllerRevision,
     CSINode,
+    DaemonSet,
     Deployment,
+    Job,
     Node,
     PersistentVolumeClaim,
     Pod,
@@ -33,12 +39,15 @@ from mooring.kube.objects import (
     StatefulSet,
 )
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DEPLOYMENTS
+from mooring.simulation.cluster.workloads import DAEMONS, DEPLOYMENTS, GUARDED, JOBS
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.volumes.host import ControllerVolumeHost
 
 ATTACHING = ("attachdetach", "attacher")
-PLACING = ("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral")
+PLACING = (
+    *("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral"),
+    *("daemonset", "job", "disruption", "quota"),
+)
 WATCHING = ("nodelifecycle", "podgc")
 
 BY_NAME: dict[str, type[Any]] = {
@@ -46,11 +55,15 @@ BY_NAME: dict[str, type[Any]] = {
     "attacher": AttacherController,
     "binding": BindingController,
     "cleanup": Collector,
+    "daemonset": DaemonSetController,
     "deployment": DeploymentController,
+    "disruption": DisruptionController,
     "ephemeral": EphemeralController,
+    "job": JobController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
     "provisioning": ProvisioningController,
+    "quota": QuotaController,
     "replicaset": ReplicaSetController,
     "scheduling": SchedulingController,
     "statefulset": StatefulSetController,
@@ -61,7 +74,15 @@ OWNED_BY_NODES = (Node, CSINode)
 """The kinds with owners, or dependents, that there are: the garbage collector need not look for them."""
 VERIFY_S = 300.0
 """How often what is attached is verified: less often than usual, as little ever comes of it."""
-ONLY_FOR = {"replicaset": DEPLOYMENTS, "deployment": DEPLOYMENTS, "ephemeral": frozenset({"ephemeral"})}
+ONLY_FOR = {
+    "replicaset": DEPLOYMENTS,
+    "deployment": DEPLOYMENTS,
+    "ephemeral": frozenset({"ephemeral"}),
+    "daemonset": DAEMONS,
+    "job": JOBS,
+    "disruption": GUARDED,
+    "quota": frozenset({"quota"}),
+}
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning")
@@ -78,9 +99,10 @@ def make_controller(
 ) -> Controller[Any]:
     """The controller of this name, with the policies of the scenario."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
-    deployments = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+    kinds = frozenset(scenario.workloads.values())
+    further = (*((DaemonSet,) if kinds & DAEMONS else ()), *((Job,) if kinds & JOBS else ()))
     by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
-    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if deployments else ()), *by_nodes]
+    owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if kinds & DEPLOYMENTS else ()), *further, *by_nodes]
     options: dict[str, dict[str, Any]] = {
         "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
         "attachdetach": {"options": AttachDetachOptions(policy)},

@@ -14,7 +14,9 @@ import msgspec
 
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import (
+    DaemonSet,
     Deployment,
+    Job,
     Node,
     Object,
     PersistentVolume,
@@ -26,7 +28,17 @@ from mooring.kube.objects import (
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.workloads import DEPLOYMENTS, NAMESPACE, bodies, static_disks, volume_body
+from mooring.simulation.cluster.workloads import (
+    DAEMONS,
+    DEPLOYMENTS,
+    GUARDED,
+    JOBS,
+    NAMESPACE,
+    ONE_CLAIM,
+    bodies,
+    static_disks,
+    volume_body,
+)
 from mooring.volumes.claims import claims_of
 from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT
@@ -66,7 +78,8 @@ class Users:
 
     def _owner(self, name: str) -> type[Object]:
         kind = self._kind(name)
-        return Deployment if kind in DEPLOYMENTS else Pod if kind == "once" else StatefulSet
+        owners = {"once": Pod, **dict.fromkeys(JOBS, Job), **dict.fromkeys(DAEMONS, DaemonSet)}
+        return Deployment if kind in DEPLOYMENTS else owners.get(kind, StatefulSet)
 
     async def _pod(self, step: PlanStep) -> Pod | None:
         """One of a workload's pods."""
@@ -77,7 +90,7 @@ class Users:
     # --- workloads
 
     async def scale(self, step: PlanStep) -> None:
-        if self._kind(step.on) != "once":
+        if self._owner(step.on) in (Deployment, StatefulSet):
             owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
             await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
 
@@ -109,7 +122,10 @@ class Users:
         """And create it anew a minute later."""
         owner = self._owner(step.on)
         if owner is not Pod:
-            await self.cluster.as_user(lambda: self.api.delete(owner, step.on, NAMESPACE))
+            policy = "Background" if owner is Job else None  # without a policy the server orphans its pods
+            await self.cluster.as_user(
+                lambda: self.api.delete(owner, step.on, NAMESPACE, propagation_policy=policy)
+            )
             await asyncio.sleep(AGAIN_S)
             scenario = self.cluster.scenario
             wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
@@ -130,7 +146,7 @@ class Users:
         if step.how % 2:
             return
         await self.delete_pod(step)
-        if self._kind(step.on) in DEPLOYMENTS:
+        if self._kind(step.on) in ONE_CLAIM:
             await asyncio.sleep(AGAIN_S)
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
             for kind, body, namespace in wanted:
@@ -174,9 +190,26 @@ class Users:
         async def drain() -> None:
             await self.api.patch(Node, step.on, {"spec": {"unschedulable": True}})
             for pod in (await self.api.list(Pod, field_selector=f"spec.nodeName={step.on}")).items:
-                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+                if self._kind(pod.metadata.labels.get("app", "")) in GUARDED:
+                    self.cluster.user.start(self._evict(pod))
+                else:
+                    await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
 
         await self.cluster.as_user(drain)
+
+    async def _evict(self, pod: Pod) -> None:
+        """Asks again until the budget lets the pod go, as `kubectl drain` does."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+
+        async def evict() -> None:
+            await self.api.create_raw(Pod, body, name=pod.name, namespace=pod.namespace, sub="eviction")
+
+        await self.cluster.as_user(evict)
 
     async def uncordon(self, step: PlanStep) -> None:
         await self.cluster.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.kube.objects import Deployment, Object, PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.objects import (
+    DaemonSet,
+    Deployment,
+    Job,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    StatefulSet,
+)
 from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.machine import ENDS
 from mooring.volumes.exclusivity import ONE_POD_MODE
@@ -20,6 +30,12 @@ STATIC_CLASS = "made-by-hand"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
+DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
+"""The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
+ONE_CLAIM = DEPLOYMENTS | JOBS
+"""The kinds of workloads whose pods share one claim."""
+RETRIES = 1_000
+"""More failures than a run has: its Jobs complete."""
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
@@ -110,6 +126,37 @@ def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return found
 
 
+def _daemons(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A DaemonSet: a pod without a claim on each node, whatever happens to the node."""
+    pod = _pod({})
+    del pod["tolerations"]
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return [(DaemonSet, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)]
+
+
+def _job(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A Job that runs so many pods to their end, one after the other: they share one exclusive volume."""
+    pod = _pod({"data": f"data-{name}"}, command=ENDS) | {"restartPolicy": "Never"}
+    spec = {
+        "completions": replicas,
+        "backoffLimit": RETRIES,
+        "podReplacementPolicy": "Failed",
+        "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+    }
+    return [
+        (PersistentVolumeClaim, _claim(f"data-{name}", CLASS), NAMESPACE),
+        (Job, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
+    ]
+
+
+def _guarded(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet of which a drain takes one pod at a time."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
+    budget = (PodDisruptionBudget, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+    return [budget, *_disk(name, replicas)]
+
+
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
     "one-pod": _one_pod,
@@ -120,6 +167,9 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "shared": _shared,
     "rivals": _rivals,
     "once": _once,
+    "daemons": _daemons,
+    "job": _job,
+    "guarded": _guarded,
 }
 
 

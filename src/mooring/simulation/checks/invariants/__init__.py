@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from mooring.simulation.checks.invariants import attachments, claims, locks, pod_identity, processes
+from mooring.simulation.checks.invariants import (
+    attachments,
+    claims,
+    locks,
+    pod_identity,
+    processes,
+    workloads,
+)
 from mooring.simulation.checks.invariants.checker import Checker, Violation
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -30,6 +37,8 @@ CHECKERS: tuple[type[Checker], ...] = (
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
     processes.ReadsItsWrites,
+    workloads.CountedOnce,
+    workloads.EvictionsAreRemembered,
 )
 
 

@@ -20,6 +20,7 @@ from mooring.simulation.search.mutants import (
     pods,
     registration,
     stale_state,
+    workloads,
 )
 from mooring.simulation.search.mutants.mutant import Mutant, PatchGone
 
@@ -37,6 +38,7 @@ MUTANTS: dict[str, Mutant] = dict(
             **pods.MUTANTS,
             **registration.MUTANTS,
             **stale_state.MUTANTS,
+            **workloads.MUTANTS,
         }.items()
     )
 )

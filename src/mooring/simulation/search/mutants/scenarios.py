@@ -322,3 +322,17 @@ CSI_NODES = scenario(
     delete_pod=10, drain=4, uncordon=4, others_weigh=0.03,
 )  # fmt: skip
 """Nodes of machines that run are deleted, and the garbage collector comes late."""
+JOBS = scenario(
+    sets={"batch": 12, "web": 1}, workloads={"batch": "job"}, minutes=24, kill=8, delete_pod=10, slow_stop=6,
+    others_weigh=0.05,
+)  # fmt: skip
+"""Pods of a Job are deleted and end slowly, and the Job controller restarts."""
+GUARDED = scenario(
+    nodes=3, sets={"guarded": 3}, workloads={"guarded": "guarded"}, actions=30, drain=14, uncordon=12, watch_lag=8,
+    kill=4, others_weigh=0.03,
+)  # fmt: skip
+"""Nodes are drained by evictions while the disruption controller restarts or learns late."""
+DAEMONS = scenario(
+    sets={"agents": 1, "web": 1}, workloads={"agents": "daemons"}, delete_pod=12, kill=4, others_weigh=0.05
+)
+"""Pods of a DaemonSet are deleted."""
