@@ -34,7 +34,6 @@ from mooring.simulation.cluster.workloads import (
     GUARDED,
     JOBS,
     NAMESPACE,
-    ONE_CLAIM,
     bodies,
     static_disks,
     volume_body,
@@ -136,6 +135,8 @@ class Users:
     async def delete_claim(self, step: PlanStep) -> None:
         """With its pod, so that it goes, or (how odd) without. In place of a volume made by hand another is
         made, or (how 2) the same again, for the same disk."""
+        if self._kind(step.on) in JOBS:
+            return  # the pods of a Job that have ended hold its claim: the next one would wait for good
         pod = await self._pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
@@ -146,7 +147,7 @@ class Users:
         if step.how % 2:
             return
         await self.delete_pod(step)
-        if self._kind(step.on) in ONE_CLAIM:
+        if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
             for kind, body, namespace in wanted:

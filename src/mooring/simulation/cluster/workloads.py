@@ -32,8 +32,6 @@ DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
-ONE_CLAIM = DEPLOYMENTS | JOBS
-"""The kinds of workloads whose pods share one claim."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import msgspec
 
@@ -76,6 +77,13 @@ class CountedOnce(Checker):
                 self._running[pod.controller.uid].discard(pod.uid)
 
 
+class _Eviction(NamedTuple):
+    """`uid`: of the pod that had the name then; "" if it was being deleted already."""
+
+    when: str
+    uid: str
+
+
 class EvictionsAreRemembered(Checker):
     """S22: an eviction that was granted stays in the budget's status until the pod is being deleted or gone,
     or two minutes have passed."""
@@ -84,31 +92,38 @@ class EvictionsAreRemembered(Checker):
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._spent: dict[str, dict[str, str]] = {}  # budget -> pod -> when
-        self._alive: set[str] = set()
+        self._spent: dict[str, dict[str, _Eviction]] = {}  # budget -> pod -> its eviction
+        self._alive: dict[str, str] = {}  # pod -> uid, "" while it is being deleted
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == "pods":
             pod = _pod(event.fields["_body"])
-            (self._alive.discard if pod.deleting else self._alive.add)(_name(event))
+            self._alive[_name(event)] = "" if pod.deleting else pod.uid
         elif event.fields["resource"] == BUDGETS:
             self._budget_written(_budget(event.fields["_body"]), event)
 
     def _budget_written(self, budget: PodDisruptionBudget, event: Event) -> None:
         before = self._spent.get(budget.uid, {})
-        now = budget.status.disrupted_pods
-        self._spent[budget.uid] = dict(now)
+        now = {
+            pod: before[pod] if pod in before and before[pod].when == when else self._evicted(pod, when)
+            for pod, when in budget.status.disrupted_pods.items()
+        }
+        self._spent[budget.uid] = now
         self.guarded += bool(before)
-        for pod, when in before.items():
-            age = event.time - (parse_time(when) - START).total_seconds()
-            if pod not in now and pod in self._alive and age < FORGOTTEN_S:
+        for pod, eviction in before.items():
+            age = event.time - (parse_time(eviction.when) - START).total_seconds()
+            alive = eviction.uid and self._alive.get(pod) == eviction.uid
+            if pod not in now and alive and age < FORGOTTEN_S:
                 self.wrong(f"{budget.name} forgets after {age:.0f} s that {pod} was evicted", event)
+
+    def _evicted(self, pod: str, when: str) -> _Eviction:
+        return _Eviction(when, self._alive.get(pod, ""))
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == "pods":
-            self._alive.discard(_name(event))
+            self._alive.pop(_name(event), None)
 
 
 def _name(event: Event) -> str:

@@ -168,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes-sigs/aws-ebs-csi-driver#389",
         ("S13", "S20'"),
         scenarios.EBS_MOVING,
-        (Patch(Attacher, "_ask_to_detach", _asked_is_detached),),
+        (Patch(Attacher, "_request_detach", _asked_is_detached),),
     ),
     "E2": Mutant(
         "what EC2 describes is believed, however old it may be",
