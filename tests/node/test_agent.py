@@ -415,3 +415,36 @@ def test_a_sub_path_that_leads_out_of_its_volume_is_waited_for_and_said_without_
         return event in await stage.events()
 
     play(story)
+
+
+def test_an_ephemeral_container_runs_once_beside_the_others(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        late = {"name": "debugger", "image": "busybox", "command": ["look"], "targetContainerName": "main"}
+        await stage.api.patch(
+            Pod,
+            "web-0",
+            {"spec": {"ephemeralContainers": [late]}},
+            "default",
+            subresource="ephemeralcontainers",
+            strategy="strategic",
+        )
+        await stage.until(lambda: late_state(stage, "running"))
+        assert stage.runtime.containers["debugger"].argv == ("look",)
+        stage.machine.exit(pod.uid, "debugger", 7)
+        ended = await stage.until(lambda: late_state(stage, "terminated"))
+        assert ended.exit_code == 7
+        await asyncio.sleep(1000)
+        assert [step for step in stage.machine.journal if step.startswith("start debugger")] == [
+            "start debugger 0"
+        ]
+        assert await running(stage)
+        assert "start main 1" not in stage.machine.journal
+
+    async def late_state(stage: Any, kind: str) -> Any:
+        statuses = (await stage.pod()).status.ephemeral_container_statuses
+        return getattr(statuses[0].state, kind) if statuses else None
+
+    play(story)

@@ -297,3 +297,29 @@ def test_what_the_node_does_nothing_about_is_named_once() -> None:
     pod = pod_of(limited, msgspec.structs.replace(limited, name="b"))
     assert not_honoured(pod) == ["resources.limits", "securityContext.privileged"]
     assert not_honoured(pod_of(Container(name="a"))) == []
+
+
+def test_an_ephemeral_container_has_an_image_of_its_pod_or_the_nodes_root() -> None:
+    pod = Pod(
+        metadata=ObjectMeta(name="web-0", namespace="default", uid="u"),
+        spec=PodSpec(
+            containers=(Container(name="main", image="app", command=("x",)),),
+            ephemeral_containers=(
+                Container(name="same", image="app", command=("x",)),
+                Container(name="root", image="none", command=("x",)),
+                Container(name="other", image="other", command=("x",)),
+            ),
+        ),
+    )
+
+    def image_of(name: str) -> str | None:
+        (container,) = (each for each in pod.spec.ephemeral_containers if each.name == name)
+        return container_spec(pod, container, 0, around=around(), find_image=find).image
+
+    def find(image: str) -> Image | None:
+        return None if image == "none" else Image(f"/images/{image}")
+
+    assert image_of("same") == "0"
+    assert image_of("root") is None
+    with pytest.raises(ContainerConfigProblem, match="use one of app"):
+        image_of("other")

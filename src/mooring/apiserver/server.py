@@ -93,6 +93,8 @@ class Server:
             ("update", "scale"): special.set_scale,
             ("patch", "scale"): special.set_scale,
             ("update", "finalize"): special.finalize,
+            ("update", "ephemeralcontainers"): special.update_ephemeral_containers,
+            ("patch", "ephemeralcontainers"): special.patch_ephemeral_containers,
         }
         self._verbs: Mapping[str, Handler] = {
             "get": self._get,

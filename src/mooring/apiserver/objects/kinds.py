@@ -117,7 +117,7 @@ def _subresources(*names: str) -> frozenset[str]:
 _STATUS = _subresources("status")
 _SCALE = _subresources("status", "scale")
 _NAMESPACE = _subresources("status", "finalize")
-_POD = _subresources("status", "binding", "eviction", "log")
+_POD = _subresources("status", "binding", "eviction", "log", "ephemeralcontainers")
 _ALL = ("all",)
 _STORAGE, _RBAC, _DEVICES = "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io"
 _NETWORK, _ADMISSION, _EXTENDS = "networking.k8s.io", "admissionregistration.k8s.io", ("api-extensions",)

@@ -22,6 +22,7 @@ _SUBRESOURCES: Mapping[str, tuple[str, str, str, Sequence[str]]] = {
 
 _OWN_VERBS: Mapping[str, Sequence[str]] = {
     "status": ("get", "patch", "update"),
+    "ephemeralcontainers": ("get", "patch", "update"),
     "log": ("get",),
     "finalize": ("update",),
 }

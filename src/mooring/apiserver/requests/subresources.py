@@ -1,8 +1,9 @@
-"""Subresources that are more than a view of the object: binding, eviction, scale, finalize, log."""
+"""Subresources that are more than a view of the object: binding, eviction, scale, finalize, log, ephemeral
+containers."""
 
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -26,6 +27,7 @@ from mooring.apiserver.objects import metadata
 from mooring.apiserver.objects.deletion import parse_options
 from mooring.apiserver.objects.kinds import Kind
 from mooring.apiserver.objects.strategies.cluster import with_finalizers
+from mooring.apiserver.objects.strategies.pods import EphemeralContainers
 from mooring.apiserver.requests import eviction
 from mooring.apiserver.requests.reads import respond
 from mooring.apiserver.requests.write_request import is_dry_run, patch_of, read_sent, settle_namespace
@@ -137,6 +139,14 @@ class Subresources:
         item = await self.writer.replace(route.kind, head, old, new, dry_run=is_dry_run(request))
         return self.writer.answer(request, route.kind, item)
 
+    async def update_ephemeral_containers(self, request: Request, route: Route) -> Response:
+        """Add ephemeral containers to a pod, by PUT of the pod."""
+        return await self.writer.update(request, _through_ephemeral_containers(route))
+
+    async def patch_ephemeral_containers(self, request: Request, route: Route) -> Response:
+        """Add ephemeral containers to a pod, by PATCH of the pod."""
+        return await self.writer.patch(request, _through_ephemeral_containers(route))
+
     async def log(self, request: Request, route: Route) -> Response:
         """What a pod's container wrote, from the node that keeps it."""
         return await self.pod_logs(request, decode(self._head(request, route).body))
@@ -146,6 +156,11 @@ class Subresources:
         if head is None:
             raise not_found(route.kind.resource, route.name)
         return head
+
+
+def _through_ephemeral_containers(route: Route) -> Route:
+    kind = replace(route.kind, strategy=EphemeralContainers())
+    return msgspec.structs.replace(route, kind=kind)
 
 
 def _check_binding(route: Route, binding: Obj) -> None:

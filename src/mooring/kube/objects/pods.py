@@ -133,6 +133,7 @@ class PodSpec(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
     restart_policy: str = "Always"
     termination_grace_period_seconds: int = 30
@@ -195,6 +196,7 @@ class PodStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     host_ip: str = msgspec.field(default="", name="hostIP")
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None

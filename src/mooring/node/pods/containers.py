@@ -61,7 +61,7 @@ def sandbox_spec(
 
 
 def images(pod: Pod) -> list[str]:
-    """The names of the pod's images, each once."""
+    """The names of the images that the pod is started with, each once."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return list(dict.fromkeys(container.image for container in containers))
 
@@ -69,6 +69,18 @@ def images(pod: Pod) -> list[str]:
 def image_key(pod: Pod, image: str) -> str:
     """Names an image within its pod."""
     return str(images(pod).index(image))
+
+
+def _image_of_sandbox(pod: Pod, container: Container) -> str:
+    """The key of the container's image. Raises `ContainerConfigProblem` for an ephemeral container with an
+    image that the pod's sandbox was made without."""
+    if container.image not in images(pod):
+        message = (
+            f"container {container.name}: image {container.image!r} is under --images and no container of the pod had "
+            f"it when the pod was started: use one of {', '.join(images(pod))}"
+        )
+        raise config_problem(message)
+    return image_key(pod, container.image)
 
 
 def images_on_host_root(pod: Pod, find_image: FindImage) -> list[str]:
@@ -90,7 +102,7 @@ def container_spec(
         argv=tuple(expand(word, variables) for word in _command(container, image)),
         env=environment(pod, container, around, image),
         working_dir=container.working_dir or (image.working_dir if image else "") or "/",
-        image=image_key(pod, container.image) if image else None,
+        image=_image_of_sandbox(pod, container) if image else None,
         mounts=_mounts(container, variables),
         user=_user(pod, container, image),
         groups=_groups(pod.spec.security_context),

@@ -124,6 +124,9 @@ def startable(facts: Facts) -> Iterator[tuple[Container, int]]:
     pod, sandbox = facts.pod, facts.sandbox
     assert pod is not None
     assert sandbox is not None
+    for container in pod.spec.ephemeral_containers:  # once, and whatever else of the pod runs
+        if facts.record(container.name) is None:
+            yield container, next_attempt(pod, container, None)
     for container in pod.spec.init_containers:
         if may_pass(facts, container):
             continue
@@ -162,7 +165,12 @@ def next_attempt(pod: Pod, container: Container, record: ContainerRecord | None)
     status."""
     if record is not None:
         return record.attempt + 1
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+    known = pod.status
+    for status in (
+        *known.init_container_statuses,
+        *known.container_statuses,
+        *known.ephemeral_container_statuses,
+    ):
         if status.name == container.name and (status.container_id or status.restart_count):
             return status.restart_count + 1
     return 0

@@ -54,6 +54,8 @@ def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, 
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
     if init:
         status["initContainerStatuses"] = init
+    if late := [_container_status(facts, memory, around, each) for each in pod.spec.ephemeral_containers]:
+        status["ephemeralContainerStatuses"] = [{**each, "ready": False} for each in late]
     why = facts.volumes.evicted or (OVERDUE if facts.overdue else SHUTDOWN if facts.shutting_down else None)
     if why is not None and phase == "Failed" and not pod.status.reason:
         status |= {"reason": why.code, "message": why.message}
@@ -179,7 +181,12 @@ def _terminated(pod: Pod, name: str, record: ContainerRecord) -> dict[str, Any]:
 
 
 def _known(pod: Pod) -> tuple[ContainerStatus, ...]:
-    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    status = pod.status
+    return (
+        *status.init_container_statuses,
+        *status.container_statuses,
+        *status.ephemeral_container_statuses,
+    )
 
 
 def _is_init(pod: Pod, container: Container) -> bool:
@@ -187,7 +194,9 @@ def _is_init(pod: Pod, container: Container) -> bool:
 
 
 def _policy(pod: Pod, container: Container) -> str:
-    """An init container that ended well is never started again, a sidecar always."""
+    """An init container that ended well is never started again, an ephemeral one never, a sidecar always."""
+    if any(container is other for other in pod.spec.ephemeral_containers):
+        return "Never"
     if container.is_sidecar:
         return "Always"
     if _is_init(pod, container) and pod.spec.restart_policy == "Always":

@@ -21,7 +21,7 @@ def not_honoured(pod: Pod) -> list[str]:
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:
-    return (*pod.spec.init_containers, *pod.spec.containers)
+    return (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
 
 
 def _of_pod(pod: Pod) -> Iterator[str]:

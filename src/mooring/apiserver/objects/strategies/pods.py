@@ -15,7 +15,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.objects.defaults import Rules, fill, under
 from mooring.apiserver.objects.strategy import Admission, Strategy
 from mooring.apiserver.objects.validation import pods as valid
-from mooring.apiserver.values.dotted import object_at, objects_at, text_at, value_at
+from mooring.apiserver.values.dotted import object_at, objects_at, strings_at, text_at, value_at
 
 
 def _pull_policy(container: Obj) -> str:
@@ -178,6 +178,38 @@ class Pods(Strategy):
             return 0
         wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if requested is None else requested
         return int(wanted) if wanted >= 0 else 1
+
+
+_KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+class EphemeralContainers(Pods):
+    """Pods through their subresource `ephemeralcontainers`: such containers are added, and nothing else
+    changes."""
+
+    def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
+        added = object_at(obj, "spec").get("ephemeralContainers")
+        obj["spec"] = {**object_at(old, "spec"), "ephemeralContainers": added}
+        if added is None:
+            del obj["spec"]["ephemeralContainers"]
+        for field in _KEPT_METADATA:
+            obj["metadata"].pop(field, None)
+            if field in old["metadata"]:
+                obj["metadata"][field] = old["metadata"][field]
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        if valid.MIRROR in strings_at(old, "metadata.annotations"):
+            return [forbidden_field("", "static pods do not support ephemeral containers")]
+        path = "spec.ephemeralContainers"
+        given = {text_at(each, "name"): each for each in objects_at(obj, path)}
+        errors: list[FieldError] = []
+        for each in objects_at(old, path):
+            name = text_at(each, "name")
+            if given.get(name) != each:
+                done = "removed" if name not in given else "changed"
+                detail = f'existing ephemeral containers "{name}" may not be {done}\n'
+                errors.append(forbidden_field(path, detail))
+        return errors
 
 
 def _default_container(container: Obj, *, host_network: bool) -> None:

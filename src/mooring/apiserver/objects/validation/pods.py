@@ -53,7 +53,7 @@ from mooring.kube.quantity import parse_quantity
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_MIRROR = "kubernetes.io/config.mirror"
+MIRROR = "kubernetes.io/config.mirror"
 
 
 def pod(obj: Obj) -> Errors:
@@ -117,9 +117,9 @@ def pod_annotations(value: Any, spec: Obj, path: str) -> list[FieldError]:
     """The annotations of a pod that have a meaning in Kubernetes."""
     pairs: Mapping[str, str] = value or {}
     errors: list[FieldError] = []
-    if _MIRROR in pairs and not spec.get("nodeName"):
+    if MIRROR in pairs and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
-        errors.append(invalid_value(f"{path}[{_MIRROR}]", pairs[_MIRROR], detail))
+        errors.append(invalid_value(f"{path}[{MIRROR}]", pairs[MIRROR], detail))
     cost = pairs.get("controller.kubernetes.io/pod-deletion-cost")
     if cost is not None and not _is_cost(cost):
         key = f"{path}[controller.kubernetes.io/pod-deletion-cost]"
