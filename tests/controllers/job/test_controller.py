@@ -15,7 +15,7 @@ from mooring.controllers.job.controller import JobController
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Event, Job, Pod
 from mooring.kube.times import format_time
-from mooring.simulation.parts.faulty_transport import faulty_client
+from mooring.simulation.parts.faulty_transport import faulty_client, request
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
 
@@ -287,3 +287,17 @@ def test_a_crash_between_any_two_requests_changes_no_count(play: Play, mode: str
 
     crashes = count()
     assert sum(1 for _ in takewhile(lambda number: play(partial(story, number)), crashes)) > 30
+
+
+def test_a_create_that_was_not_answered_makes_one_pod(play: Play):
+    async def story(stage: ControllerStage):
+        client, wire = faulty_client(stage.server)
+        lost = wire.unanswered(request("POST", "/pods"))
+        working = asyncio.create_task(stage.make(JobController, client).run())
+        await add_job(stage)
+        await asyncio.sleep(5)
+        assert await lost.deliver() == 409
+        assert len(await pods(stage)) == 1
+        assert not working.done()
+
+    play(story)

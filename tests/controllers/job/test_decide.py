@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mooring.controllers.job.backoff import Backoff
 from mooring.controllers.job.decide import Action, Plan, decide
 from mooring.controllers.job.indexes import INDEX, parse, text_of
-from mooring.controllers.job.pod_body import pod_body
+from mooring.controllers.job.pod_body import pod_body, pod_name
 from mooring.controllers.job.status import next_status, patch_of
 from mooring.controllers.job.view import TRACKING, View
 from mooring.kube.objects import Job, JobStatus, ObjectMeta, Pod
@@ -142,8 +142,11 @@ def test_the_pod_of_an_index_keeps_a_variable_that_the_user_set_and_its_name_fit
         "spec": {"containers": [{"name": "c", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "x"}]}]}
     }
     made = job(template=template)
-    body = pod_body(replace(made, metadata=ObjectMeta(name="j" * 63)), 12)
-    assert body["metadata"]["generateName"] == "j" * 54 + "-12-"
+    made = replace(made, metadata=ObjectMeta(name="j" * 63, uid="u"))
+    name = pod_name(made, 12, 3)
+    body = pod_body(made, 12, name)
+    assert body["metadata"]["name"] == name
+    assert (name[:58], len(name)) == ("j" * 54 + "-12-", 63)
     assert body["spec"]["containers"][0]["env"] == [{"name": "JOB_COMPLETION_INDEX", "value": "x"}]
 
 

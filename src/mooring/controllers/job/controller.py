@@ -8,19 +8,20 @@ of that job.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from random import Random
 from typing import NamedTuple, assert_never
 
 from mooring.controllers.job.backoff import Backoff
 from mooring.controllers.job.decide import Action, PodDecision, decide, managed_here
 from mooring.controllers.job.outcome import expires_in
-from mooring.controllers.job.pod_body import pod_body
+from mooring.controllers.job.pod_body import pod_body, pod_name
 from mooring.controllers.job.status import next_status, patch_of
 from mooring.controllers.job.view import TRACKING, View, condition_of, finished, tracked
 from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import ApiError, NotFound
+from mooring.kube.errors import AlreadyExists, ApiError, NotFound
 from mooring.kube.informer import Indexer
 from mooring.kube.objects import Job, JobStatus, Pod
 from mooring.kube.owners import controller_uid
@@ -102,7 +103,7 @@ class JobController(Controller[Key]):
         pod = decision.pod
         match decision.action:
             case Action.CREATE:
-                pod = await self._create(job, decision.index)
+                pod = await self._create(job, decision.index, pods)
                 pods[pod.uid] = pod
             case Action.DELETE:
                 assert pod is not None, f"{decision.action} without a pod"
@@ -122,9 +123,26 @@ class JobController(Controller[Key]):
         else:
             pods[pod.uid] = found
 
-    async def _create(self, job: Job, index: int | None) -> Pod:
+    async def _create(self, job: Job, index: int | None, pods: dict[str, Pod]) -> Pod:
+        """Creates the pod of the next attempt. Its name depends on what job and pods say, so that
+        a request without an answer, or one that arrives twice, makes no second pod."""
+        view = View(job, list(pods.values()))
+        used = {pod.name for pod in pods.values()}
+        names = (pod_name(job, index, attempt) for attempt in count(view.succeeded + view.failures))
+        for name in (each for each in names if each not in used):
+            try:
+                return await self._create_named(job, index, name)
+            except AlreadyExists:
+                found = await self.client.find(Pod, name, job.namespace)
+                if found is None or (found.controller is not None and found.controller.uid == job.uid):
+                    raise  # this very attempt: the next step sees it
+        raise AssertionError("there is always a further name")
+
+    async def _create_named(self, job: Job, index: int | None, name: str) -> Pod:
         try:
-            created = await self.client.create(Pod, pod_body(job, index), job.namespace)
+            created = await self.client.create(Pod, pod_body(job, index, name), job.namespace)
+        except AlreadyExists:
+            raise
         except ApiError as error:
             self.recorder.event(job, "Warning", "FailedCreate", f"Error creating: {error}")
             raise

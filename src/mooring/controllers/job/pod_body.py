@@ -8,14 +8,20 @@ from typing import Any
 from mooring.controllers.job.indexes import INDEX
 from mooring.controllers.job.view import TRACKING
 from mooring.kube.objects import Job
-from mooring.kube.owners import owner_reference
+from mooring.kube.owners import owner_reference, template_hash
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 LONGEST_PREFIX = 58
-"""Characters before the five random ones of a generated name."""
+"""Characters before the five that tell attempts apart."""
 
 
-def pod_body(job: Job, index: int | None) -> dict[str, Any]:
+def pod_name(job: Job, index: int | None, attempt: int) -> str:
+    """The name of an attempt, as long as upstream's: a create that arrives twice makes one pod."""
+    suffix = "-" if index is None else f"-{index}-"
+    return job.name[: LONGEST_PREFIX - len(suffix)] + suffix + template_hash({"job": job.uid}, attempt)[:5]
+
+
+def pod_body(job: Job, index: int | None, name: str) -> dict[str, Any]:
     """Returns the pod to create; `index`: its completion index, in an Indexed job."""
     template = copy.deepcopy(job.spec.template)
     metadata: dict[str, Any] = template.get("metadata") or {}
@@ -23,7 +29,7 @@ def pod_body(job: Job, index: int | None) -> dict[str, Any]:
     finalizers = [each for each in kept.get("finalizers", ()) if each != TRACKING]
     made: dict[str, Any] = {
         **kept,
-        "generateName": f"{job.name}-",
+        "name": name,
         "finalizers": [*finalizers, TRACKING],
         "ownerReferences": [owner_reference(job)],
     }
@@ -32,10 +38,8 @@ def pod_body(job: Job, index: int | None) -> dict[str, Any]:
 
 
 def _indexed(body: dict[str, Any], job: Job, index: int) -> dict[str, Any]:
-    suffix = f"-{index}-"
     for place in ("labels", "annotations"):
         body["metadata"][place] = {**body["metadata"].get(place, {}), INDEX: str(index)}
-    body["metadata"]["generateName"] = job.name[: LONGEST_PREFIX - len(suffix)] + suffix
     body["spec"]["hostname"] = f"{job.name}-{index}"
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     containers: list[dict[str, Any]] = [
