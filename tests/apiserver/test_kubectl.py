@@ -339,6 +339,13 @@ async def test_scale_set_image_and_replace(kube: Kubectl) -> None:
     assert "created" in await kube("run p2 --image=busybox:1 --restart=Never")
 
 
+async def test_debug_adds_an_ephemeral_container(kube: Kubectl) -> None:
+    await kube("debug p1 --image=busybox:1 --target=c -c look -- true")
+    pod = json.loads(await kube("get pod p1 -o json"))
+    (late,) = pod["spec"]["ephemeralContainers"]
+    assert (late["name"], late["targetContainerName"], late["command"]) == ("look", "c", ["true"])
+
+
 async def test_create_sends_protobuf_for_some_kinds(kube: Kubectl) -> None:
     await kube("create namespace team")
     await kube("create configmap c --from-literal=a=b -n team")
