@@ -10,7 +10,14 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import hypothesis
 import pytest
+
+
+hypothesis.settings.register_profile(
+    "mooring", deadline=None
+)  # machines are noisy: no test asserts a duration
+hypothesis.settings.load_profile("mooring")
 
 
 class _Jump(selectors.DefaultSelector):

@@ -26,6 +26,7 @@ from mooring.kube.objects import (
     VolumeNodeAffinity,
 )
 from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.matching import BIND_COMPLETED
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain_pods import explain_pod
 from mooring.why.snapshot import Snapshot
@@ -40,7 +41,7 @@ ELSEWHERE = NodeSelectorTerm(
 ON_B = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(ELSEWHERE,)))
 PV = PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(node_affinity=ON_B))
 CLAIM = PersistentVolumeClaim(
-    metadata=ObjectMeta(name="c", namespace="default"),
+    metadata=ObjectMeta(name="c", namespace="default", annotations={BIND_COMPLETED: "yes"}),
     spec=PersistentVolumeClaimSpec(volume_name="pv"),
     status=PersistentVolumeClaimStatus(phase="Bound"),
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from mooring.kube.objects import CSINode, Node, PersistentVolume
+from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.volumes.matching import NO_PROVISIONER
+from mooring.volumes.migration import Migrated, driver_of, migrated
 
 RESOURCE_PREFIX = "attachable-volumes-"
 
@@ -27,9 +29,30 @@ def limit_resource(plugin: str) -> str:
 
 
 def attachable(pv: PersistentVolume) -> Attachable | None:
-    """Returns the place that the volume takes; None for one that no driver or plugin attaches."""
-    source = pv.spec.csi or pv.spec.flex_volume
-    return Attachable(source.driver, pv.name) if source is not None else None
+    """Returns the place that the volume takes; None for one that no driver or plugin attaches. A volume of a
+    former in-tree plugin takes that of the CSI volume which it is today."""
+    if pv.spec.csi is not None:
+        return Attachable(pv.spec.csi.driver, pv.spec.csi.volume_handle)
+    if pv.spec.flex_volume is not None:
+        return Attachable(pv.spec.flex_volume.driver, pv.name)
+    return _migrated(migrated(pv.spec, pv.metadata.labels))
+
+
+def attachable_inline(pod: Pod) -> set[Attachable]:
+    """Returns the places of the disks that the pod names itself, without a claim."""
+    found = (_migrated(migrated(volume)) for volume in pod.spec.volumes)
+    return {place for place in found if place is not None}
+
+
+def attachable_to_be(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> Attachable | None:
+    """Returns the place of the volume that is yet to be made for a claim; None where its class is unknown."""
+    if storage_class is None or storage_class.provisioner == NO_PROVISIONER:
+        return None
+    return Attachable(driver_of(storage_class.provisioner), claim.key)
+
+
+def _migrated(source: Migrated | None) -> Attachable | None:
+    return Attachable(source.driver, source.handle) if source is not None else None
 
 
 def limit_of(driver: str, node: Node, csi_node: CSINode | None) -> int | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from mooring.kube.objects import PersistentVolumeSpec, Volume
 from mooring.volumes.spec import VolumeSpec
+from mooring.volumes.topology import SEVERAL
 
 AWS = "ebs.csi.aws.com"
 GCE = "pd.csi.storage.gke.io"
@@ -22,12 +23,18 @@ CINDER = "cinder.csi.openstack.org"
 VSPHERE = "csi.vsphere.vmware.com"
 PORTWORX = "pxd.portworx.com"
 
+_PROVISIONERS = {
+    "kubernetes.io/aws-ebs": AWS,
+    "kubernetes.io/gce-pd": GCE,
+    "kubernetes.io/azure-disk": AZURE_DISK,
+    "kubernetes.io/cinder": CINDER,
+    "kubernetes.io/vsphere-volume": VSPHERE,
+    "kubernetes.io/portworx-volume": PORTWORX,
+}
 ONE_NODE_INLINE = frozenset({AZURE_DISK, CINDER})
 """Drivers of volumes that, if a pod defines them itself, one node may have at a time
 (upstream: IsMultiAttachAllowed)."""
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-SEVERAL = "__"
-"""Between the zones of a disk that is in several."""
 UNSPECIFIED = "UNSPECIFIED"
 
 _AWS_ID = re.compile(r"(?:aws://[^/]*/)?(vol-[^/]+)")
@@ -41,6 +48,11 @@ class Migrated(NamedTuple):
 
 
 Source: TypeAlias = PersistentVolumeSpec | Volume
+
+
+def driver_of(provisioner: str) -> str:
+    """Returns the CSI driver that took an in-tree provisioner's place; any other provisioner's own name."""
+    return _PROVISIONERS.get(provisioner, provisioner)
 
 
 def migrated(source: Source, labels: Mapping[str, str] = {}) -> Migrated | None:

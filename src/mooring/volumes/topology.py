@@ -23,6 +23,13 @@ from mooring.kube.objects import (
     TopologySelectorTerm,
 )
 
+SEVERAL = "__"
+"""Between the zones of a volume that is in several."""
+_BETA = {
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
+}
+"""The labels of places, and what they were called before."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64 = range(-(2**63), 2**63)
 
@@ -31,6 +38,22 @@ def fits(pv: PersistentVolume, node: Node) -> bool:
     """Whether the volume can be used on the node. A volume without node affinity can be used everywhere."""
     affinity = pv.spec.node_affinity
     return affinity is None or affinity.required is None or selector_matches(affinity.required, node)
+
+
+def in_its_zone(pv: PersistentVolume, node: Node) -> bool:
+    """Whether the node is in the zone and region that the volume's labels say. A label may name several,
+    joined by `__`; a node without any such label is nowhere in particular. Upstream's VolumeZone: for volumes
+    of former in-tree plugins, which have no node affinity."""
+    here = _places(node.metadata.labels)
+    return not here or all(
+        here.get(key) in value.split(SEVERAL) for key, value in _places(pv.metadata.labels).items()
+    )
+
+
+def _places(labels: Mapping[str, str]) -> dict[str, str]:
+    """Zone and region, by the present names of their labels."""
+    named = {key: labels[old] for key, old in _BETA.items() if old in labels}
+    return named | {key: labels[key] for key in _BETA if key in labels}
 
 
 def wanted_on(pod: Pod, node: Node) -> bool:

@@ -8,7 +8,7 @@ from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.volumes.claims import claims_of
 from mooring.volumes.errors import ClaimError, VolumeError
-from mooring.volumes.limits import attachable
+from mooring.volumes.limits import attachable, attachable_inline
 from mooring.why.cause import Cause, about, fine
 from mooring.why.explain_claims import explain_claim
 from mooring.why.explain_nodes import explain_node
@@ -26,6 +26,12 @@ _ADVICE = {
     Obstacle.VOLUME_LIMIT: "detach volumes there, or add a node",
     Obstacle.DRIVER_MISSING: "start the driver's node service on a node: it has registered on others only",
     Obstacle.CLASS_TOPOLOGY: "label a node as the class's allowedTopologies want it, or change the class",
+    Obstacle.CLAIM_LOST: "the volume of the claim is gone: restore it, or delete the claim and make another",
+    Obstacle.CLAIM_OF_ANOTHER: "delete the claim, or rename the pod: the claim of its volume is made for it alone",
+    Obstacle.VOLUME_GONE: "the volume of the claim is gone: restore it, or delete the claim and make another",
+    Obstacle.VOLUME_ZONE: "the volume is in another zone: free a node there, or add one",
+    Obstacle.DISK_CONFLICT: "another pod of the node has the disk: delete it, or add a node",
+    Obstacle.NO_SPACE: "free storage where the driver says it has too little, or add some",
     Obstacle.NO_VOLUME: "create a volume that fits, or use a class that provisions",
 }
 """What a person can do about each obstacle. If there are several, the first one in this order is given."""
@@ -111,7 +117,8 @@ def _load(node: str, known: Snapshot) -> Load:
     claims = (known.claims.get(key) for pod in pods for key in claims_of(pod))
     volumes = (known.volumes.get(claim.spec.volume_name or "") for claim in claims if claim is not None)
     places = {place for pv in volumes if pv is not None and (place := attachable(pv)) is not None}
-    return Load(len(pods), lambda: places, known.csi_nodes.get(node))
+    places |= {place for pod in pods for place in attachable_inline(pod)}
+    return Load(len(pods), lambda: places, known.csi_nodes.get(node), lambda: pods)
 
 
 def _on_bad_node(pod: Pod, known: Snapshot) -> Cause:

@@ -8,6 +8,7 @@ from controller_stage import ControllerStage, Play
 
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.volumes.matching import BIND_COMPLETED
 
 
 async def prepare(stage: ControllerStage, claims: dict[str, str], volumes: dict[str, str]) -> None:
@@ -76,7 +77,8 @@ def test_the_smaller_claim_chooses_first_and_takes_the_volume_that_it_wastes_lea
 async def bound(stage: ControllerStage) -> PersistentVolumeClaim:
     """Pod p's claim a, bound to volume v."""
     await prepare(stage, {"a": "1Gi"}, {"v": "1Gi"})
-    await stage.api.patch(PersistentVolumeClaim, "a", {"spec": {"volumeName": "v"}}, "default")
+    completed = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": "v"}}
+    await stage.api.patch(PersistentVolumeClaim, "a", completed, "default")
     status = {"status": {"phase": "Bound"}}
     return await stage.api.patch(PersistentVolumeClaim, "a", status, "default", subresource="status")
 

@@ -40,6 +40,7 @@ from mooring.kube.objects import (
 )
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.limits import Attachable, limit_resource
+from mooring.volumes.matching import BIND_COMPLETED
 
 
 def node(name: str = "n", *, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Node:
@@ -152,6 +153,7 @@ def pod_volume(
     selected: str = "", deleting: bool = False, modes: tuple[str, ...] = (), others: tuple[str, ...] = (),
 ) -> PodVolume:  # fmt: skip
     annotations = {"volume.kubernetes.io/selected-node": selected} if selected else {}
+    annotations |= {BIND_COMPLETED: "yes"} if bound else {}
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(
             name="c",
@@ -159,7 +161,9 @@ def pod_volume(
             annotations=annotations,
             deletion_timestamp="t" if deleting else None,
         ),
-        spec=PersistentVolumeClaimSpec(storage_class_name="disk", access_modes=modes),
+        spec=PersistentVolumeClaimSpec(
+            storage_class_name="disk", access_modes=modes, volume_name=bound.name if bound else None
+        ),
         status=PersistentVolumeClaimStatus(phase="Bound" if bound else "Pending"),
     )
     return PodVolume(claim, bound, StorageClass(provisioner=provisioner, volume_binding_mode=mode), others)

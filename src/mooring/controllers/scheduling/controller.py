@@ -10,15 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import assert_never
 
-from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose
+from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose, missing_claim
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+)
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.claims import claims_of
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.limits import Attachable, attachable
+from mooring.volumes.limits import Attachable, attachable, attachable_inline, attachable_to_be
 from mooring.volumes.matching import SELECTED_NODE
 
 SCHEDULER_NAME = "default-scheduler"
@@ -52,6 +61,12 @@ class SchedulingController(Controller[str]):
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
         self._classes = self.watch(StorageClass, lambda _: self._waiting())
+        self._csi_drivers = self.watch(CSIDriver, lambda _: self._waiting())
+        self._capacities = self.watch(
+            CSIStorageCapacity,
+            lambda _: self._waiting(),
+            indexers={"class": lambda each: [each.storage_class_name]},
+        )
 
     def _waiting(self) -> list[str]:
         return [pod.key for pod in self._pods.by_index("unscheduled", "yes")]
@@ -72,11 +87,7 @@ class SchedulingController(Controller[str]):
         pod = self._pods.get(key)
         if pod is None or not _waits(pod):
             return
-        problem, volumes = self._pod_volumes(pod)
-        if problem:
-            await self._unschedulable(pod, Reason("FailedScheduling", problem))
-            return
-        choice = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
+        choice, volumes = self.choice(pod)
         match choice.action:
             case Action.WAIT:
                 await self._unschedulable(pod, choice.reason)
@@ -85,6 +96,14 @@ class SchedulingController(Controller[str]):
                 await self._place(pod, volumes, choice.node, choice)
             case _:
                 assert_never(choice.action)
+
+    def choice(self, pod: Pod) -> tuple[Choice, list[PodVolume]]:
+        """What would be decided about a pod now, and the claims that it was decided by."""
+        problem, volumes = self._pod_volumes(pod)
+        if problem is not None:
+            return problem, volumes
+        chosen = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
+        return chosen, volumes
 
     async def _place(self, pod: Pod, volumes: Sequence[PodVolume], node: Node, choice: Choice) -> None:
         """Binds the pod if its claims are bound; else has its claims bound first."""
@@ -101,34 +120,40 @@ class SchedulingController(Controller[str]):
         pods = self._pods.by_index("node", node)
 
         def volumes() -> set[Attachable]:
-            bound = (self._bound_volume(key) for pod in pods for key in claims_of(pod))
-            return {place for pv in bound if pv is not None and (place := attachable(pv)) is not None}
+            claims = (self._claims.get(key) for pod in pods for key in claims_of(pod))
+            places = {self._place_of(claim) for claim in claims if claim is not None}
+            inline = {place for pod in pods for place in attachable_inline(pod)}
+            return {place for place in places if place is not None} | inline
 
-        return Load(len(pods), volumes, self._csi_nodes.get(node))
+        return Load(len(pods), volumes, self._csi_nodes.get(node), lambda: pods)
 
-    def _bound_volume(self, claim_key: str) -> PersistentVolume | None:
-        claim = self._claims.get(claim_key)
-        return (
-            self._volumes.get(claim.spec.volume_name)
-            if claim is not None and claim.spec.volume_name
-            else None
-        )
+    def _place_of(self, claim: PersistentVolumeClaim) -> Attachable | None:
+        """Returns the place that a claim's volume takes on a node, also one that is yet to be made."""
+        volume = self._volumes.get(claim.spec.volume_name or "")
+        if volume is not None:
+            return attachable(volume)
+        return attachable_to_be(claim, self._classes.get(claim.spec.storage_class_name or ""))
 
-    def _pod_volumes(self, pod: Pod) -> tuple[str, list[PodVolume]]:
-        """Returns why the first unusable claim cannot be used ("" if all can), and the claims before it."""
+    def _room(self, storage_class: StorageClass | None) -> tuple[CSIStorageCapacity, ...] | None:
+        """Returns what the class's driver says it has; None if it does not say so."""
+        driver = self._csi_drivers.get(storage_class.provisioner) if storage_class is not None else None
+        if storage_class is None or driver is None or not driver.spec.storage_capacity:
+            return None
+        return tuple(self._capacities.by_index("class", storage_class.name))
+
+    def _pod_volumes(self, pod: Pod) -> tuple[Choice | None, list[PodVolume]]:
+        """Returns why the pod waits if a claim does not exist, and its claims."""
         found: list[PodVolume] = []
         for key in claims_of(pod):
             claim = self._claims.get(key)
-            if claim is None or claim.deleting:
-                problem = "not found" if claim is None else "is being deleted"
-                return f'persistentvolumeclaim "{key.partition("/")[2]}" {problem}', found
+            if claim is None:
+                return missing_claim(key), found
             users = self._pods.by_index("claim", key)
             others = tuple(u.key for u in users if u.uid != pod.uid and u.spec.node_name and not u.finished)
             storage_class = self._classes.get(claim.spec.storage_class_name or "")
-            found.append(
-                PodVolume(claim, self._volumes.get(claim.spec.volume_name or ""), storage_class, others)
-            )
-        return "", found
+            volume = self._volumes.get(claim.spec.volume_name or "")
+            found.append(PodVolume(claim, volume, storage_class, others, self._room(storage_class)))
+        return None, found
 
     async def _as_cached(self, volumes: Iterable[PodVolume]) -> bool:
         """Whether the claims are still the ones that the choice was made for. A claim that was

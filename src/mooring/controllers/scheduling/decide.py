@@ -14,37 +14,49 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from mooring.controllers.scheduling.disks import conflict, is_exclusive
+from mooring.controllers.scheduling.storage_capacity import has_room
 from mooring.kube.decision import Decision
 from mooring.kube.objects import (
     CSINode,
+    CSIStorageCapacity,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     StorageClass,
 )
+from mooring.kube.owners import controller_uid
 from mooring.kube.reason import Reason
 from mooring.kube.taints import UNSCHEDULABLE, matching, untolerated
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.limits import Attachable, attachable, exceeds_limit
+from mooring.volumes.limits import (
+    Attachable,
+    attachable,
+    attachable_inline,
+    attachable_to_be,
+    exceeds_limit,
+)
 from mooring.volumes.matching import (
+    BIND_COMPLETED,
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     requested,
 )
-from mooring.volumes.topology import fits, topology_allowed, wanted_on
+from mooring.volumes.topology import fits, in_its_zone, topology_allowed, wanted_on
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
 
 
 class Load(NamedTuple):
-    """The present load of a node: its number of pods, and the attachable volumes that they
-    use (called only if it matters)."""
+    """The present load of a node: its number of pods, the attachable volumes that they use, and the pods
+    (these are called only if it matters)."""
 
     pods: int
     volumes: Callable[[], Set[Attachable]] = frozenset
     csi_node: CSINode | None = None
+    others: Callable[[], Iterable[Pod]] = tuple
 
 
 class Action(Enum):
@@ -58,7 +70,10 @@ class Obstacle(Enum):
     """Why a pod cannot go to one node, or to any. The event's reason is always upstream's
     FailedScheduling."""
 
+    CLAIM_MISSING = "ClaimNotFound"
     CLAIM_BEING_DELETED = "ClaimBeingDeleted"
+    CLAIM_LOST = "ClaimLost"
+    CLAIM_OF_ANOTHER = "ClaimOfAnother"  # it has the name of an ephemeral volume's claim
     CLAIM_UNBOUND = "ClaimUnbound"  # of a class that does not wait for its first consumer
     CLAIM_IN_USE = "ClaimInUse"  # ReadWriteOncePod
     UNSCHEDULABLE = "NodeUnschedulable"
@@ -66,7 +81,11 @@ class Obstacle(Enum):
     TAINT = "UntoleratedTaint"
     NODE_AFFINITY = "NodeAffinity"
     VOLUME_AFFINITY = "VolumeNodeAffinity"
+    VOLUME_ZONE = "VolumeZone"
+    VOLUME_GONE = "VolumeGone"
+    DISK_CONFLICT = "DiskConflict"
     NO_VOLUME = "NoVolumeToBind"
+    NO_SPACE = "NoSpace"
     OTHER_NODE_SELECTED = "OtherNodeSelected"
     CLASS_TOPOLOGY = "ClassTopology"
     DRIVER_MISSING = "DriverMissing"
@@ -92,16 +111,19 @@ class Choice(Decision[Action], frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class PodVolume:
-    """A claim of the pod with what is known about it. `others`: other pods that use the claim."""
+    """A claim of the pod with what is known about it. `others`: other pods that use the claim. `capacities`:
+    what its class's driver says it has; None if it does not say so (`CSIDriver.spec.storageCapacity`)."""
 
     claim: PersistentVolumeClaim
     volume: PersistentVolume | None
     storage_class: StorageClass | None
     others: tuple[str, ...] = ()
+    capacities: tuple[CSIStorageCapacity, ...] | None = None
 
     @property
     def bound(self) -> bool:
-        return self.claim.status.phase == "Bound" and self.volume is not None
+        """Whether the binder has said that claim and volume have each other."""
+        return bool(self.claim.spec.volume_name) and BIND_COMPLETED in self.claim.metadata.annotations
 
     @property
     def provisions(self) -> bool:
@@ -110,8 +132,11 @@ class PodVolume:
 
     @property
     def delayed(self) -> bool:
+        """Whether a node is chosen first. A claim that names its volume waits for the binder instead."""
         storage_class = self.storage_class
-        return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        if storage_class is None or self.claim.spec.volume_name:
+            return False
+        return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def choose(
@@ -125,7 +150,7 @@ def choose(
     """Returns the choice for a pod whose claims all exist. `free` are the volumes that an unbound claim could
     get, `drivers` the CSI drivers that are registered on at least one node."""
     considered = list(nodes)
-    obstacle = _obstacle(volumes, len(considered))
+    obstacle = _obstacle(pod, volumes, len(considered))
     if obstacle is not None:
         return _wait(obstacle.message, obstacle.obstacle)
     problems = {
@@ -143,17 +168,29 @@ def choose(
     return _wait(message, *(problem.obstacle for problem in found))
 
 
+def missing_claim(key: str) -> Choice:
+    """The choice for a pod with a claim that does not exist."""
+    name = key.partition("/")[2]
+    return _wait(f'persistentvolumeclaim "{name}" not found', Obstacle.CLAIM_MISSING)
+
+
 def _wait(message: str, *obstacles: Obstacle) -> Choice:
     return Choice(Action.WAIT, Reason("FailedScheduling", message), obstacles=frozenset(obstacles))
 
 
-def _obstacle(volumes: Sequence[PodVolume], nodes: int) -> Problem | None:
+def _obstacle(pod: Pod, volumes: Sequence[PodVolume], nodes: int) -> Problem | None:
     """Returns what keeps the pod from every one of the `nodes`; None if nothing does."""
+    ephemeral = {f"{pod.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None}
     for each in volumes:
+        named = f'persistentvolumeclaim "{each.claim.name}"'
         if each.claim.deleting:
-            return Problem(
-                Obstacle.CLAIM_BEING_DELETED, f'persistentvolumeclaim "{each.claim.name}" is being deleted'
-            )
+            return Problem(Obstacle.CLAIM_BEING_DELETED, f"{named} is being deleted")
+        if each.claim.status.phase == "Lost":
+            volume = each.claim.spec.volume_name
+            return Problem(Obstacle.CLAIM_LOST, f'{named} bound to non-existent persistentvolume "{volume}"')
+        if each.claim.name in ephemeral and controller_uid(each.claim) != [pod.uid]:
+            whose = f"PVC {each.claim.key} was not created for pod {pod.key} (pod is not owner)"
+            return Problem(Obstacle.CLAIM_OF_ANOTHER, whose)
         if not each.bound and not each.delayed:
             message = f"pod has unbound immediate PersistentVolumeClaims: {each.claim.name}"
             return Problem(Obstacle.CLAIM_UNBOUND, message)
@@ -182,10 +219,21 @@ def _problem(
     if not wanted_on(pod, node):
         return Problem(Obstacle.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     return (
-        _volume_problem(volumes, node, free)
+        _disk_problem(pod, load)
+        or _volume_problem(volumes, node, free)
         or _place_problem(volumes, node, free, load, drivers)
-        or _limit_problem(volumes, node, free, load)
+        or _limit_problem(pod, volumes, node, free, load)
     )
+
+
+def _disk_problem(pod: Pod, load: Load) -> Problem | None:
+    """Returns why the node cannot have the disks that the pod names itself; None if it can."""
+    if not any(is_exclusive(volume) for volume in pod.spec.volumes):
+        return None
+    others = [volume for other in load.others() for volume in other.spec.volumes]
+    if any(conflict(volume, other) for volume in pod.spec.volumes for other in others):
+        return Problem(Obstacle.DISK_CONFLICT, "node(s) had no available disk")
+    return None
 
 
 def _place_problem(
@@ -204,13 +252,17 @@ def _place_problem(
             return Problem(
                 Obstacle.DRIVER_MISSING, "node(s) did not have the CSI driver of the claim's class"
             )
+        if not has_room(each.claim, node, each.storage_class.name, each.capacities):
+            return Problem(Obstacle.NO_SPACE, "node(s) did not have enough free storage")
     return None
 
 
-def _limit_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load) -> Problem | None:
+def _limit_problem(
+    pod: Pod, volumes: Sequence[PodVolume], node: Node, free: FreeVolumes, load: Load
+) -> Problem | None:
     found = matches(volumes, node, free)
     places = (_place(each, found.get(each.claim.key)) for each in volumes)
-    wanted = {each for each in places if each is not None}
+    wanted = {each for each in places if each is not None} | attachable_inline(pod)
     over = exceeds_limit(wanted, load.volumes, node, load.csi_node)
     return Problem(Obstacle.VOLUME_LIMIT, "node(s) exceed max volume count") if over else None
 
@@ -220,18 +272,20 @@ def _place(each: PodVolume, match: PersistentVolume | None) -> Attachable | None
     volume = each.volume if each.bound else match
     if volume is not None:
         return attachable(volume)
-    return (
-        Attachable(each.storage_class.provisioner, each.claim.key) if each.storage_class is not None else None
-    )
+    return attachable_to_be(each.claim, each.storage_class)
 
 
 def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes) -> Problem | None:
     found = matches(volumes, node, free)
     for each in volumes:
         if each.bound:
-            assert each.volume is not None
+            if each.volume is None:
+                message = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+                return Problem(Obstacle.VOLUME_GONE, message)
             if not fits(each.volume, node):
                 return Problem(Obstacle.VOLUME_AFFINITY, "node(s) had volume node affinity conflict")
+            if not in_its_zone(each.volume, node):
+                return Problem(Obstacle.VOLUME_ZONE, "node(s) had no available volume zone")
         elif not each.provisions and each.claim.key not in found:
             return Problem(Obstacle.NO_VOLUME, "node(s) didn't find available persistent volumes to bind")
         chosen = each.claim.metadata.annotations.get(SELECTED_NODE)

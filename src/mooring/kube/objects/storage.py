@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from mooring.kube.objects.meta import Object, Resource, Struct
+from mooring.kube.objects.meta import LabelSelector, Object, Resource, Struct
 
 T = TypeVar("T")
 
@@ -25,6 +25,16 @@ class StorageClass(Object, frozen=True):
     allow_volume_expansion: bool = False
     mount_options: tuple[str, ...] = ()
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class CSIStorageCapacity(Object, frozen=True):
+    """How much a driver has for one StorageClass in one place. `maximum_volume_size`: of one volume."""
+
+    RESOURCE = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | None = None
+    maximum_volume_size: str | None = None
 
 
 class VolumeAttributesClass(Object, frozen=True):
@@ -76,6 +86,7 @@ class CSIDriverSpec(Struct, frozen=True):
     fs_group_policy: str = "ReadWriteOnceWithFSType"
     volume_lifecycle_modes: tuple[str, ...] = ()
     requires_republish: bool = False
+    storage_capacity: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
 
 

@@ -81,10 +81,24 @@ class CSIVolumeSource(Struct, frozen=True):
 
 class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
 
 
 class GCEPersistentDiskVolumeSource(Struct, frozen=True):
     pd_name: str = ""
+    read_only: bool = False
+
+
+class ISCSIVolumeSource(Struct, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDVolumeSource(Struct, frozen=True):
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
 
 
 class AzureDiskVolumeSource(Struct, frozen=True):
@@ -183,6 +197,8 @@ class Volume(Struct, frozen=True):
     cinder: CinderVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")
