@@ -13,7 +13,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-
 hypothesis.settings.register_profile(
     "mooring", deadline=None
 )  # machines are noisy: no test asserts a duration
