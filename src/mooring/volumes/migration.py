@@ -37,7 +37,7 @@ ONE_NODE_INLINE = frozenset({AZURE_DISK, CINDER})
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 UNSPECIFIED = "UNSPECIFIED"
 
-_AWS_ID = re.compile(r"(?:aws://[^/]*/)?(vol-[^/]+)")
+_AWS_ID = re.compile(r"aws://[^/]*/(vol-[^/]+)")
 
 
 class Migrated(NamedTuple):
@@ -85,7 +85,9 @@ def _named(driver: str, handle: str) -> Migrated | None:
 
 
 def _aws_handle(volume_id: str) -> str:
-    """`aws://<zone>/vol-…`, `aws:///vol-…` and `vol-…` name one volume."""
+    """`aws://<zone>/vol-…`, `aws:///vol-…` and `vol-…` name one volume. Without `aws://` anything is an id."""
+    if not volume_id.startswith("aws://"):
+        return volume_id
     found = _AWS_ID.fullmatch(volume_id)
     return found[1] if found else ""
 
