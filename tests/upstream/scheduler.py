@@ -4,8 +4,7 @@ A case's objects are put into the caches of a SchedulingController, and its choi
 with what upstream's plugin says: whether the pod may go to the node, and in which words it may not. Each node is
 judged for itself. Nodes are Ready, which upstream's plugins do not look at.
 
-A case about waking ("is schedulable after") is played as an event: a pod that upstream wakes must be woken here.
-That ours wakes more pods than upstream's is no difference: a choice is made anew from the caches.
+Cases about waking are played by `scheduler_wakes`.
 """
 
 from __future__ import annotations
@@ -32,12 +31,14 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
+    VolumeAttachment,
 )
 
 KINDS: dict[str, type[Object]] = {
     kind.RESOURCE.kind: kind
     for kind in (
-        CSIDriver, CSINode, CSIStorageCapacity, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+        CSIDriver, CSINode, CSIStorageCapacity, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
+        VolumeAttachment,
     )
 }  # fmt: skip
 READY = {"type": "Ready", "status": "True"}
@@ -54,10 +55,20 @@ class Case(NamedTuple):
     expected: list[str] | None
 
 
+class Marked:
+    """Stands for the queue, and notes what is put into it."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+
+    def add(self, key: str) -> None:
+        self.keys.add(key)
+
+
 def outcome(case: Case) -> list[str]:
     """Returns the differences; none if our scheduler says the same."""
-    controller = _controller([case.node, *case.objects])
-    choice, _ = controller.choice(cast("Pod", _object(case.pod)))
+    controller = controller_with([case.node, *case.objects])
+    choice, _ = controller.choice(cast("Pod", typed(case.pod)))
     found = choice.reason.message
     if case.expected is None:
         return [] if choice.action is Action.BIND else [f"waits: {found}"]
@@ -66,18 +77,20 @@ def outcome(case: Case) -> list[str]:
     return [f"says {found!r}, not {reason!r}" for reason in case.expected if reason not in found]
 
 
-def _controller(objects: Iterable[Json]) -> SchedulingController:
+def controller_with(objects: Iterable[Json]) -> SchedulingController:
     client = cast("Client", None)  # nothing is written
     made = SchedulingController(client, now=lambda: datetime(2030, 1, 1, tzinfo=UTC), random=Random(1))
+    made.queue = cast("Any", Marked())
     for each in objects:
-        obj = _object(each)
+        obj = typed(each)
         if type(obj) in (informer.kind for informer in made.caches):
             made.cache(type(obj)).accept(obj)
     return made
 
 
-def _object(fields: Json) -> Object:
-    metadata = {"name": "unnamed", "resourceVersion": "1", **fields.get("metadata", {})}
+def typed(fields: Json, version: str = "1") -> Object:
+    """Returns an object of the API from its fields; what the server would have given it is filled in."""
+    metadata = {"name": "unnamed", "resourceVersion": version, **fields.get("metadata", {})}
     metadata = {"uid": f"uid-{metadata['name']}", **metadata}
     if KINDS[fields["kind"]].RESOURCE.namespaced:
         metadata = {"namespace": "default", **metadata}
@@ -186,6 +199,7 @@ def limits() -> Iterator[Case]:
             *_loose_claims(drivers[0]),
             *_completed(row.get("extraClaims") or []),
             *(_on(pod, LIMITED) for pod in row.get("existingPods") or []),
+            *map(_attachment, range(row.get("vaCount", 0))),
         ]
         expected = _reasons(row.get("wantPreFilterStatus")) or _reasons(row.get("wantStatus"))
         namespace = row["newPod"].get("metadata", {}).get("namespace", "default")
@@ -223,6 +237,13 @@ def _loose_claims(provisioner: str) -> Iterator[Json]:
         yield {"kind": "PersistentVolumeClaim", "metadata": {"name": f"csi-{number}"}, "spec": spec}
     gone = {"storageClassName": "csi-sc", "volumeName": "missing-in-action"}
     yield from _completed([{"kind": "PersistentVolumeClaim", "metadata": {"name": "csi-6"}, "spec": gone}])
+
+
+def _attachment(number: int) -> Json:
+    """A volume that is attached though no pod uses it."""
+    volume = {"persistentVolumeName": f"csi-ebs.csi.aws.com-{number + 1}"}
+    spec = {"attacher": "ebs.csi.aws.com", "nodeName": LIMITED["metadata"]["name"], "source": volume}
+    return {"kind": "VolumeAttachment", "metadata": {"name": f"va-{number}"}, "spec": spec}
 
 
 def _on(pod: Json, node: Json) -> Json:

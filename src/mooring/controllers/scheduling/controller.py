@@ -22,6 +22,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
+    VolumeAttachment,
 )
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
@@ -56,6 +57,9 @@ class SchedulingController(Controller[str]):
             matters=lambda node: (node.ready, node.spec, node.metadata.labels, node.status.allocatable),
         )
         self._csi_nodes = self.watch(CSINode, lambda _: self._waiting())
+        self._attachments = self.watch(
+            VolumeAttachment, self._when_detached, indexers={"node": lambda each: [each.spec.node_name]}
+        )
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
         self._free = FreeVolumes()
@@ -74,10 +78,14 @@ class SchedulingController(Controller[str]):
     def _touched_by_pod(self, pod: Pod) -> Iterable[str]:
         if _waits(pod):
             yield pod.key
-        if (
-            pod.deleting or pod.finished
-        ):  # a ReadWriteOncePod claim, or a place for a volume, may have become free
+        gone = self._pods.get(pod.key) is None
+        if gone or pod.deleting or pod.finished:  # a ReadWriteOncePod claim, a disk or a place may be free now
             yield from self._waiting()
+
+    def _when_detached(self, attachment: VolumeAttachment) -> list[str]:
+        """Marks the pods that wait when a place on a node becomes free: the record is gone."""
+        gone = self._attachments.get(attachment.name) is None
+        return self._waiting() if gone else []
 
     def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
         return [pod.key for pod in self._pods.by_index("claim", claim.key) if _waits(pod)]
@@ -123,7 +131,8 @@ class SchedulingController(Controller[str]):
             claims = (self._claims.get(key) for pod in pods for key in claims_of(pod))
             places = {self._place_of(claim) for claim in claims if claim is not None}
             inline = {place for pod in pods for place in attachable_inline(pod)}
-            return {place for place in places if place is not None} | inline
+            attached = {self._place_of_attachment(each) for each in self._attachments.by_index("node", node)}
+            return {place for place in places | attached if place is not None} | inline
 
         return Load(len(pods), volumes, self._csi_nodes.get(node), lambda: pods)
 
@@ -133,6 +142,12 @@ class SchedulingController(Controller[str]):
         if volume is not None:
             return attachable(volume)
         return attachable_to_be(claim, self._classes.get(claim.spec.storage_class_name or ""))
+
+    def _place_of_attachment(self, attachment: VolumeAttachment) -> Attachable | None:
+        """Returns the place that an attachment takes, also if no pod uses it any more."""
+        source = attachment.spec.source
+        volume = self._volumes.get(source.persistent_volume_name or "")
+        return attachable(volume) if volume is not None else None
 
     def _room(self, storage_class: StorageClass | None) -> tuple[CSIStorageCapacity, ...] | None:
         """Returns what the class's driver says it has; None if it does not say so."""
