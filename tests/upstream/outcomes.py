@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tests.conftest import run_in_virtual_time, virtual_now
-from tests.upstream import cases, matching, persistent_volumes
+from tests.upstream import cases, matching, persistent_volumes, scheduler, scheduler_binding, scheduler_wakes
 from tests.upstream.differences import known
 
 
@@ -28,4 +28,31 @@ async def _played(case: cases.Case) -> list[str]:
         asleep.cancel()
 
 
-PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {"persistentvolume": persistentvolume}
+def volumezone() -> dict[str, list[str]]:
+    """Each case of the plugin VolumeZone → its differences."""
+    return scheduler.played(scheduler.zones) | _woken("volumezone")
+
+
+def volumerestrictions() -> dict[str, list[str]]:
+    """Each case of the plugin VolumeRestrictions → its differences."""
+    return scheduler.played(scheduler.restrictions) | _woken("volumerestrictions")
+
+
+def nodevolumelimits() -> dict[str, list[str]]:
+    """Each case of the plugin NodeVolumeLimits → its differences."""
+    return scheduler.played(scheduler.limits) | _woken("nodevolumelimits")
+
+
+def volumebinding() -> dict[str, list[str]]:
+    """Each case of the plugin VolumeBinding → its differences."""
+    return scheduler_binding.played() | _woken("volumebinding")
+
+
+def _woken(package: str) -> dict[str, list[str]]:
+    return scheduler_wakes.played(scheduler_wakes.wakes(package))
+
+
+PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
+    each.__name__: each
+    for each in (persistentvolume, volumezone, volumerestrictions, nodevolumelimits, volumebinding)
+}

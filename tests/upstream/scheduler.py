@@ -1,8 +1,8 @@
 """Plays the tables of upstream's scheduler plugins about volumes against our scheduler's decision.
 
-A case's objects are put into the caches of a SchedulingController, and its choice for the case's pod is compared
-with what upstream's plugin says: whether the pod may go to the node, and in which words it may not. Each node is
-judged for itself. Nodes are Ready, which upstream's plugins do not look at.
+A case's objects are put into the caches of a SchedulingController, and its choice for the case's pod is
+compared with what upstream's plugin says: whether the pod may go to the node, and in which words it may not.
+Each node is judged for itself. Nodes are Ready, which upstream's plugins do not look at.
 
 Cases about waking are played by `scheduler_wakes`.
 """
@@ -10,13 +10,13 @@ Cases about waking are played by `scheduler_wakes`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from tests.upstream.tables import Json, Package, Table, name_of, read
+from tests.upstream.tables import Json, Table, name_of, read
 
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.scheduling.decide import Action
@@ -46,13 +46,15 @@ HERE = {"kind": "Node", "metadata": {"name": "here"}}
 
 
 class Case(NamedTuple):
-    """One pod and one node. `expected`: upstream's reasons; None if the pod may go there."""
+    """One pod and one node. `expected`: upstream's reasons; None if the pod may go there, empty if none is
+    given. `bindings`: claim -> volume, where a case says which existing volumes the claims get."""
 
     key: str
     pod: Json
     node: Json
     objects: list[Json]
     expected: list[str] | None
+    bindings: dict[str, str] | None = None
 
 
 class Marked:
@@ -70,8 +72,11 @@ def outcome(case: Case) -> list[str]:
     controller = controller_with([case.node, *case.objects])
     choice, _ = controller.choice(cast("Pod", typed(case.pod)))
     found = choice.reason.message
+    if case.expected is None and choice.action is Action.BIND:
+        chosen = {key.partition("/")[2]: volume.name for key, volume in choice.matches.items()}
+        return [f"binds {chosen}"] if case.bindings not in (None, chosen) else []
     if case.expected is None:
-        return [] if choice.action is Action.BIND else [f"waits: {found}"]
+        return [f"waits: {found}"]
     if choice.action is Action.BIND:
         return [f"placed, although {'; '.join(case.expected)}"]
     return [f"says {found!r}, not {reason!r}" for reason in case.expected if reason not in found]
@@ -100,9 +105,9 @@ def typed(fields: Json, version: str = "1") -> Object:
     return msgspec.json.decode(json.dumps(fields), type=KINDS[fields["kind"]])
 
 
-def _reasons(status: Json | None) -> list[str] | None:
-    """Returns what a plugin's Status says against a node; None for a success, and for a plugin with nothing to
-    say."""
+def reasons_of(status: Json | None) -> list[str] | None:
+    """Returns what a plugin's Status says against a node; None for a success, also of a plugin that is
+    skipped."""
     if status is None or status.get("code") == "Skip":
         return None
     return status.get("reasons") or [status["code"]]
@@ -121,14 +126,14 @@ def zones() -> Iterator[Case]:
         table = facts.table(test)
         scope = [each for name in ("pvLister", "pvcLister", "scLister") for each in table.scope.get(name, [])]
         for row in table.rows:
-            expected = _reasons(row.get("wantPreFilterStatus")) or _reasons(row.get("wantFilterStatus"))
+            expected = reasons_of(row.get("wantPreFilterStatus")) or reasons_of(row.get("wantFilterStatus"))
             yield Case(
-                _of(table, row), row["Pod"], row["Node"], [*_completed(scope), *_classes(scope)], expected
+                _of(table, row), row["Pod"], row["Node"], [*_classes(scope), *completed(scope)], expected
             )
 
 
-def _completed(objects: Iterable[Json]) -> Iterator[Json]:
-    """Upstream's plugin looks at the name of a claim's volume only; the binder has completed what names one."""
+def completed(objects: Iterable[Json]) -> Iterator[Json]:
+    """Upstream's plugin looks at the name of a claim's volume only: here the binder has completed it."""
     for each in objects:
         if each["kind"] == "PersistentVolumeClaim" and each.get("spec", {}).get("volumeName"):
             annotations = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -138,7 +143,7 @@ def _completed(objects: Iterable[Json]) -> Iterator[Json]:
 
 
 def _classes(objects: Iterable[Json]) -> Iterator[Json]:
-    return (each for each in objects if each["kind"] == "StorageClass")
+    return ({**each, "provisioner": "any"} for each in objects if each["kind"] == "StorageClass")
 
 
 # --- volumerestrictions
@@ -155,13 +160,13 @@ def restrictions() -> Iterator[Case]:
         table = facts.table(test)
         for row in table.rows:
             others = [_placed(each["Pod"]) for each in (row["nodeInfo"] or {}).get("pods") or []]
-            status = _reasons(row.get("preFilterWantStatus")) or _reasons(row.get("wantStatus"))
+            status = reasons_of(row.get("preFilterWantStatus")) or reasons_of(row.get("wantStatus"))
             yield Case(_of(table, row), row["pod"], HERE, others, status)
     table = facts.table("TestAccessModeConflicts")
     for row in table.rows:
         objects = [*row.get("existingPods", []), *_waiting(row.get("existingPVCs", []))]
         node = (row.get("existingNodes") or [table.scope["node"]])[0]
-        status = _reasons(row.get("preFilterWantStatus")) or _reasons(row.get("wantStatus"))
+        status = reasons_of(row.get("preFilterWantStatus")) or reasons_of(row.get("wantStatus"))
         pod = {**row["pod"], "spec": {**row["pod"].get("spec", {}), "nodeName": ""}}
         pod["metadata"] = {**pod.get("metadata", {}), "uid": "the-new-one"}
         yield Case(_of(table, row), pod, node, objects, status)
@@ -197,11 +202,11 @@ def limits() -> Iterator[Case]:
             *_csi_node(row.get("limitSource", ""), drivers, row.get("maxVols", 0)),
             *(each for driver in drivers for number in range(4) for each in _bound_pair(driver, number)),
             *_loose_claims(drivers[0]),
-            *_completed(row.get("extraClaims") or []),
+            *completed(row.get("extraClaims") or []),
             *(_on(pod, LIMITED) for pod in row.get("existingPods") or []),
             *map(_attachment, range(row.get("vaCount", 0))),
         ]
-        expected = _reasons(row.get("wantPreFilterStatus")) or _reasons(row.get("wantStatus"))
+        expected = reasons_of(row.get("wantPreFilterStatus")) or reasons_of(row.get("wantStatus"))
         namespace = row["newPod"].get("metadata", {}).get("namespace", "default")
         objects = [_in(each, namespace) for each in objects]
         yield Case(_of(table, row), row["newPod"], LIMITED, objects, expected)
@@ -225,7 +230,7 @@ def _bound_pair(driver: str, number: int) -> Iterator[Json]:
     source = sources.get(driver, {"csi": {"driver": driver, "volumeHandle": name}})
     yield {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": source}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {"volumeName": name}}
-    yield from _completed([claim])
+    yield from completed([claim])
 
 
 def _loose_claims(provisioner: str) -> Iterator[Json]:
@@ -236,7 +241,7 @@ def _loose_claims(provisioner: str) -> Iterator[Json]:
     for number, spec in ((4, {"storageClassName": "csi-sc"}), (5, {})):
         yield {"kind": "PersistentVolumeClaim", "metadata": {"name": f"csi-{number}"}, "spec": spec}
     gone = {"storageClassName": "csi-sc", "volumeName": "missing-in-action"}
-    yield from _completed([{"kind": "PersistentVolumeClaim", "metadata": {"name": "csi-6"}, "spec": gone}])
+    yield from completed([{"kind": "PersistentVolumeClaim", "metadata": {"name": "csi-6"}, "spec": gone}])
 
 
 def _attachment(number: int) -> Json:

@@ -1,7 +1,7 @@
 """Plays the tables of upstream's scheduler plugins that say which events make it look at a waiting pod again.
 
-A pod waits, its claims are known, and an event comes. A pod that upstream looks at again must be looked at here.
-That ours looks at more pods than upstream's is no difference: each choice is made from all that is known then.
+A pod waits, its claims are known, and an event comes. A pod that upstream looks at again must be looked at
+here. That ours looks at more pods is no difference: each choice is made from all that is known then.
 """
 
 from __future__ import annotations

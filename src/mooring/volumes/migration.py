@@ -85,7 +85,7 @@ def _named(driver: str, handle: str) -> Migrated | None:
 
 
 def _aws_handle(volume_id: str) -> str:
-    """`aws://<zone>/vol-…`, `aws:///vol-…` and `vol-…` name one volume. Without `aws://` anything is an id."""
+    """`aws://<zone>/vol-…`, `aws:///vol-…` and `vol-…` name one volume; what has no `aws://` is the id."""
     if not volume_id.startswith("aws://"):
         return volume_id
     found = _AWS_ID.fullmatch(volume_id)

@@ -176,7 +176,8 @@ A, B = node("a", labels={"host": "a"}), node("b", labels={"host": "b"})
 def test_a_pod_goes_where_its_volume_can_be_used():
     assert decide(pod(), A, B, volumes=(pod_volume(bound=pv(hostname="b")),))[0] == "b"
     assert (
-        "volume node affinity conflict" in decide(pod(), A, volumes=(pod_volume(bound=pv(hostname="b")),))[1]
+        "didn't match PersistentVolume's node affinity"
+        in decide(pod(), A, volumes=(pod_volume(bound=pv(hostname="b")),))[1]
     )
 
 

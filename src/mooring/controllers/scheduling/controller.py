@@ -79,7 +79,9 @@ class SchedulingController(Controller[str]):
         if _waits(pod):
             yield pod.key
         gone = self._pods.get(pod.key) is None
-        if gone or pod.deleting or pod.finished:  # a ReadWriteOncePod claim, a disk or a place may be free now
+        if (
+            gone or pod.deleting or pod.finished
+        ):  # a ReadWriteOncePod claim, a disk or a place may be free now
             yield from self._waiting()
 
     def _when_detached(self, attachment: VolumeAttachment) -> list[str]:

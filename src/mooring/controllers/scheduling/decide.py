@@ -128,7 +128,7 @@ class PodVolume:
     @property
     def provisions(self) -> bool:
         """Whether a volume can be made for the claim if none exists."""
-        return self.storage_class is not None and self.storage_class.provisioner != NO_PROVISIONER
+        return self.storage_class is not None and self.storage_class.provisioner not in ("", NO_PROVISIONER)
 
     @property
     def delayed(self) -> bool:
@@ -283,7 +283,9 @@ def _volume_problem(volumes: Sequence[PodVolume], node: Node, free: FreeVolumes)
                 message = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
                 return Problem(Obstacle.VOLUME_GONE, message)
             if not fits(each.volume, node):
-                return Problem(Obstacle.VOLUME_AFFINITY, "node(s) had volume node affinity conflict")
+                return Problem(
+                    Obstacle.VOLUME_AFFINITY, "node(s) didn't match PersistentVolume's node affinity"
+                )
             if not in_its_zone(each.volume, node):
                 return Problem(Obstacle.VOLUME_ZONE, "node(s) had no available volume zone")
         elif not each.provisions and each.claim.key not in found:
