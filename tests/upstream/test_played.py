@@ -15,7 +15,7 @@ from tests.upstream.tables import read
 Outcomes = dict[str, list[str]]
 LARGEST_SHARE_WITHOUT_A_CASE = 0.15
 INNER_HELPERS = {"volumebinding"}
-"""Where more of upstream's cases are about inner helpers (here 69 of 168, about what is assumed and written)."""
+"""Where more of the cases are about inner helpers: here 69 of 168, about what is assumed and written."""
 
 
 @pytest.fixture(scope="module")
