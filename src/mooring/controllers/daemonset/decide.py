@@ -78,10 +78,10 @@ def _on_node(judge: Judge, node: str, place: Placement, pods: Sequence[Pod]) -> 
         return [*deleted, *(delete(pod, SURPLUS) for pod in running[1:])]
     if not running and place.runs:
         return [*deleted, create(node, SURGE)]
-    return [*deleted, *_surplus_besidesurge_of(judge, running)]
+    return [*deleted, *_surplus_beside_surge(judge, running)]
 
 
-def _surplus_besidesurge_of(judge: Judge, running: Sequence[Pod]) -> list[PodDecision]:
+def _surplus_beside_surge(judge: Judge, running: Sequence[Pod]) -> list[PodDecision]:
     """Of two or more pods the oldest new one stays, and the oldest old one as long as it is ready and the new
     one is not available yet."""
     if len(running) <= 1:
