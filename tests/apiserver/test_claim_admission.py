@@ -65,7 +65,11 @@ def test_claims_that_were_there_before_the_quota_count(serve):
 def test_growth_is_counted_by_what_it_adds(serve):
     async def story(api):
         await quota(api, requests_storage="3Gi")
-        grows = {"metadata": {"name": "fast"}, "provisioner": "example.com/disk", "allowVolumeExpansion": True}
+        grows = {
+            "metadata": {"name": "fast"},
+            "provisioner": "example.com/disk",
+            "allowVolumeExpansion": True,
+        }
         await api.create("/apis/storage.k8s.io/v1/storageclasses", grows)
         await api.create(CLAIMS, claim("a", "1Gi"))
         await api.patch(f"{CLAIMS}/a/status", {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})
