@@ -18,33 +18,37 @@ def outcomes() -> Iterator[tuple[str, list[str]]]:
     volumes = [_volume(each) for each in package.variables["createTestVolumes()"]]
     for row in package.table("TestMatchVolume").rows:
         found = FreeVolumes(volumes).find(_claim(row["claim"]))
-        yield _told("TestMatchVolume", row, row.get("expectedMatch", ""), found.metadata.uid if found else "")
+        yield _outcome(
+            "TestMatchVolume", row, row.get("expectedMatch", ""), found.metadata.uid if found else ""
+        )
     for row in package.table("TestVolumeModeCheck").rows:
         problem = mismatch(_volume(row["vol"]), _claim(row["pvc"])) or ""
-        yield _told("TestVolumeModeCheck", row, row.get("isExpectedMismatch", False), "volumeMode" in problem)
+        yield _outcome(
+            "TestVolumeModeCheck", row, row.get("isExpectedMismatch", False), "volumeMode" in problem
+        )
     for test, label in (
         ("TestFilteringVolumeModes", "scenarios"),
         ("TestStorageObjectInUseProtectionFiltering", "filteringTestCases"),
     ):
         for row in package.table(test, label).rows:
             index = FreeVolumes([_volume(each) for each in row["vol"]["store"]])
-            yield _told(
+            yield _outcome(
                 test, row, row.get("isExpectedMatch", False), index.find(_claim(row["pvc"])) is not None
             )
     for row in package.table("TestStorageObjectInUseProtectionFiltering", "satisfyingTestCases").rows:
         fits = mismatch(_volume(row["vol"]), _claim(row["pvc"])) is None
         test = "TestStorageObjectInUseProtectionFiltering, satisfying"
-        yield _told(test, row, row.get("isExpectedMatch", False), fits)
+        yield _outcome(test, row, row.get("isExpectedMatch", False), fits)
     table = package.table("TestCheckAccessModes")
     for row in table.rows:
         pv = {**table.scope["pv"], "metadata": {"name": "pv"}}
         problem = mismatch(
             _volume(pv, capacity=row["claim"]["spec"]["resources"]["requests"]), _claim(row["claim"])
         )
-        yield _told("TestCheckAccessModes", row, row.get("shouldSucceed", False), problem is None)
+        yield _outcome("TestCheckAccessModes", row, row.get("shouldSucceed", False), problem is None)
 
 
-def _told(test: str, row: Json, expected: object, found: object) -> tuple[str, list[str]]:
+def _outcome(test: str, row: Json, expected: object, found: object) -> tuple[str, list[str]]:
     return f"{test}: {row['$key']}", [] if found == expected else [f"found is {found!r}, not {expected!r}"]
 
 

@@ -44,7 +44,7 @@ LONGEST_EVENT = 64 * 1024**2
 """Bytes of a watch without the end of an event: no object is nearly as large."""
 LONGEST_WAIT_S = 30.0
 SHARED_EVENTS, SHARED_BYTES = 64, 16 * 1024
-"""Of so many events, if they are not larger, it is known that they were told before."""
+"""Of so many events, if they are not larger, what was decoded is remembered."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -471,20 +471,20 @@ def _another_uid(error: errors.Invalid) -> errors.Conflict | None:
 
 
 def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
-    return _shared(line, kind, path) if len(line) <= SHARED_BYTES else _told(line, kind, path)
+    return _shared(line, kind, path) if len(line) <= SHARED_BYTES else _decoded_event(line, kind, path)
 
 
-def _told(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
-    told = _events(kind).decode(line)
-    if isinstance(told, _Error):
-        status = msgspec.json.decode(told.object)
-        raise errors.from_answer(int(status.get("code") or 500), bytes(told.object), tried=f"watch {path}")
-    if isinstance(told, _Bookmark):
-        metadata = told.object.metadata
+def _decoded_event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
+    event = _events(kind).decode(line)
+    if isinstance(event, _Error):
+        status = msgspec.json.decode(event.object)
+        raise errors.from_answer(int(status.get("code") or 500), bytes(event.object), tried=f"watch {path}")
+    if isinstance(event, _Bookmark):
+        metadata = event.object.metadata
         return WatchEvent(
             "BOOKMARK", None, metadata.resource_version, INITIAL_EVENTS_END in metadata.annotations
         )
-    return WatchEvent(told.TYPE, told.object, told.object.metadata.resource_version)
+    return WatchEvent(event.TYPE, event.object, event.object.metadata.resource_version)
 
 
 @cache
@@ -494,5 +494,5 @@ def _events(
     return msgspec.json.Decoder(_Added[kind] | _Modified[kind] | _Deleted[kind] | _Bookmark | _Error)
 
 
-_shared = lru_cache(SHARED_EVENTS)(_told)
-"""Several watches of one process are told the same at about the same time: it is decoded, and held, once."""
+_shared = lru_cache(SHARED_EVENTS)(_decoded_event)
+"""Several watches of one process get the same event at about the same time: it is decoded, and held, once."""

@@ -187,11 +187,11 @@ def _plugin(user: _Entry, cluster: _Entry, trust: Trust) -> Plugin:
         api_version=version,
         interactive_mode=mode,
         install_hint=str(spec.get("installHint") or ""),
-        cluster=_told(cluster, trust) if spec.get("provideClusterInfo") else None,
+        cluster=_cluster_info(cluster, trust) if spec.get("provideClusterInfo") else None,
     )
 
 
-def _told(cluster: _Entry, trust: Trust) -> dict[str, Any]:
+def _cluster_info(cluster: _Entry, trust: Trust) -> dict[str, Any]:
     """What a plugin is told about the cluster: ExecCredential's spec.cluster."""
     extensions: list[Any] = cluster.fields.get("extensions") or []
     config = next((each.get("extension") for each in extensions if each.get("name") == EXEC_EXTENSION), None)

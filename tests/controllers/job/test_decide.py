@@ -164,7 +164,7 @@ def _without_nulls(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class World:
+class JobUnderCrashes:
     """What is stored: a job and its pods. The controller's writes and what happens to pods come in any
     order; the controller may end after any of its writes."""
 
@@ -250,7 +250,7 @@ SPECS = st.fixed_dictionaries(
 def test_every_ended_pod_is_counted_exactly_once_whatever_the_order_of_crashes(
     spec: dict[str, Any], events: list[tuple[str, int]]
 ):
-    world = World(spec)
+    world = JobUnderCrashes(spec)
     for what, number in events:
         if what == "step":
             world.step(number)

@@ -70,12 +70,12 @@ class Claims(Strategy):
         if after <= before:
             return
         if text_at(old, "status.phase") != "Bound":
-            told = "Only bound persistent volume claims can be expanded"
+            detail = "Only bound persistent volume claims can be expanded"
         elif not _may_grow(_class_name(obj), _class_name(old), admission.objects(STORAGE_CLASSES)):
-            told = _MAY_NOT_GROW
+            detail = _MAY_NOT_GROW
         else:
             return
-        raise forbidden(Resource("", "persistentvolumeclaims"), text_at(obj, "metadata.name"), told)
+        raise forbidden(Resource("", "persistentvolumeclaims"), text_at(obj, "metadata.name"), detail)
 
 
 def _class_name(claim: Obj) -> str:
