@@ -308,6 +308,7 @@ STORIES = (
     hazard("H3b", "A Node is registered anew, with nothing in use"),
     hazard("H4a", "The PersistentVolume of an attachment is gone when the controller starts"),
     hazard("H4b", "A VolumeAttachment that arrives late"),
+    hazard("H4c", "An attach of unknown outcome, and another node that wants the volume"),
     hazard("H5", "A pod without a running container on a silent node"),
     hazard("B13", "Mounted for longer than the timer, on a node that answers"),
 )
