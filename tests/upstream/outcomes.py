@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from tests.conftest import run_in_virtual_time, virtual_now
-from tests.upstream import cases, matching, persistent_volumes, scheduler, scheduler_binding, scheduler_wakes
+from tests.upstream import (
+    cases,
+    matching,
+    persistent_volumes,
+    pods_gc,
+    scheduler,
+    scheduler_binding,
+    scheduler_wakes,
+)
 from tests.upstream.differences import known
+
+T = TypeVar("T")
 
 
 def persistentvolume() -> dict[str, list[str]]:
@@ -16,16 +27,8 @@ def persistentvolume() -> dict[str, list[str]]:
     left_out = known("persistentvolume")
     for case in cases.cases():
         if not left_out.is_left_out(case.key):
-            found[case.key] = run_in_virtual_time(_played(case))
+            found[case.key] = run_in_virtual_time(_awake(persistent_volumes.play(case, virtual_now)))
     return found
-
-
-async def _played(case: cases.Case) -> list[str]:
-    asleep = asyncio.create_task(asyncio.sleep(1e6))  # a story that waits for nothing ends in an error
-    try:
-        return await persistent_volumes.play(case, virtual_now)
-    finally:
-        asleep.cancel()
 
 
 def volumezone() -> dict[str, list[str]]:
@@ -48,11 +51,24 @@ def volumebinding() -> dict[str, list[str]]:
     return scheduler_binding.played() | _woken("volumebinding")
 
 
+def podgc() -> dict[str, list[str]]:
+    """Each case of the pod garbage collector → its differences."""
+    return run_in_virtual_time(_awake(pods_gc.cases(virtual_now)))
+
+
+async def _awake(story: Coroutine[Any, Any, T]) -> T:
+    asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
+    try:
+        return await story
+    finally:
+        asleep.cancel()
+
+
 def _woken(package: str) -> dict[str, list[str]]:
     return scheduler_wakes.played(scheduler_wakes.wakes(package))
 
 
 PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
     each.__name__: each
-    for each in (persistentvolume, volumezone, volumerestrictions, nodevolumelimits, volumebinding)
+    for each in (persistentvolume, volumezone, volumerestrictions, nodevolumelimits, volumebinding, podgc)
 }

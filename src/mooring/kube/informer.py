@@ -88,6 +88,11 @@ class Informer(Generic[T]):
         """All objects, in the order in which they were first seen."""
         return list(self._objects.values())
 
+    def count(self, index: str, value: str) -> int:
+        """How many objects `by_index` would give, in constant time."""
+        keys = self._indices[index].get(value, ())
+        return 1 if isinstance(keys, str) else len(keys)
+
     def by_index(self, index: str, value: str) -> list[T]:
         """The objects for which the named indexer gave `value`."""
         keys = self._indices[index].get(value, ())

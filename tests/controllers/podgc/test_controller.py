@@ -95,6 +95,22 @@ def test_a_pod_that_was_marked_and_is_gone_is_not_marked_again(play: Play):
     play(story)
 
 
+def test_of_too_many_pods_that_have_ended_the_oldest_go(play: Play):
+    async def story(stage: ControllerStage):
+        controller = stage.make(PodGCController, most_ended=2)
+        working = asyncio.create_task(controller.run())
+        for name in ("a", "b", "c", "d"):
+            spec = {"containers": [{"name": "c", "image": "i"}]}
+            await stage.api.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
+            phase = {"status": {"phase": "Running" if name == "a" else "Succeeded"}}
+            await stage.api.patch(Pod, name, phase, "default", subresource="status")
+            await asyncio.sleep(2)
+        assert {pod.name for pod in (await stage.api.list(Pod, "default")).items} == {"a", "c", "d"}
+        assert not working.done()
+
+    play(story)
+
+
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
 def test_another_pod_of_that_name_is_not_removed_in_its_place(play: Play, phase: str):
     async def story(stage: ControllerStage):

@@ -12,7 +12,7 @@ import asyncio
 from random import Random
 from typing import assert_never
 
-from mooring.controllers.podgc.decide import QUARANTINE_S, Action, decide
+from mooring.controllers.podgc.decide import MOST_ENDED, QUARANTINE_S, Action, decide, surplus
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
@@ -20,15 +20,25 @@ from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
+_TOO_MANY = Reason("TooManyEnded", "more pods have ended than may stay")
+
 
 class PodGCController(Controller[str]):
     """Upstream's pod-garbage-collector, driven by events instead of a loop over all pods."""
 
     name = "pod-garbage-collector"
 
-    def __init__(self, client: Client, *, now: Now, random: Random) -> None:
+    def __init__(self, client: Client, *, now: Now, random: Random, most_ended: int = MOST_ENDED) -> None:
         super().__init__(client, now=now, random=random)
-        self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
+        self._most_ended = most_ended
+        self._pods = self.watch(
+            Pod,
+            self._of_concern,
+            indexers={
+                "node": lambda pod: [pod.spec.node_name],
+                "ended": lambda pod: ["yes"] if pod.finished and not pod.deleting else [],
+            },
+        )
         self._nodes = self.watch(
             Node, self._pods_of_node, matters=lambda node: (node.ready, node.spec.taints)
         )
@@ -36,7 +46,10 @@ class PodGCController(Controller[str]):
         """Pods without a Node: their resourceVersion, and since when (the loop's time) both are so."""
 
     def _of_concern(self, pod: Pod) -> list[str]:
-        return [pod.key] if self._may_be_removed(pod) else []
+        return [pod.key] if self._may_be_removed(pod) or (pod.finished and self._too_many_ended()) else []
+
+    def _too_many_ended(self) -> bool:
+        return 0 < self._most_ended < self._pods.count("ended", "yes")
 
     def _may_be_removed(self, pod: Pod) -> bool:
         return decide(pod, self._nodes.get(pod.spec.node_name)).action is Action.REMOVE
@@ -48,8 +61,12 @@ class PodGCController(Controller[str]):
         return pods
 
     async def reconcile(self, key: str) -> None:
-        """Removes one pod if that is permitted."""
+        """Removes one pod if that is permitted, and the oldest of the ended ones if they are too many."""
         pod = self._pods.get(key)
+        if pod is not None and pod.finished and self._too_many_ended():
+            for each in surplus(self._pods.by_index("ended", "yes"), self._most_ended):
+                await self._remove(each, _TOO_MANY)
+                pod = None if each.key == key else pod
         if pod is None or not self._may_be_removed(pod):
             self._orphans.pop(key, None)
             return

@@ -7,6 +7,7 @@ force, or the deletion of the Node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from mooring.kube.decision import Decision
@@ -16,6 +17,10 @@ from mooring.volumes.out_of_service import out_of_service
 
 QUARANTINE_S = 40.0
 """Seconds for which a Node must be absent before its pods count as orphaned."""
+
+
+MOST_ENDED = 12_500
+"""Pods that have ended may stay, so many of them (upstream's --terminated-pod-gc-threshold)."""
 
 
 class Action(Enum):
@@ -40,6 +45,15 @@ def decide(pod: Pod, node: Node | None) -> Decision[Action]:
     if pod.deleting and out_of_service(node):
         return _remove("out-of-service", f"node {node.name} was declared out of service")
     return _KEPT_BY_NODE
+
+
+def surplus(ended: Sequence[Pod], most: int) -> list[Pod]:
+    """Returns which ended pods to remove, beyond the number that may stay: those that were evicted first,
+    then the oldest. 0: all may stay."""
+    if most <= 0 or len(ended) <= most:
+        return []
+    oldest_first = sorted(ended, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name))
+    return sorted(oldest_first, key=lambda pod: pod.status.reason != "Evicted")[: len(ended) - most]
 
 
 def _remove(code: str, message: str) -> Decision[Action]:
