@@ -12,6 +12,7 @@ from tests.upstream import (
     matching,
     persistent_volumes,
     pods_gc,
+    protection,
     scheduler,
     scheduler_binding,
     scheduler_wakes,
@@ -56,6 +57,16 @@ def podgc() -> dict[str, list[str]]:
     return run_in_virtual_time(_awake(pods_gc.cases(virtual_now)))
 
 
+def pvcprotection() -> dict[str, list[str]]:
+    """Each case of the protection of claims → its differences."""
+    return run_in_virtual_time(_awake(protection.claims(virtual_now)))
+
+
+def pvprotection() -> dict[str, list[str]]:
+    """Each case of the protection of volumes → its differences."""
+    return run_in_virtual_time(_awake(protection.volumes(virtual_now)))
+
+
 async def _awake(story: Coroutine[Any, Any, T]) -> T:
     asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
     try:
@@ -70,5 +81,14 @@ def _woken(package: str) -> dict[str, list[str]]:
 
 PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
     each.__name__: each
-    for each in (persistentvolume, volumezone, volumerestrictions, nodevolumelimits, volumebinding, podgc)
+    for each in (
+        persistentvolume,
+        volumezone,
+        volumerestrictions,
+        nodevolumelimits,
+        volumebinding,
+        podgc,
+        pvcprotection,
+        pvprotection,
+    )
 }

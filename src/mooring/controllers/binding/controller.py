@@ -96,9 +96,24 @@ class BindingController(Controller[Key]):
             if claim is not None and claim.deleting:
                 await self._let_claim_go(claim)
             elif claim is not None:
-                await self._reconcile_claim(claim)
+                await self._reconcile_claim(await self._protected_claim(claim))
         elif (pv := self._volumes.get(key.name)) is not None:
-            await self._reconcile_volume(pv)
+            await self._reconcile_volume(await self._protected_volume(pv))
+
+    async def _protected_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Gives a claim its protection again if a user has removed it: what uses the claim is not asked for
+        otherwise when it is deleted."""
+        if CLAIM_PROTECTION in claim.metadata.finalizers:
+            return claim
+        finalizers = [*claim.metadata.finalizers, CLAIM_PROTECTION]
+        return await self._patch_claim(claim, {"metadata": {"finalizers": finalizers}})
+
+    async def _protected_volume(self, pv: PersistentVolume) -> PersistentVolume:
+        """The same for a volume."""
+        if pv.deleting or VOLUME_PROTECTION in pv.metadata.finalizers:
+            return pv
+        finalizers = [*pv.metadata.finalizers, VOLUME_PROTECTION]
+        return await self._patch_volume(pv, {"metadata": {"finalizers": finalizers}})
 
     # --- claims
 
