@@ -92,13 +92,16 @@ def pytest_collection_finish() -> None:
 
 ON_THE_MACHINE = frozenset({"cluster", "foreign", "fuzz", "real", "root", "third_party"})
 """Folders of tests that use what a machine has once: loop devices, mounts, bridges, ports. Where tests run in
-several processes, these run one after the other in one of them."""
+several processes, these run one after the other in one of them, as do all that need root."""
+RUNS_OTHER_TESTS = "test_origin_mutants.py"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(config.rootpath / "tests").parts[0]
-        group = "machine" if folder in ON_THE_MACHINE or item.get_closest_marker("root") else str(item.path)
+        alone = folder in ON_THE_MACHINE or item.path.name == RUNS_OTHER_TESTS
+        group = "machine" if alone or item.get_closest_marker("root") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
     if os.geteuid() == 0:
         return
