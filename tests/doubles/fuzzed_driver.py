@@ -21,12 +21,24 @@ from mooring.mounts.table import read_mount_table
 
 
 def world_outside(root: Path) -> tuple[Any, ...]:
-    """What must not change: mounts that are not below the test's own folder, and marks that a command would
-    leave."""
+    """What must not change: mounts of the driver's disks and folders outside the test's own folder, and marks
+    that a command would leave. Other mounts of the machine come and go without the driver."""
     mounts = {
-        mount.mount_point for mount in read_mount_table() if not mount.mount_point.startswith(str(root))
+        mount.mount_point
+        for mount in read_mount_table()
+        if not mount.mount_point.startswith(str(root))
+        and (mount.root.startswith(str(root)) or _backing_file(mount.device).startswith(str(root)))
     }
     return mounts, os.path.exists("/tmp/pwned"), sorted(os.listdir(root))
+
+
+def _backing_file(device: tuple[int, int]) -> str:
+    """The file behind a loop device; "" for any other device."""
+    major, minor = device
+    try:
+        return Path(f"/sys/dev/block/{major}:{minor}/loop/backing_file").read_text()
+    except OSError:
+        return ""
 
 
 async def _answer(call: Awaitable[Any]) -> tuple[Code, str]:
