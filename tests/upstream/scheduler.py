@@ -113,7 +113,8 @@ def reasons_of(status: Json | None) -> list[str] | None:
     return status.get("reasons") or [status["code"]]
 
 
-def _of(table: Table, row: Json) -> str:
+def case_key(table: Table, row: Json) -> str:
+    """Returns the name of a case, by which differences are recorded."""
     return f"{table.test}: {name_of(row)}"
 
 
@@ -128,7 +129,7 @@ def zones() -> Iterator[Case]:
         for row in table.rows:
             expected = reasons_of(row.get("wantPreFilterStatus")) or reasons_of(row.get("wantFilterStatus"))
             yield Case(
-                _of(table, row), row["Pod"], row["Node"], [*_classes(scope), *completed(scope)], expected
+                case_key(table, row), row["Pod"], row["Node"], [*_classes(scope), *completed(scope)], expected
             )
 
 
@@ -161,7 +162,7 @@ def restrictions() -> Iterator[Case]:
         for row in table.rows:
             others = [_placed(each["Pod"]) for each in (row["nodeInfo"] or {}).get("pods") or []]
             status = reasons_of(row.get("preFilterWantStatus")) or reasons_of(row.get("wantStatus"))
-            yield Case(_of(table, row), row["pod"], HERE, others, status)
+            yield Case(case_key(table, row), row["pod"], HERE, others, status)
     table = facts.table("TestAccessModeConflicts")
     for row in table.rows:
         objects = [*row.get("existingPods", []), *_waiting(row.get("existingPVCs", []))]
@@ -169,7 +170,7 @@ def restrictions() -> Iterator[Case]:
         status = reasons_of(row.get("preFilterWantStatus")) or reasons_of(row.get("wantStatus"))
         pod = {**row["pod"], "spec": {**row["pod"].get("spec", {}), "nodeName": ""}}
         pod["metadata"] = {**pod.get("metadata", {}), "uid": "the-new-one"}
-        yield Case(_of(table, row), pod, node, objects, status)
+        yield Case(case_key(table, row), pod, node, objects, status)
 
 
 def _placed(pod: Json) -> Json:
@@ -209,7 +210,7 @@ def limits() -> Iterator[Case]:
         expected = reasons_of(row.get("wantPreFilterStatus")) or reasons_of(row.get("wantStatus"))
         namespace = row["newPod"].get("metadata", {}).get("namespace", "default")
         objects = [_in(each, namespace) for each in objects]
-        yield Case(_of(table, row), row["newPod"], LIMITED, objects, expected)
+        yield Case(case_key(table, row), row["newPod"], LIMITED, objects, expected)
 
 
 def _csi_node(source: str, drivers: Iterable[str], most: int) -> Iterator[Json]:

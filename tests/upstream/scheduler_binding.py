@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.upstream.scheduler import Case, outcome, reasons_of
-from tests.upstream.tables import Json, Table, name_of, read
+from tests.upstream.scheduler import Case, case_key, outcome, reasons_of
+from tests.upstream.tables import Json, Table, read
 
 NAMESPACE = "testns"
 PROVISIONER = "driver.example.com"
@@ -42,18 +42,17 @@ def cases() -> Iterator[Case]:
 def _finds(table: Table) -> Iterator[Case]:
     for row in table.rows:
         claims = row["cachePVCs"] if "cachePVCs" in row else row.get("podPVCs") or []
-        objects = [*CLASSES, *claims, *_volumes(row)]
-        expected = row.get("reasons") or (["persistentvolumeclaim"] if row.get("shouldFail") else None)
-        if row.get("shouldFail"):
-            expected = []  # upstream's binder is not asked about such claims, or fails
-        yield Case(_key(table, row), _pod(row), NODE, objects, expected, _bindings(row))
+        objects = [*CLASSES, *claims, *(row.get("pvs") or [])]
+        # Where a case fails, upstream's binder is not asked about its claims, or gives no reason.
+        expected = [] if row.get("shouldFail") else row.get("reasons")
+        yield Case(case_key(table, row), _pod(row), NODE, objects, expected, _bindings(row))
 
 
 def _migrations(table: Table) -> Iterator[Case]:
     for row in table.rows:
         [node] = row["initNodes"]
-        objects = [*CLASSES, *row["podPVCs"], *_volumes(row), *row.get("initCSINodes", [])]
-        yield Case(_key(table, row), _pod(row), node, objects, row.get("reasons"))
+        objects = [*CLASSES, *row["podPVCs"], *(row.get("pvs") or []), *row.get("initCSINodes", [])]
+        yield Case(case_key(table, row), _pod(row), node, objects, row.get("reasons"))
 
 
 def _capacities(table: Table) -> Iterator[Case]:
@@ -65,7 +64,7 @@ def _capacities(table: Table) -> Iterator[Case]:
             for number, each in enumerate(row.get("capacities") or [])
         ]
         yield Case(
-            _key(table, row), pod, NODE, [*CLASSES, driver, *row["pvcs"], *capacities], row.get("reasons")
+            case_key(table, row), pod, NODE, [*CLASSES, driver, *row["pvcs"], *capacities], row.get("reasons")
         )
 
 
@@ -83,7 +82,7 @@ def _plugin(table: Table) -> Iterator[Case]:
             status = (row.get("wantFilterStatus") or [])[number : number + 1]
             expected = before or (reasons_of(status[0]) if status else None)
             where = f" ({node['metadata']['name']})" if len(row["nodes"]) > 1 else ""
-            key = _key(table, row) + where
+            key = case_key(table, row) + where
             yield Case(key, row["pod"], node, objects, expected)
 
 
@@ -99,10 +98,6 @@ def _pod(row: Json) -> Json:
     }
 
 
-def _volumes(row: Json) -> Iterator[Json]:
-    yield from row.get("pvs") or []
-
-
 def _bindings(row: Json) -> dict[str, str] | None:
     """Returns which volume each claim gets; None if the case does not say."""
     if row.get("shouldFail") or row.get("reasons"):
@@ -113,10 +108,6 @@ def _bindings(row: Json) -> dict[str, str] | None:
 
 def _name(binding: Json, field: str) -> str:
     return str(next(each for name, each in binding.items() if name.upper() == field)["metadata"]["name"])
-
-
-def _key(table: Table, row: Json) -> str:
-    return f"{table.test}: {name_of(row)}"
 
 
 def played() -> dict[str, list[str]]:
