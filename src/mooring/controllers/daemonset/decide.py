@@ -75,19 +75,29 @@ def _on_node(judge: Judge, node: str, place: Placement, pods: Sequence[Pod]) -> 
     deleted = [delete(pod, _ENDED[pod.status.phase]) for pod in alive if pod.finished]
     running = [pod for pod in alive if not pod.finished]
     if not surge_of(judge.daemon_set, 1):
-        return [*deleted, *(delete(pod, SURPLUS) for pod in running[1:])]
+        stays = _serving(judge, running)
+        return [*deleted, *(delete(pod, SURPLUS) for pod in running if pod is not stays)]
     if not running and place.runs:
         return [*deleted, create(node, SURGE)]
     return [*deleted, *_surplus_beside_surge(judge, running)]
 
 
+def _serving(judge: Judge, pods: Sequence[Pod]) -> Pod | None:
+    """Returns the pod that stays when a node has several: the oldest available one, or else the oldest.
+
+    Upstream keeps the oldest, whether it serves or not, and so may take the only available pod of many nodes
+    at once, whatever `maxUnavailable` says.
+    """
+    return next(filter(judge.available, pods), pods[0] if pods else None)
+
+
 def _surplus_beside_surge(judge: Judge, running: Sequence[Pod]) -> list[PodDecision]:
-    """Of two or more pods the oldest new one stays, and the oldest old one as long as it is ready and the new
-    one is not available yet."""
+    """Of two or more pods one new one stays, and one old one as long as it is ready and the new one is not
+    available yet."""
     if len(running) <= 1:
         return []
-    new = next((pod for pod in running if judge.updated(pod)), None)
-    old = next((pod for pod in running if not judge.updated(pod)), None)
+    new = _serving(judge, [pod for pod in running if judge.updated(pod)])
+    old = _serving(judge, [pod for pod in running if not judge.updated(pod)])
     found = [delete(pod, SURPLUS) for pod in running if pod is not new and pod is not old]
     if new is not None and old is not None and (ready_since(old) is None or judge.available(new)):
         found.append(delete(old, REPLACED))
