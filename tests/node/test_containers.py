@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kube.objects import Container, EnvVar, ObjectMeta, Pod, PodSpec, VolumeDevice, VolumeMount
+from mooring.kube.objects import (
+    Container,
+    EnvVar,
+    HostPathVolumeSource,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    Volume,
+    VolumeDevice,
+    VolumeMount,
+)
 from mooring.kube.objects.pods import EnvFromSource, PodSecurityContext, SecurityContext
 from mooring.node.pods.containers import Image, container_spec, environment, images_on_host_root, sandbox_spec
 from mooring.node.pods.environment import ContainerConfigProblem, Surroundings, expand, hostname
@@ -24,6 +34,10 @@ def nothing(kind: str, name: str) -> None:
 def pod_of(*containers: Container, **metadata: Any) -> Pod:
     fields = {"name": "web-0", "namespace": "default", "uid": "u1", **metadata}
     return Pod(metadata=ObjectMeta(**fields), spec=PodSpec(node_name="node-1", containers=containers))
+
+
+def no_image(name: str) -> None:
+    return None
 
 
 def around(lookup: Any = nothing) -> Surroundings:
@@ -182,6 +196,49 @@ def test_outer_mounts_come_before_inner_ones() -> None:
         ("out", False, "x"),
         ("in", True, ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("privileged", "path", "sub_path", "shown"),
+    [
+        (True, "/", "", True),
+        (True, "//", "", True),
+        (False, "/", "", False),
+        (None, "/", "", False),
+        (True, "/srv", "", False),
+        (True, "/", "etc", False),
+    ],
+)
+def test_a_privileged_container_sees_the_processes_of_a_machine_whose_root_it_mounts(
+    privileged: bool | None, path: str, sub_path: str, shown: bool
+) -> None:
+    container = Container(
+        name="main",
+        command=("x",),
+        security_context=SecurityContext(privileged=privileged),
+        volume_mounts=(VolumeMount(name="root", mount_path="/rootfs", sub_path=sub_path),),
+    )
+    volumes = (Volume(name="root", host_path=HostPathVolumeSource(path=path)),)
+    (mount,) = made(container, volumes=volumes).mounts
+    assert mount.machine_proc is shown
+
+
+def test_only_the_sandbox_of_a_pod_that_is_started_with_such_a_container_has_the_machines_processes() -> None:
+    volumes = (Volume(name="root", host_path=HostPathVolumeSource(path="/")),)
+    mounts = (VolumeMount(name="root", mount_path="/host"),)
+    privileged = SecurityContext(privileged=True)
+    shell = Container(name="shell", command=("x",), security_context=privileged, volume_mounts=mounts)
+    plain = Container(name="main", command=("x",))
+
+    def pod(*containers: Container, later: tuple[Container, ...] = ()) -> Pod:
+        spec = PodSpec(containers=containers, ephemeral_containers=later, volumes=volumes)
+        return Pod(metadata=ObjectMeta(name="p", uid="u1"), spec=spec)
+
+    assert sandbox_spec(pod(plain, shell), {}, no_image, ()).machine_proc
+    without = pod(plain, later=(shell,))
+    assert not sandbox_spec(without, {}, no_image, ()).machine_proc
+    (mount,) = container_spec(without, shell, 0, around=around(), find_image=no_image).mounts
+    assert not mount.machine_proc
 
 
 def test_a_raw_device_is_shown_at_its_path() -> None:

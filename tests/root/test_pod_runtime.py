@@ -137,6 +137,28 @@ async def test_no_process_of_the_pod_shows_what_is_masked(pods: Pods, tmp_path: 
     assert output == ["looked"]
 
 
+# This process is on the machine; the first one's capabilities may be more than those of a container here.
+NSENTER = f"nsenter --mount=/rootfs/proc/{os.getpid()}/ns/mnt --"
+
+
+async def test_a_container_that_may_see_the_machine_enters_its_mount_namespace(pods: Pods) -> None:
+    await sandbox(pods, volumes={"root": "/"}, machine_proc=True)
+    mounts = (ContainerMount("root", "/rootfs", read_only=True, machine_proc=True),)
+    code, output = await pods.run(f"ls {pods.root} | wc -l; {NSENTER} ls {pods.root}", mounts=mounts)
+    assert code == 0
+    assert output[0] == "0"
+    assert "pods" in output[1:]
+
+
+async def test_the_machines_root_alone_shows_no_process_of_the_machine(pods: Pods) -> None:
+    await sandbox(pods, volumes={"root": "/"})
+    code, output = await pods.run(
+        f"ls /rootfs/proc | wc -l; {NSENTER} true", mounts=(ContainerMount("root", "/rootfs"),)
+    )
+    assert code != 0
+    assert output[0] == "0"
+
+
 async def test_environment_and_working_directory_are_what_the_spec_says(pods: Pods) -> None:
     await sandbox(pods)
     code, output = await pods.run(

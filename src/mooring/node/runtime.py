@@ -47,12 +47,14 @@ class Struct(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerMount(Struct, frozen=True):
-    """A volume of the sandbox at a path of the container."""
+    """A volume of the sandbox at a path of the container. With `machine_proc` the volume is the machine's
+    root, and its /proc shows the machine's processes."""
 
     volume: str
     path: str
     read_only: bool = False
     sub_path: str = ""
+    machine_proc: bool = False
 
 
 class ContainerSpec(Struct, frozen=True):
@@ -89,7 +91,8 @@ class PodNetwork(Struct, frozen=True):
 class SandboxSpec(Struct, frozen=True):
     """What all containers of a pod share. `volumes` and `images` map names to directories of this machine;
     `masks` are directories of the machine's root that its containers see empty; `etc` are files of their
-    /etc. Without a `network` it has the machine's."""
+    /etc. Without a `network` it has the machine's. `machine_proc`: a mount of its containers asks for the
+    machine's /proc; no other pod may reach it."""
 
     uid: str
     hostname: str
@@ -98,6 +101,7 @@ class SandboxSpec(Struct, frozen=True):
     masks: tuple[str, ...] = ()
     etc: dict[str, str] = {}
     network: PodNetwork | None = None
+    machine_proc: bool = False
 
 
 class ContainerRecord(Struct, frozen=True):

@@ -57,13 +57,17 @@ def sandbox_spec(
         volumes=dict(volumes),
         images={image_key(pod, name): image.directory for name, image in found.items()},
         masks=masks,
+        machine_proc=_shows_machine(pod),
     )
 
 
 def images(pod: Pod) -> list[str]:
     """The names of the images that the pod is started with, each once."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return list(dict.fromkeys(container.image for container in containers))
+    return list(dict.fromkeys(container.image for container in _started_with(pod)))
+
+
+def _started_with(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.init_containers, *pod.spec.containers)
 
 
 def image_key(pod: Pod, image: str) -> str:
@@ -103,7 +107,7 @@ def container_spec(
         env=environment(pod, container, around, image),
         working_dir=container.working_dir or (image.working_dir if image else "") or "/",
         image=_image_of_sandbox(pod, container) if image else None,
-        mounts=_mounts(container, variables),
+        mounts=_mounts(pod, container, variables),
         user=_user(pod, container, image),
         groups=_groups(pod.spec.security_context),
         read_only_root=bool(own.read_only_root_filesystem),
@@ -140,14 +144,35 @@ def _command(container: Container, image: Image | None) -> tuple[str, ...]:
     raise ContainerConfigProblem("ErrImageNeverPull", message)
 
 
-def _mounts(container: Container, variables: Mapping[str, str]) -> tuple[ContainerMount, ...]:
+def _mounts(pod: Pod, container: Container, variables: Mapping[str, str]) -> tuple[ContainerMount, ...]:
+    roots = _machine_roots(pod, container) if _shows_machine(pod) else set[str]()
     devices = (ContainerMount(device.name, device.device_path) for device in container.volume_devices)
     # Outer paths first, so that a mount inside another one's path is not hidden by it.
     volumes = (
-        ContainerMount(mount.name, mount.mount_path, mount.read_only, _sub_path(container, mount, variables))
+        ContainerMount(
+            mount.name,
+            mount.mount_path,
+            mount.read_only,
+            _sub_path(container, mount, variables),
+            machine_proc=mount.name in roots and not (mount.sub_path or mount.sub_path_expr),
+        )
         for mount in sorted(container.volume_mounts, key=lambda mount: mount.mount_path)
     )
     return (*volumes, *devices)
+
+
+def _shows_machine(pod: Pod) -> bool:
+    """Of the containers that the pod is started with; one that is added later cannot change its sandbox."""
+    return any(_machine_roots(pod, container) for container in _started_with(pod))
+
+
+def _machine_roots(pod: Pod, container: Container) -> set[str]:
+    """The volumes that show a privileged container the machine's root with its processes, so that
+    `nsenter --mount=ROOT/proc/1/ns/mnt` leads into the machine, as it does on a node of a real cluster."""
+    if not (container.security_context and container.security_context.privileged):
+        return set()
+    paths = {volume.name: volume.host_path.path for volume in pod.spec.volumes if volume.host_path}
+    return {name for name, path in paths.items() if path and not path.strip("/")}
 
 
 def _sub_path(container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ that no other volume of this machine is kept busy by the pod's mount namespace:
     /volumes/NAME    the pod's volumes
     /pod             the pod's directory: state, logs, control socket
     /dev, /proc      the harmless devices; the pod's own processes
+    /machine-proc    the machine's processes, if a privileged container mounts the machine's root
     /scratch         where each container mounts its writable layer (in memory, gone with the container)
 
 `enter_container_root` then builds one container's root from that tree, in a mount namespace of its own. Mount
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
         volumes: dict[str, str]
         images: dict[str, str]
         masks: list[str]
+        machineProc: bool
 
     class Mount(TypedDict):
         volume: str
         path: str
         readOnly: NotRequired[bool]
         subPath: NotRequired[str]
+        machineProc: NotRequired[bool]
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -63,6 +66,8 @@ def enter_pod_root(pod: PodRoot) -> str:
     syscalls.mount("tmpfs", root, "tmpfs", syscalls.MS_NOSUID, "mode=0755")
     for name in ("host", "images", "volumes", "pod", "dev", "proc", "scratch"):
         os.mkdir(f"{root}/{name}")
+    if pod["machineProc"]:
+        _bind_new("/proc", f"{root}/machine-proc")
     syscalls.bind(pod["directory"], f"{root}/pod")
     for name, source in pod["images"].items():
         _bind_new(source, f"{root}/images/{name}", read_only=True)
@@ -101,6 +106,11 @@ def enter_container_root(
     sources = [
         (mount, open_sub_path(f"/volumes/{mount['volume']}", mount.get("subPath", ""))) for mount in mounts
     ]
+    machine_proc = [
+        (_proc_below(mount), os.open("/machine-proc", os.O_PATH | os.O_CLOEXEC))
+        for mount in mounts
+        if mount.get("machineProc")
+    ]
     taken = {os.path.normpath(mount["path"]) for mount in mounts}
     own = {**{f"/etc/{name}": f"/pod/etc/{name}" for name in _listed("/pod/etc")}, **files}
     opened = [
@@ -109,9 +119,13 @@ def enter_container_root(
     old = syscalls.enter_root(root)
     for path, source in opened:
         _bind_file(path, source)
-    for mount, source in sources:
+    for mount, source in (*sources, *machine_proc):
         _bind_volume(mount, source)
     syscalls.leave_old_root(old)
+
+
+def _proc_below(mount: Mount) -> Mount:
+    return {"volume": mount["volume"], "path": os.path.join(mount["path"], "proc")}
 
 
 def make_root_read_only() -> None:
