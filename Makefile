@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud test check audit soak bench assets test-real setup lock clean tools
+.PHONY: demo demo-cloud test check audit soak bench assets test-real e2e setup lock clean tools
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -53,6 +53,11 @@ assets:
 
 test-real: $(STAMP) tools
 	@$(BIN)/pytest -q tests/real
+
+# Upstream's end-to-end suite against `mooring up`; with E2E="--reduced", ... as tests/e2e/__main__.py says.
+e2e: $(STAMP) tools
+	@scripts/assets e2e
+	@$(BIN)/python -m tests.e2e $(E2E)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.apiserver

@@ -6,8 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc.aio
 import pytest
 from aiohttp import web
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from mooring.kube.objects import Container
 from mooring.kube.objects.pods import Handler
@@ -91,6 +95,42 @@ async def test_nobody_who_listens_is_told_without_the_library_s_own_words() -> N
     assert not result.success
     assert result.output.startswith(f"cannot connect to 127.0.0.1:{unused}: ")
     assert not (await outcome(tcp_socket={"port": unused})).success
+
+
+@pytest.fixture
+async def grpc_port() -> AsyncIterator[int]:
+    """Of a gRPC server with the health protocol: "" and "up" serve, "down" does not."""
+    servicer = health.aio.HealthServicer()
+    await servicer.set("up", HealthCheckResponse.SERVING)
+    await servicer.set("down", HealthCheckResponse.NOT_SERVING)
+    server = grpc.aio.server()
+    add_HealthServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield port
+    await server.stop(None)
+
+
+async def test_a_grpc_service_succeeds_while_it_says_that_it_serves(grpc_port: int) -> None:
+    assert await outcome(grpc={"port": grpc_port}) == Outcome(True, "")
+    assert await outcome(grpc={"port": grpc_port, "service": "up"}) == Outcome(True, "")
+    down = await outcome(grpc={"port": grpc_port, "service": "down"})
+    assert down == Outcome(False, "service unhealthy (responded with 'NOT_SERVING')")
+    unknown = await outcome(grpc={"port": grpc_port, "service": "none"})
+    assert not unknown.success and unknown.output.startswith("NOT_FOUND")
+
+
+async def test_a_port_without_grpc_is_a_failure_of_a_grpc_probe(port: int) -> None:
+    assert not (await outcome(grpc={"port": port})).success
+
+
+async def test_a_grpc_server_without_the_health_protocol_is_a_failure() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    failed = await outcome(grpc={"port": port})
+    await server.stop(None)
+    assert not failed.success and failed.output.startswith("UNIMPLEMENTED")
 
 
 def test_a_port_may_have_a_name() -> None:

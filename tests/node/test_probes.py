@@ -233,16 +233,3 @@ def test_when_a_pod_is_deleted_its_sidecars_are_asked_to_end_last(play: Play) ->
         assert signals == ["signal main 15", "signal two 15", "signal one 15"]
 
     play(story)
-
-
-def test_a_grpc_probe_is_refused_with_its_reason(play: Play) -> None:
-    async def story(stage: Any) -> None:
-        await stage.start()
-        await stage.create_pod(container={"livenessProbe": {"grpc": {"port": 1}}})
-
-        async def refused() -> bool:
-            return any("grpc is not supported" in message for _, message in await stage.events())
-
-        await stage.until(refused)
-
-    play(story)

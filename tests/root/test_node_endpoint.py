@@ -96,7 +96,7 @@ async def test_a_log_is_followed_to_the_end_of_its_container(world: AgentProcess
     heard = b""
     async for piece in answer.stream:
         if not heard:
-            assert (await kubectl(world, "exec", "web-0", "--", "touch", "/go"))[0] == 0
+            assert await kubectl(world, "exec", "web-0", "--", "touch", "/go") == (0, "", "")
         heard += piece
     assert heard == b"one\ntwo\n"
 

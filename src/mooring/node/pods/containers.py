@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.kube.objects import Container, Pod
-from mooring.kube.objects.pods import PodSecurityContext, Probe, SecurityContext
+from mooring.kube.objects.pods import PodSecurityContext, SecurityContext
 from mooring.kube.objects.volumes import VolumeMount
 from mooring.node.pods.environment import (
     PATH,
@@ -96,7 +96,6 @@ def container_spec(
     pod: Pod, container: Container, attempt: int, *, around: Surroundings, find_image: FindImage
 ) -> ContainerSpec:
     """One attempt of a container. Raises `ContainerConfigProblem`."""
-    _refuse_grpc(container)
     image = find_image(container.image)
     variables = declared(pod, container, around)
     own = container.security_context or SecurityContext()
@@ -115,14 +114,6 @@ def container_spec(
         message_path=container.termination_message_path,
         message_from_logs=container.termination_message_policy == "FallbackToLogsOnError",
     )
-
-
-def _refuse_grpc(container: Container) -> None:
-    for kind in ("startup", "liveness", "readiness"):
-        probe: Probe | None = getattr(container, f"{kind}_probe")
-        if probe is not None and probe.grpc is not None:
-            what = f"container {container.name}: {kind}Probe: grpc is not supported: use exec, httpGet or tcpSocket"
-            raise config_problem(what)
 
 
 def _command(container: Container, image: Image | None) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""What hooks and probes do: a command in the container, an HTTP request, a TCP connection, or waiting.
+"""What hooks and probes do: a command in the container, an HTTP request, a TCP connection, a question by
+gRPC's health protocol, or waiting.
 
 Rules: Kubernetes' API reference of `Probe` and `LifecycleHandler`: a command succeeds with exit code 0, a
-request with a status from 200 to 399, its certificate is not verified. Requests are made by the node, to the
-pod's address.
+request with a status from 200 to 399, its certificate is not verified; a service that says SERVING. Requests
+are made by the node, to the pod's address.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import aiohttp
+import grpc
+import grpc.aio
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from mooring.kube.objects import Container
 from mooring.kube.objects.pods import Handler
@@ -45,6 +49,8 @@ async def handle(runtime: Runtime, target: Target, handler: Handler, timeout_s: 
         return Outcome(False, f"no answer within {timeout_s:g} s")
     except aiohttp.ClientConnectorError as error:
         return Outcome(False, f"cannot connect to {error.host}:{error.port}: {error.os_error}")
+    except grpc.aio.AioRpcError as error:
+        return Outcome(False, f"{error.code().name}: {error.details()}")
     except (RuntimeFailure, OSError, aiohttp.ClientError, ValueError) as error:
         return Outcome(False, str(error) or type(error).__name__)
 
@@ -63,6 +69,8 @@ async def _handle(runtime: Runtime, target: Target, handler: Handler) -> Outcome
             of.get("host") or target.address, port_of(target.container, of)
         )
         writer.close()
+    if handler.grpc is not None:
+        return await _grpc_check(target, handler.grpc)
     if handler.sleep is not None:
         await asyncio.sleep(float(handler.sleep.get("seconds", 0)))
     return Outcome(True, "")
@@ -79,6 +87,22 @@ async def _http_get(target: Target, request: Mapping[str, Any]) -> Outcome:
         body = (await answer.content.read(OUTPUT_LIMIT)).decode(errors="replace")
         success = 200 <= answer.status < 400
         return Outcome(success, body if success else f"HTTP probe failed with statuscode: {answer.status}")
+
+
+async def _grpc_check(target: Target, asked: Mapping[str, Any]) -> Outcome:
+    address = f"{target.address}:{port_of(target.container, asked)}"
+    request = HealthCheckRequest(service=asked.get("service") or "")
+    async with grpc.aio.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=HealthCheckRequest.SerializeToString,
+            response_deserializer=HealthCheckResponse.FromString,
+        )
+        answer = await check(request)
+    status = HealthCheckResponse.ServingStatus.Name(answer.status)
+    if status == "SERVING":
+        return Outcome(True, "")
+    return Outcome(False, f"service unhealthy (responded with {status!r})")
 
 
 def port_of(container: Container, handler: Mapping[str, Any]) -> int:

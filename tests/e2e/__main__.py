@@ -1,0 +1,131 @@
+"""Plays upstream's end-to-end suite against `mooring up`: `python -m tests.e2e` (`make e2e`). Needs root.
+
+python -m tests.e2e [--reduced] [--times N] [--out DIR] [--focus PATTERN] [SUITE...]
+python -m tests.e2e --list     # what is played, and what is not, with the reason
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.e2e import images
+from tests.e2e.cluster import cluster
+from tests.e2e.suite import NotOffered, Outcome, Suite, load, play, programs, specs, summary
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e", description="Upstream's end-to-end suite.")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="default: all")
+    parser.add_argument("--reduced", action="store_true", help="what CI plays of each")
+    parser.add_argument("--times", type=int, default=1, help="rounds; every spec has to pass in each")
+    parser.add_argument("--focus", default="", help="only specs that match this, of the suites")
+    parser.add_argument("--out", type=Path, help="keep reports and logs here")
+    parser.add_argument("--list", action="store_true", help="play nothing")
+    return parser.parse_args()
+
+
+def chosen(suites: list[Suite], names: list[str], *, reduced: bool, focus: str) -> list[Suite]:
+    """Exits with a message if there is no suite of a name."""
+    if unknown := set(names) - {suite.name for suite in suites}:
+        sys.exit(
+            f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(s.name for s in suites)}"
+        )
+    found = [suite for suite in suites if suite.name in (names or [suite.name])]
+    if reduced:
+        found = [suite for suite in found if suite.reduced]
+    return [narrowed(suite, focus) for suite in found] if focus else found
+
+
+def narrowed(suite: Suite, focus: str) -> Suite:
+    return Suite(
+        suite.name, suite.about, f"(?:{suite.focus}).*(?:{focus})", suite.skip, suite.procs, suite.reduced
+    )
+
+
+def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:
+    """What is played and what is not."""
+    names = specs(folder)
+    for suite in suites:
+        of_suite = [
+            n for n in names if re.search(suite.focus, n) and not (suite.skip and re.search(suite.skip, n))
+        ]
+        left_out = [n for n in of_suite if any(re.search(each.pattern, n) for each in skips)]
+        print(
+            f"{suite.name}: {len(of_suite) - len(left_out)} played, {len(left_out)} not offered: {suite.about}"
+        )
+    for each in skips:
+        print(f"not offered: {each.pattern}\n    {each.reason}")
+
+
+async def run(suites: list[Suite], skips: list[NotOffered], folder: Path, options: argparse.Namespace) -> int:
+    """Plays all of them on one cluster; the number of specs that did not pass."""
+    work = Path(tempfile.mkdtemp(prefix="e2e-"))
+    failed: list[Outcome] = []
+    try:
+        for image in images.images(folder / "agnhost"):
+            images.write(image, work / "images")
+        async with cluster(work, work / "images") as stage:
+            for round_ in range(options.times):
+                for suite in suites:
+                    outcomes = await asyncio.to_thread(
+                        play, suite, skips, folder, work, stage.layout.kubeconfig, reduced=options.reduced
+                    )
+                    print(f"{suite.name} ({round_ + 1} of {options.times}): {summary(outcomes)}", flush=True)
+                    failed += report(outcomes)
+        keep(work, options.out)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return len(failed)
+
+
+def report(outcomes: list[Outcome]) -> list[Outcome]:
+    """Prints what did not pass, and returns it."""
+    failed = [each for each in outcomes if not each.passed]
+    for each in failed:
+        print(f"  - {each.name}\n      {each.state} after {each.seconds:.0f} s, {each.where}")
+        print("      " + " | ".join(each.message.split("\n"))[:600], flush=True)
+    return failed
+
+
+def keep(work: Path, out: Path | None) -> None:
+    """Logs and reports, of the suite and of the cluster."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for path in (
+            *work.glob("*.log"),
+            *work.glob("*.json"),
+            *work.glob("d/*.log"),
+            *work.glob("d/logs/*"),
+        ):
+            if path.is_file():
+                shutil.copy(path, out)
+
+
+def main() -> int:
+    options = parsed()
+    suites, skips = load()
+    folder = programs()
+    if folder is None:
+        print(
+            "upstream's suite is not built: run `scripts/assets e2e` (needs Go; about ten minutes)",
+            file=sys.stderr,
+        )
+        return 3
+    suites = chosen(suites, options.suites, reduced=options.reduced, focus=options.focus)
+    if options.list:
+        show(suites, skips, folder)
+        return 0
+    if packages := images.missing():
+        print(f"missing Debian packages: {' '.join(packages)}", file=sys.stderr)
+        return 3
+    return min(1, asyncio.run(run(suites, skips, folder, options)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
