@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -73,8 +74,8 @@ async def run(suites: list[Suite], skips: list[NotOffered], folder: Path, option
         async with cluster(work, work / "images") as stage:
             for round_ in range(options.times):
                 for suite in suites:
-                    outcomes = await asyncio.to_thread(
-                        play, suite, skips, folder, work, stage.layout.kubeconfig, reduced=options.reduced
+                    outcomes = await play(
+                        suite, skips, folder, work, stage.layout.kubeconfig, reduced=options.reduced
                     )
                     print(f"{suite.name} ({round_ + 1} of {options.times}): {summary(outcomes)}", flush=True)
                     failed += report(outcomes)
@@ -108,6 +109,7 @@ def keep(work: Path, out: Path | None) -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = parsed()
     suites, skips = load()
     folder = programs()

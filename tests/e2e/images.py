@@ -12,18 +12,20 @@ import io
 import json
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 BUSYBOX = Path("/bin/busybox")
 BASH = Path("/bin/bash-static")
+NSENTER = Path("/usr/bin/nsenter")
+"""Busybox's would go on to run busybox's own programs in place of the machine's."""
 DIRECTORIES = (
     "bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "sbin", "sys", "usr", "usr/bin", "usr/local",
     "usr/local/bin", "usr/sbin", "var", "var/log",
 )  # fmt: skip
-IN_USR_BIN = ("env", "head", "id", "nsenter", "tail", "test")
+IN_USR_BIN = ("env", "head", "id", "tail", "test")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USERS = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"
@@ -49,7 +51,8 @@ class Image:
 
 def images(agnhost: Path) -> tuple[Image, ...]:
     """The images, by the names that the suite gives them (without registry and tag)."""
-    tools = {"agnhost": agnhost, "agnhost-2": agnhost, "bin/bash": BASH}
+    nsenter = {str(path).lstrip("/"): path for path in (NSENTER, *_libraries(NSENTER))}
+    tools = {"agnhost": agnhost, "agnhost-2": agnhost, "bin/bash": BASH, **nsenter}
     shell = {"bin/bash": BASH}
     serve = ("httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html")
     who = ("sh", "-c", "echo uid=$(id -u)")
@@ -107,13 +110,13 @@ def _blob(layout: Path, data: bytes, media_type: str) -> dict[str, Any]:
 def _layer(image: Image) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in (*DIRECTORIES, *_parents(image.files)):
+        for name in (*DIRECTORIES, *_parents([*image.files, *image.programs])):
             _add(archive, name, tarfile.DIRTYPE, 0o755)
         _add(archive, "tmp", tarfile.DIRTYPE, 0o1777)
         for name, program in {"bin/busybox": BUSYBOX, **image.programs}.items():
             _add(archive, name, tarfile.REGTYPE, 0o755, program.read_bytes())
         for applet in _applets():
-            if f"bin/{applet}" not in image.programs:
+            if not {f"bin/{applet}", f"usr/bin/{applet}"} & image.programs.keys():
                 _add(archive, f"bin/{applet}", tarfile.SYMTYPE, 0o777, target="busybox")
         for applet in IN_USR_BIN:
             _add(archive, f"usr/bin/{applet}", tarfile.SYMTYPE, 0o777, target="/bin/busybox")
@@ -122,7 +125,13 @@ def _layer(image: Image) -> bytes:
     return packed.getvalue()
 
 
-def _parents(files: Mapping[str, str]) -> list[str]:
+def _libraries(program: Path) -> list[Path]:
+    """What a program of this machine is linked with, by the paths that it looks for."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return [Path(word) for word in listed.split() if word.startswith("/")]
+
+
+def _parents(files: Iterable[str]) -> list[str]:
     found = {str(parent) for name in files for parent in Path(name).parents}
     return sorted(found - {".", *DIRECTORIES})
 

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import tomllib
 from collections import Counter
@@ -85,7 +87,7 @@ def specs(folder: Path) -> list[str]:
     return [name for name, _ in _entries(report)]
 
 
-def play(
+async def play(
     suite: Suite,
     skips: Sequence[NotOffered],
     folder: Path,
@@ -110,10 +112,21 @@ def play(
     ]  # fmt: skip
     environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": f"{folder}:{os.environ['PATH']}"}
     with (work / f"{suite.name}.log").open("wb") as log:
-        done = subprocess.run(command, cwd=work, env=environ, stdout=log, stderr=log, check=False)
+        runner = await asyncio.create_subprocess_exec(*command, cwd=work, env=environ, stdout=log, stderr=log)
+        try:
+            status = await runner.wait()
+        finally:
+            await _end(runner)
     if not report.exists():
-        raise RuntimeError(f"the runner ended with status {done.returncode}: see {work}/{suite.name}.log")
+        raise RuntimeError(f"the runner ended with status {status}: see {work}/{suite.name}.log")
     return [_outcome(name, entry) for name, entry in _entries(report) if _was_played(entry)]
+
+
+async def _end(runner: asyncio.subprocess.Process) -> None:
+    """Interrupted, it takes down what its specs have made."""
+    if runner.returncode is None:
+        runner.send_signal(signal.SIGINT)
+        await runner.wait()
 
 
 def _drivers(work: Path) -> list[str]:

@@ -64,6 +64,7 @@ def advice(unscheduled: Pod) -> str:
         attachments={},
         drivers={},
         csi_nodes={},
+        namespaces={},
         events={},
     )
     return explain_pod(unscheduled, known).next_step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.scheduling.decide import Load, Obstacle, PodVolume, choose
+from mooring.controllers.scheduling.decide import Company, Load, Obstacle, PodVolume, choose
 from mooring.kube.objects import ContainerStatus, Event, Pod, Volume
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
@@ -32,6 +32,7 @@ _ADVICE = {
     Obstacle.VOLUME_ZONE: "the volume is in another zone: free a node there, or add one",
     Obstacle.DISK_CONFLICT: "another pod of the node has the disk: delete it, or add a node",
     Obstacle.NO_SPACE: "free storage where the driver says it has too little, or add some",
+    Obstacle.COMPANY: "change the pod's affinity or spread, or add a node where the other pods let it be",
     Obstacle.NO_VOLUME: "create a volume that fits, or use a class that provisions",
 }
 """What a person can do about each obstacle. If there are several, the first one in this order is given."""
@@ -88,7 +89,15 @@ def _unscheduled(pod: Pod, known: Snapshot) -> Cause:
         return Cause(about(pod), reason, since=since, next_step=f"create claim {missing[0]}").because(what)
     volumes = [_pod_volume(key, pod, known) for key in claims_of(pod)]
     drivers = {each.name for node in known.csi_nodes.values() for each in node.spec.drivers}
-    choice = choose(pod, volumes, known.nodes.values(), known.free, lambda node: _load(node, known), drivers)
+    choice = choose(
+        pod,
+        volumes,
+        known.nodes.values(),
+        known.free,
+        lambda node: _load(node, known),
+        drivers,
+        _company(known),
+    )
     unbound = [explain_claim(each.claim, known) for each in volumes if not each.bound]
     if choice.node is None:
         step = next((advice for obstacle, advice in _ADVICE.items() if obstacle in choice.obstacles), "")
@@ -119,6 +128,11 @@ def _load(node: str, known: Snapshot) -> Load:
     places = {place for pv in volumes if pv is not None and (place := attachable(pv)) is not None}
     places |= {place for pod in pods for place in attachable_inline(pod)}
     return Load(len(pods), lambda: places, known.csi_nodes.get(node), lambda: pods)
+
+
+def _company(known: Snapshot) -> Company:
+    pods = ((pod, known.nodes.get(pod.spec.node_name)) for pod in known.pods.values() if not pod.finished)
+    return Company([(pod, node) for pod, node in pods if node is not None], known.namespaces)
 
 
 def _on_bad_node(pod: Pod, known: Snapshot) -> Cause:

@@ -13,6 +13,7 @@ from mooring.kube.objects import (
     CSIDriver,
     CSINode,
     Event,
+    Namespace,
     Node,
     Object,
     PersistentVolume,
@@ -43,6 +44,7 @@ class Snapshot:
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
     nodes: Mapping[str, Node]
+    namespaces: Mapping[str, Namespace]
     attachments: Mapping[str, VolumeAttachment]
     drivers: Mapping[str, CSIDriver]
     csi_nodes: Mapping[str, CSINode]
@@ -103,8 +105,12 @@ class Snapshot:
 async def read(client: Client, plugins: PluginManager) -> Snapshot:
     """Reads everything that an explanation may need, with concurrent lists. Raises `KubeError`."""
     list_of = client.list
-    pods, pvcs, pvs, classes = await asyncio.gather(
-        list_of(Pod), list_of(PersistentVolumeClaim), list_of(PersistentVolume), list_of(StorageClass)
+    pods, pvcs, pvs, classes, namespaces = await asyncio.gather(
+        list_of(Pod),
+        list_of(PersistentVolumeClaim),
+        list_of(PersistentVolume),
+        list_of(StorageClass),
+        list_of(Namespace),
     )
     nodes, records, drivers, csi_nodes, events = await asyncio.gather(
         list_of(Node), list_of(VolumeAttachment), list_of(CSIDriver), list_of(CSINode), list_of(Event)
@@ -116,6 +122,7 @@ async def read(client: Client, plugins: PluginManager) -> Snapshot:
         volumes=_by_key(pvs),
         classes=_by_key(classes),
         nodes=_by_key(nodes),
+        namespaces=_by_key(namespaces),
         attachments=_by_key(records),
         drivers=_by_key(drivers),
         csi_nodes=_by_key(csi_nodes),

@@ -10,6 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import assert_never
 
+from mooring.controllers.scheduling.company import (
+    Company,
+    asks_for_namespaces,
+    keeps_others_away,
+    needs_company,
+)
 from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose, missing_claim
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -17,6 +23,7 @@ from mooring.kube.objects import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -32,6 +39,7 @@ from mooring.volumes.limits import Attachable, attachable, attachable_inline, at
 from mooring.volumes.matching import SELECTED_NODE
 
 SCHEDULER_NAME = "default-scheduler"
+NO_NAMESPACES: Mapping[str, Namespace] = {}
 
 
 class SchedulingController(Controller[str]):
@@ -49,6 +57,8 @@ class SchedulingController(Controller[str]):
                 "unscheduled": lambda pod: ["yes"] if _waits(pod) else [],
                 "node": lambda pod: [pod.spec.node_name] if not pod.finished else [],
                 "claim": claims_of,
+                "needs-company": lambda pod: ["yes"] if _waits(pod) and needs_company(pod) else [],
+                "keeps-others-away": lambda pod: ["yes"] if _runs(pod) and keeps_others_away(pod) else [],
             },
         )
         self._nodes = self.watch(
@@ -78,6 +88,8 @@ class SchedulingController(Controller[str]):
     def _touched_by_pod(self, pod: Pod) -> Iterable[str]:
         if _waits(pod):
             yield pod.key
+        if pod.spec.node_name:  # its place may be what others wait for
+            yield from (each.key for each in self._pods.by_index("needs-company", "yes"))
         gone = self._pods.get(pod.key) is None
         if (
             gone or pod.deleting or pod.finished
@@ -97,7 +109,7 @@ class SchedulingController(Controller[str]):
         pod = self._pods.get(key)
         if pod is None or not _waits(pod):
             return
-        choice, volumes = self.choice(pod)
+        choice, volumes = self.choice(pod, await self._namespaces(pod))
         match choice.action:
             case Action.WAIT:
                 await self._unschedulable(pod, choice.reason)
@@ -107,12 +119,27 @@ class SchedulingController(Controller[str]):
             case _:
                 assert_never(choice.action)
 
-    def choice(self, pod: Pod) -> tuple[Choice, list[PodVolume]]:
+    async def _namespaces(self, pod: Pod) -> Mapping[str, Namespace]:
+        """Read live, and only where their labels matter: few pods ask for them."""
+        others = self._pods.by_index("keeps-others-away", "yes")
+        if not any(asks_for_namespaces(each) for each in (pod, *others)):
+            return {}
+        return {each.name: each for each in (await self.client.list(Namespace)).items}
+
+    def _company(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> Company:
+        pods = self._pods.items() if needs_company(pod) else self._pods.by_index("keeps-others-away", "yes")
+        places = ((other, self._nodes.get(other.spec.node_name)) for other in pods if _runs(other))
+        return Company([(other, node) for other, node in places if node is not None], namespaces)
+
+    def choice(
+        self, pod: Pod, namespaces: Mapping[str, Namespace] = NO_NAMESPACES
+    ) -> tuple[Choice, list[PodVolume]]:
         """What would be decided about a pod now, and the claims that it was decided by."""
         problem, volumes = self._pod_volumes(pod)
         if problem is not None:
             return problem, volumes
-        chosen = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers())
+        company = self._company(pod, namespaces)
+        chosen = choose(pod, volumes, self._nodes.items(), self._free, self._load, self._drivers(), company)
         return chosen, volumes
 
     async def _place(self, pod: Pod, volumes: Sequence[PodVolume], node: Node, choice: Choice) -> None:
@@ -249,6 +276,10 @@ class SchedulingController(Controller[str]):
                 Pod, pod.name, patch, pod.namespace, subresource="status", uid=pod.uid, strategy="strategic"
             )
             self._pods.accept(answer)
+
+
+def _runs(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not pod.finished
 
 
 def _waits(pod: Pod) -> bool:

@@ -2,8 +2,9 @@
 
 Filters: the node is Ready and schedulable; the pod tolerates its taints; nodeSelector and required
 node affinity match; the pod's volumes can be used there, and attached beside those that the node has;
-ReadWriteOncePod. Of the remaining nodes: the one with the fewest pods, then the first by name.
-Resource requests are not counted.
+ReadWriteOncePod; what the pod and others require of each other's places (`company`). Of the
+remaining nodes: the one with the fewest pods, then the first by name. Resource requests are not
+counted, and preferences rank nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from mooring.controllers.scheduling.company import ALONE, Company, obstacles
 from mooring.controllers.scheduling.disks import conflict, is_exclusive
 from mooring.controllers.scheduling.storage_capacity import has_room
 from mooring.kube.decision import Decision
@@ -90,6 +92,7 @@ class Obstacle(Enum):
     CLASS_TOPOLOGY = "ClassTopology"
     DRIVER_MISSING = "DriverMissing"
     VOLUME_LIMIT = "VolumeLimit"
+    COMPANY = "Company"  # other pods: affinity, anti-affinity, spread
 
 
 class Problem(NamedTuple):
@@ -146,15 +149,20 @@ def choose(
     free: FreeVolumes,
     load: Callable[[str], Load],
     drivers: Set[str] = frozenset(),
+    company: Company = ALONE,
 ) -> Choice:
     """Returns the choice for a pod whose claims all exist. `free` are the volumes that an unbound claim could
-    get, `drivers` the CSI drivers that are registered on at least one node."""
+    get, `drivers` the CSI drivers that are registered on at least one node, `company` the pods that have
+    nodes: all if the pod `needs_company`, else at least those that `keep_others_away`."""
     considered = list(nodes)
     obstacle = _obstacle(pod, volumes, len(considered))
     if obstacle is not None:
         return _wait(obstacle.message, obstacle.obstacle)
+    of_company = obstacles(pod, considered, company)
     problems = {
-        node.name: _problem(pod, volumes, node, free, load(node.name), drivers) for node in considered
+        node.name: _problem(pod, volumes, node, free, load(node.name), drivers)
+        or _company_problem(of_company(node))
+        for node in considered
     }
     fitting = [node for node in considered if problems[node.name] is None]
     if fitting:
@@ -224,6 +232,10 @@ def _problem(
         or _place_problem(volumes, node, free, load, drivers)
         or _limit_problem(pod, volumes, node, free, load)
     )
+
+
+def _company_problem(message: str | None) -> Problem | None:
+    return Problem(Obstacle.COMPANY, message) if message is not None else None
 
 
 def _disk_problem(pod: Pod, load: Load) -> Problem | None:

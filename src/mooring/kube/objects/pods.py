@@ -102,6 +102,8 @@ class Toleration(Struct, frozen=True):
 
 class Affinity(Struct, frozen=True):
     node_affinity: dict[str, Any] | None = None
+    pod_affinity: dict[str, Any] | None = None
+    pod_anti_affinity: dict[str, Any] | None = None
 
 
 class PodSecurityContext(Struct, frozen=True):
@@ -130,6 +132,7 @@ class PodSpec(Struct, frozen=True):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
