@@ -76,6 +76,14 @@ def test_containers_behind_init_containers_are_initializing() -> None:
     assert status["phase"] == "Pending"
 
 
+@pytest.mark.parametrize("known", [{}, {"init": record()}])
+def test_the_init_containers_that_have_not_ended_are_named(known: dict[str, Any]) -> None:
+    status = status_of(facts(make_pod(init=True), **known))
+    (condition,) = (each for each in status["conditions"] if each["type"] == "Initialized")
+    assert condition["reason"] == "ContainersNotInitialized"
+    assert condition["message"] == "containers with incomplete status: [init]"
+
+
 def test_every_container_that_waits_in_a_pod_with_init_containers_says_that_the_pod_initializes() -> None:
     status = status_of(facts(make_pod(init=True)))
     assert status["initContainerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"

@@ -130,6 +130,28 @@ async def test_a_terminal_has_the_size_that_the_client_says(world: AgentProcess)
     assert json.loads(heard[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
+@pytest.mark.parametrize(("script", "last"), [("echo hello", None), ("echo hello; exit 3", "exit status 3")])
+async def test_the_first_protocol_says_only_what_went_wrong(
+    world: AgentProcess, script: str, last: str | None
+) -> None:
+    await start(world, "exec sleep 1000")
+    node = json.loads(await world.api.request("GET", "/api/v1/nodes/node-1"))
+    port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    query = [("command", word) for word in ("sh", "-c", script)]
+    token = {"Authorization": f"Bearer {world.endpoint_token.read_text()}"}
+    async with (
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        session.ws_connect(
+            "/exec/default/web-0/main", params=query, headers=token, protocols=["channel.k8s.io"]
+        ) as socket,
+    ):
+        assert socket.protocol == "channel.k8s.io"
+        heard = [message.data async for message in socket]
+    assert heard[0] == b"\x01hello\n"
+    failure = f"\x03command terminated with non-zero exit code: {last}".encode()
+    assert heard[1:] == ([failure] if last else [])
+
+
 async def test_who_does_not_show_the_token_is_not_answered(world: AgentProcess) -> None:
     node = json.loads(await world.api.request("GET", "/api/v1/nodes/node-1"))
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]

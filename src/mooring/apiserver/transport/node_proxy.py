@@ -35,7 +35,7 @@ from mooring.apiserver.store.object_store import decode, encode
 from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network, endpoint_of
 from mooring.apiserver.values.dotted import objects_at, text_at
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
 PIECE = 64 * 1024
 CONNECT_S = 5.0
 BEGIN_S = 30.0

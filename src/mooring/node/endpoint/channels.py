@@ -1,8 +1,9 @@
 """A command in a container over a web socket, in the protocol `v5.channel.k8s.io` (and v4, which cannot close
-stdin).
+stdin, and the first, which says only what went wrong).
 
 Each message begins with the number of its channel: 0 standard input, 1 output, 2 error, 3 the result as a
-Status, 4 the size of the terminal; 255 says that the channel whose number follows is closed.
+Status (`channel.k8s.io`: a failure as a text), 4 the size of the terminal; 255 says that the channel whose
+number follows is closed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from aiohttp import WSMsgType, web
 
 from mooring.node.runtime import RuntimeFailure, Stdio
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+FIRST_PROTOCOL = "channel.k8s.io"
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", FIRST_PROTOCOL)
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DRAIN_S = 1.0
 """How long output is waited for after the command has ended: a process that it left behind may hold it
@@ -97,7 +99,7 @@ class Session:
             await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 await asyncio.wait(outputs, timeout=DRAIN_S)
-                await self._send(ERROR, json.dumps(running.result()).encode())
+                await self._send_result(running.result())
         finally:
             tasks = (running, listening, *outputs)
             for task in tasks:
@@ -115,6 +117,12 @@ class Session:
         finally:
             for descriptor in set(self.stdio):
                 os.close(descriptor)
+
+    async def _send_result(self, status: dict[str, Any]) -> None:
+        if self._socket.ws_protocol != FIRST_PROTOCOL:
+            await self._send(ERROR, json.dumps(status).encode())
+        elif status["status"] != "Success":
+            await self._send(ERROR, status["message"].encode())
 
     async def _forward(self, channel: int, source: int) -> None:
         while data := await _read(source):

@@ -226,13 +226,22 @@ def _conditions(
     gates = [] if unready else _closed_gates(pod)
     closed = Reason("ReadinessGatesNotReady", f"conditions that are not true: {', '.join(gates)}")
     conditions = [
-        ("Initialized", done, Reason("ContainersNotInitialized", "init containers have not all ended well")),
+        ("Initialized", done, _uninitialized_reason(facts)),
         ("ContainersReady", not unready, why),
         ("Ready", not unready and not gates, closed if gates else why),
     ]
     return [
         _condition(pod, kind, now, holds=holds, why=reason) for kind, holds, reason in conditions
     ] + _disruption(facts, now)
+
+
+def _uninitialized_reason(facts: Facts) -> Reason:
+    pod = facts.pod
+    assert pod is not None
+    inits = pod.spec.init_containers
+    unfinished = [each.name for each in inits if facts.sandbox is None or not may_pass(facts, each)]
+    message = f"containers with incomplete status: [{' '.join(unfinished)}]"
+    return Reason("ContainersNotInitialized", message)
 
 
 def _closed_gates(pod: Pod) -> list[str]:
