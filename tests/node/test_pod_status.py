@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
