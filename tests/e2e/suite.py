@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -75,16 +76,12 @@ def programs() -> Path | None:
 
 def specs(folder: Path) -> list[str]:
     """The names of all specs of the suite, without running any."""
-    report = folder / "specs.json"
-    if not report.exists():
-        flags = [
-            "--ginkgo.dry-run",
-            f"--ginkgo.json-report={report}",
-            *_drivers(folder),
-            "--kubeconfig=/dev/null",
-        ]
-        subprocess.run([folder / "e2e.test", *flags], check=True, capture_output=True, cwd=folder)
-    return [name for name, _ in _entries(report)]
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "specs.json"
+        flags = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--kubeconfig=/dev/null"]
+        command = [folder / "e2e.test", *flags, *_drivers(Path(scratch))]
+        subprocess.run(command, check=True, capture_output=True, cwd=scratch)
+        return [name for name, _ in _entries(report)]
 
 
 async def play(
