@@ -26,8 +26,11 @@ VALUES = {
     "bytes": st.binary(min_size=1, max_size=4).map(lambda data: base64.b64encode(data).decode()),
     "Quantity": st.sampled_from(["1", "100m", "1Gi", "1e3"]),
     "IntOrString": st.one_of(st.integers(-5, 2**31 - 1).filter(bool), TEXT),
-    "Time": st.sampled_from(["2026-01-02T03:04:05Z", "1969-12-31T23:59:59Z", "2261-04-11T23:47:16Z"]),
-    "MicroTime": st.sampled_from(["2026-01-02T03:04:05.000001Z", "2026-01-02T03:04:05.900000Z"]),
+    "Time": st.one_of(
+        st.sampled_from(["1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z"]),
+        st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='seconds')}Z"),
+    ),
+    "MicroTime": st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='microseconds')}Z"),
     "ExtraValue": st.lists(TEXT, min_size=1, max_size=2),
 }
 ANY_JSON = st.dictionaries(

@@ -82,19 +82,19 @@ def _moment(value: Value) -> datetime | None:
     parts = dict(fields(raw(value)))
     seconds, nanos = integer(parts.get(1, 0)), integer(parts.get(2, 0))
     try:
-        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000) if seconds or nanos else None
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000) if parts else None
     except OverflowError as error:
         raise Malformed("a time is out of range") from error
 
 
 def _time(value: Value) -> str | None:
     moment = _moment(value)
-    return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment and f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def _micro_time(value: Value) -> str | None:
     moment = _moment(value)
-    return moment and moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment and f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _json(value: Value) -> Any:

@@ -7,7 +7,7 @@ object's has.
 import struct
 from base64 import b64decode
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
@@ -21,6 +21,7 @@ Writer: TypeAlias = Callable[[Any], bytes]
 """A value as its field without the tag: a length and bytes, or a number."""
 
 _FIRST, _SECOND, _THIRD = bytes_tag(1), bytes_tag(2), bytes_tag(3)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCHEMA = "apiextensions.v1.JSONSchemaProps"
 
 
@@ -100,7 +101,7 @@ def _base64(value: Any) -> bytes:
 @lru_cache(maxsize=4096)
 def _time(value: str) -> bytes:
     moment = datetime.fromisoformat(value)
-    seconds, nanos = int(moment.timestamp() // 1), moment.microsecond * 1000
+    seconds, nanos = (moment - _EPOCH) // timedelta(seconds=1), moment.microsecond * 1000
     return _sized(
         number_tag(1) + number_bytes(seconds) + (number_tag(2) + number_bytes(nanos) if nanos else b"")
     )
