@@ -69,7 +69,7 @@ async def run(suites: list[Suite], skips: list[NotOffered], folder: Path, option
     work = Path(tempfile.mkdtemp(prefix="e2e-"))
     failed: list[Outcome] = []
     try:
-        for image in images.images(folder / "agnhost"):
+        for image in images.images(folder / "agnhost", folder / "nnp"):
             images.write(image, work / "images")
         async with cluster(work, work / "images") as stage:
             for round_ in range(options.times):

@@ -1,8 +1,8 @@
 """OCI layouts of the images that upstream's end-to-end suite runs, for `mooring up --images`.
 
-Made of what is at hand: agnhost, built from upstream's module, and Debian's static busybox and bash. So some
-are stand-ins: "nginx" serves a page with busybox's httpd. What a spec needs of an image beyond this is a
-reason in `suites.toml`.
+Made of what is at hand: agnhost and nnp, built from upstream's module, and Debian's static busybox and bash.
+So some are stand-ins: "nginx" serves a page with busybox's httpd, curl is its wget. What a spec needs of an
+image beyond this is a reason in `suites.toml`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ DIRECTORIES = (
     "bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "sbin", "sys", "usr", "usr/bin", "usr/local",
     "usr/local/bin", "usr/sbin", "var", "var/log",
 )  # fmt: skip
+NNP = "usr/local/bin/nnp"
+SETUID = {NNP: 0o6755}
 IN_USR_BIN = ("env", "head", "id", "tail", "test")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USERS = {
@@ -34,6 +36,7 @@ USERS = {
     "nogroup:x:65534:\n",
 }
 ROOT_ALONE = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
+CURL = {"usr/bin/curl": '#!/bin/sh\nexec wget -q -O - "$@"\n'}
 PAGE = {"usr/share/nginx/html/index.html": "<h1>Welcome to nginx!</h1>\n"}
 
 
@@ -49,20 +52,22 @@ class Image:
     user: str = ""
 
 
-def images(agnhost: Path) -> tuple[Image, ...]:
-    """The images, by the names that the suite gives them (without registry and tag)."""
+def images(agnhost: Path, nnp: Path) -> tuple[Image, ...]:
+    """The images, by the names that the suite gives them (without registry and tag). Their shell is bash:
+    busybox's drops variables that no shell can name, such as those of a ConfigMap's keys."""
     nsenter = {str(path).lstrip("/"): path for path in (NSENTER, *_libraries(NSENTER))}
-    tools = {"agnhost": agnhost, "agnhost-2": agnhost, "bin/bash": BASH, **nsenter}
-    shell = {"bin/bash": BASH}
+    shell = {"bin/bash": BASH, "bin/sh": BASH}
+    tools = {"agnhost": agnhost, "agnhost-2": agnhost, **shell, **nsenter}
     serve = ("httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html")
     who = ("sh", "-c", "echo uid=$(id -u)")
     return (
-        Image("e2e-test-images/agnhost", tools, USERS, ("/agnhost",), ("pause",)),
+        Image("e2e-test-images/agnhost", tools, {**USERS, **CURL}, ("/agnhost",), ("pause",)),
         Image("e2e-test-images/busybox", shell, ROOT_ALONE, (), ("sh",)),
         Image("busybox", shell, ROOT_ALONE, (), ("sh",)),
         Image("pause", {"agnhost": agnhost}, ROOT_ALONE, ("/agnhost", "pause")),
         Image("e2e-test-images/nginx", {}, {**USERS, **PAGE}, serve),
         Image("e2e-test-images/nonroot", shell, ROOT_ALONE, who, (), "1234"),
+        Image("e2e-test-images/nonewprivs", {NNP: nnp}, ROOT_ALONE, (), ("nnp",)),
     )
 
 
@@ -114,14 +119,15 @@ def _layer(image: Image) -> bytes:
             _add(archive, name, tarfile.DIRTYPE, 0o755)
         _add(archive, "tmp", tarfile.DIRTYPE, 0o1777)
         for name, program in {"bin/busybox": BUSYBOX, **image.programs}.items():
-            _add(archive, name, tarfile.REGTYPE, 0o755, program.read_bytes())
+            _add(archive, name, tarfile.REGTYPE, SETUID.get(name, 0o755), program.read_bytes())
         for applet in _applets():
             if not {f"bin/{applet}", f"usr/bin/{applet}"} & image.programs.keys():
                 _add(archive, f"bin/{applet}", tarfile.SYMTYPE, 0o777, target="busybox")
         for applet in IN_USR_BIN:
             _add(archive, f"usr/bin/{applet}", tarfile.SYMTYPE, 0o777, target="/bin/busybox")
         for name, text in image.files.items():
-            _add(archive, name, tarfile.REGTYPE, 0o644, text.encode())
+            mode = 0o755 if text.startswith("#!") else 0o644
+            _add(archive, name, tarfile.REGTYPE, mode, text.encode())
     return packed.getvalue()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 DRIVERS = HERE / "drivers"
-PROGRAMS = ("e2e.test", "ginkgo", "agnhost", "kubectl")
+PROGRAMS = ("e2e.test", "ginkgo", "agnhost", "nnp", "kubectl")
 PASSED, SKIPPED = "passed", "skipped"
 
 

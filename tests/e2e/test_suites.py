@@ -54,10 +54,10 @@ def test_what_is_not_offered_has_a_reason_of_its_own() -> None:
     bool(images.missing()), reason=f"Debian packages are missing: {', '.join(images.missing())}"
 )
 def test_an_image_is_one_that_nodes_can_run(tmp_path: Path) -> None:
-    agnhost = tmp_path / "agnhost"
-    agnhost.write_bytes(b"a program")
+    program = tmp_path / "program"
+    program.write_bytes(b"a program")
     store = ImageStore(tmp_path / "images", tmp_path)
-    for image in images.images(agnhost):
+    for image in images.images(program, program):
         images.write(image, tmp_path / "images")
         found = store.find(f"registry.example/{image.name}:1.0")
         assert found is not None
