@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cluster.stage import Stage
+from mooring.cluster.stage import Stage, run
 from mooring.kube.objects import (
     CSINode,
     Event,
@@ -115,7 +115,9 @@ async def storage_class(stage: Stage) -> None:
     await stage.client.create(StorageClass, {"metadata": {"name": "disk-csi"}, **body})
 
 
-async def pod(stage: Stage, name: str, node: str, script: str, claim: str, *, raw: bool = False) -> None:
+async def pod(
+    stage: Stage, name: str, node: str, script: str, claim: str, *, raw: bool = False, read_only: bool = False
+) -> None:
     use: dict[str, Any] = {"volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}]}
     if not raw:
         use = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
@@ -124,7 +126,7 @@ async def pod(stage: Stage, name: str, node: str, script: str, claim: str, *, ra
         "nodeSelector": {"kubernetes.io/hostname": node},
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}}],
     }
     await stage.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
 
@@ -167,6 +169,26 @@ async def test_a_volume_moves_from_node_to_node_with_what_was_written(data_dir: 
             "NodeUnstageVolume",
             "DeleteVolume",
         } <= set(names)
+
+
+async def test_a_pod_that_uses_a_claim_read_only_cannot_write_it(data_dir: Path) -> None:
+    """The driver makes its mount read-only in a second step, which no other mount namespace is told of."""
+    async with staged(data_dir) as (stage, _):
+        await storage_class(stage)
+        await claimed(stage, "c")
+        script = "touch /data/x && exec sleep 1000; grep ' /data ro' /proc/self/mountinfo && exec sleep 1001"
+        await pod(stage, "p", "node-1", script, "c", read_only=True)
+        await stage.until("the pod runs", lambda: ready(stage, "p"))
+        assert await commands(stage, "node-1") & {"sleep 1000", "sleep 1001"} == {"sleep 1001"}
+
+
+async def commands(stage: Stage, node: str) -> set[str]:
+    """What runs on a node's machine."""
+    status, answer = await run(
+        ["nsenter", "-t", str(stage.machines()[node]), "-p", "-m", "ps", "-eo", "args"]
+    )
+    assert status == 0, answer
+    return set(answer.splitlines())
 
 
 async def test_a_node_that_loses_power_comes_back_and_its_driver_mounts_again(data_dir: Path) -> None:

@@ -241,6 +241,15 @@ def test_only_the_sandbox_of_a_pod_that_is_started_with_such_a_container_has_the
     assert not mount.machine_proc
 
 
+def test_what_the_pod_may_only_read_is_read_only_whatever_the_mount_says() -> None:
+    mounts = (VolumeMount(name="a", mount_path="/a"), VolumeMount(name="b", mount_path="/b"))
+    container = Container(name="main", command=("x",), volume_mounts=mounts)
+    spec = container_spec(
+        pod_of(container), container, 0, around=around(), find_image=no_image, read_only={"b"}
+    )
+    assert [mount.read_only for mount in spec.mounts] == [False, True]
+
+
 def test_a_raw_device_is_shown_at_its_path() -> None:
     device = VolumeDevice(name="raw", device_path="/dev/x")
     spec = made(Container(name="main", command=("x",), volume_devices=(device,)))

@@ -138,6 +138,17 @@ async def test_a_config_map_and_an_empty_dir_are_there_and_follow_changes(world:
     await world.until(lambda: not (world.node_root / "pods" / pod.uid).exists())
 
 
+async def test_a_container_cannot_write_into_a_config_map(world: AgentProcess) -> None:
+    await world.start()
+    await world.api.create(ConfigMap, {"metadata": {"name": "settings"}, "data": {"mode": "slow"}}, "default")
+    pod = await world.create_pod(
+        "touch /conf/x 2>&1; echo looked; exec sleep 1000",
+        volumes=[{"name": "conf", "configMap": {"name": "settings"}}],
+    )
+    await world.until(lambda: "looked" in world.log(pod))
+    assert any("Read-only file system" in line for line in world.log(pod))
+
+
 async def test_a_second_agent_on_the_same_directory_is_refused(world: AgentProcess) -> None:
     await world.start()
     first = world.agent

@@ -5,7 +5,7 @@ A container that cannot be made is a `ContainerConfigProblem`, whose reason and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from mooring.kube.objects import Container, Pod
@@ -93,9 +93,16 @@ def images_on_host_root(pod: Pod, find_image: FindImage) -> list[str]:
 
 
 def container_spec(
-    pod: Pod, container: Container, attempt: int, *, around: Surroundings, find_image: FindImage
+    pod: Pod,
+    container: Container,
+    attempt: int,
+    *,
+    around: Surroundings,
+    find_image: FindImage,
+    read_only: Set[str] = frozenset(),
 ) -> ContainerSpec:
-    """One attempt of a container. Raises `ContainerConfigProblem`."""
+    """One attempt of a container; `read_only` are the pod's volumes that it may only read, whatever its
+    mounts say. Raises `ContainerConfigProblem`."""
     image = find_image(container.image)
     variables = declared(pod, container, around)
     own = container.security_context or SecurityContext()
@@ -106,7 +113,7 @@ def container_spec(
         env=environment(pod, container, around, image),
         working_dir=container.working_dir or (image.working_dir if image else "") or "/",
         image=_image_of_sandbox(pod, container) if image else None,
-        mounts=_mounts(pod, container, variables),
+        mounts=_mounts(pod, container, variables, read_only),
         user=_user(pod, container, image),
         groups=_groups(pod.spec.security_context),
         read_only_root=bool(own.read_only_root_filesystem),
@@ -135,7 +142,9 @@ def _command(container: Container, image: Image | None) -> tuple[str, ...]:
     raise ContainerConfigProblem("ErrImageNeverPull", message)
 
 
-def _mounts(pod: Pod, container: Container, variables: Mapping[str, str]) -> tuple[ContainerMount, ...]:
+def _mounts(
+    pod: Pod, container: Container, variables: Mapping[str, str], read_only: Set[str]
+) -> tuple[ContainerMount, ...]:
     roots = _machine_roots(pod, container) if _shows_machine(pod) else set[str]()
     devices = (ContainerMount(device.name, device.device_path) for device in container.volume_devices)
     # Outer paths first, so that a mount inside another one's path is not hidden by it.
@@ -143,7 +152,7 @@ def _mounts(pod: Pod, container: Container, variables: Mapping[str, str]) -> tup
         ContainerMount(
             mount.name,
             mount.mount_path,
-            mount.read_only,
+            mount.read_only or mount.name in read_only,
             _sub_path(container, mount, variables),
             machine_proc=mount.name in roots and not (mount.sub_path or mount.sub_path_expr),
         )

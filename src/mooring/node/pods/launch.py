@@ -168,7 +168,7 @@ class PodLauncher:
         container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
         await self._prepare(pod, (container,), problems)
         try:
-            spec = await self._container_spec(pod, container, attempt)
+            spec = await self._container_spec(pod, facts, container, attempt)
             await prepare_sub_paths(pod, spec, facts.volumes.mounted)
             await self._runtime.start_container(pod.uid, spec)
         except (ContainerConfigProblem, RuntimeFailure) as error:
@@ -180,7 +180,9 @@ class PodLauncher:
         self._recorder.event(pod, "Normal", "Started", f"Started container {name}")
         log.info("container started", pod=pod.key, container=name, attempt=attempt)
 
-    async def _container_spec(self, pod: Pod, container: Container, attempt: int) -> ContainerSpec:
+    async def _container_spec(
+        self, pod: Pod, facts: Facts, container: Container, attempt: int
+    ) -> ContainerSpec:
         data = await self._referenced_data(pod, container)
         around = Surroundings(
             node_address=self._options.address,
@@ -188,7 +190,14 @@ class PodLauncher:
             lookup=lambda kind, name: data.get((kind, name)),
             allocatable=self._options.hardware.capacity(),
         )
-        return container_spec(pod, container, attempt, around=around, find_image=self._images.find)
+        return container_spec(
+            pod,
+            container,
+            attempt,
+            around=around,
+            find_image=self._images.find,
+            read_only=facts.volumes.read_only,
+        )
 
     async def _referenced_data(
         self, pod: Pod, container: Container

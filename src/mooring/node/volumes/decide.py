@@ -19,11 +19,12 @@ from mooring.kube.reason import Reason
 @dataclass(frozen=True)
 class PodVolumes:
     """What a pod needs to know of its volumes. `mounted`: volume name to path. `waiting`: volume name to
-    why."""
+    why. `read_only`: the names of those that its containers may only read, whatever their mounts say."""
 
     wanted: bool = False
     mounted: Mapping[str, str] = field(default_factory=dict[str, str])
     waiting: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
+    read_only: frozenset[str] = frozenset()
     stale: bool = False
     """One of them must not be used any more."""
     held: bool = False

@@ -134,7 +134,8 @@ class VolumeManager:
             spec = specs[own[0]]
             known = self._known.volumes.get(unique_name)
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
-            self._known.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time()))
+            read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
+            self._known.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time(), read_only))
             self._evictions.look_at(volume)
             self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)

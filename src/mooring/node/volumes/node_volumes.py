@@ -68,6 +68,7 @@ class NodeVolumes:
         return PodVolumes(
             wanted=pod_uid in self._wanting,
             mounted=mounted,
+            read_only=frozenset[str]().union(*(volume.read_only_names(pod_uid) for volume in volumes)),
             waiting=waiting,
             stale=any(volume.stale and volume.holds(pod_uid) for volume in volumes),
             held=any(volume.holds(pod_uid) for volume in volumes),

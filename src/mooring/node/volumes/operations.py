@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from mooring.kube.client import Client
+from mooring.kube.objects import Pod
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
@@ -53,6 +54,13 @@ class Operations:
             has_device=spec.block or self._plugins.find_device_mountable_plugin_by_spec(spec) is not None,
             block=spec.block,
         )
+
+    def is_read_only(self, spec: VolumeSpec, pod: Pod) -> bool:
+        """Whether the pod's containers may only read the volume. Its mount on the node alone does not see to
+        that: a driver makes it read-only in a second step, which no other mount namespace is told of."""
+        if spec.block:
+            return False
+        return self._plugins.find_plugin_by_spec(spec).new_mounter(spec, pod).get_attributes().read_only
 
     def requires_remount(self, volume: WantedVolume) -> bool:
         """Whether what the volume shows follows something, so that it must be set up once more after a

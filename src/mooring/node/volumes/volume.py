@@ -17,12 +17,14 @@ WAITING = Reason("Mounting", "the volume is being mounted")
 
 @dataclass
 class Want:
-    """A pod's wish: the names that the volume has in the pod, and since when (the loop's time) it waits."""
+    """A pod's wish: the names that the volume has in the pod (`read_only`: those under which containers may
+    only read it), and since when (the loop's time) it waits."""
 
     pod: Pod
     names: tuple[str, ...]
     spec: VolumeSpec
     since: float
+    read_only: frozenset[str] = frozenset()
     starting: bool = True
     problem: Reason = WAITING
 
@@ -108,6 +110,11 @@ class WantedVolume:
             stale=self.stale and not self.record.empty,
             to_grow=self.to_grow,
         )
+
+    def read_only_names(self, pod_uid: str) -> frozenset[str]:
+        """The names under which the pod's containers may only read it."""
+        want = self.wants.get(pod_uid)
+        return want.read_only if want is not None else frozenset()
 
     def set_pod_view(self, pod_uid: str, mounted: dict[str, str], waiting: dict[str, Reason]) -> None:
         """Adds what the pod has of this volume, or what it waits for."""
