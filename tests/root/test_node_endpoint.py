@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 from agent_process import AgentProcess, agent_world
 
 from mooring.kube.transport import Request
@@ -187,6 +188,31 @@ async def test_the_summary_tells_how_full_each_volume_is(world: AgentProcess) ->
     (volume,) = pod["volume"]
     assert volume["name"] == "data"
     assert 100_000 <= volume["usedBytes"] < volume["capacityBytes"]
+
+
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_log_is_sent_over_a_web_socket_until_it_or_the_client_ends(
+    world: AgentProcess, follow: bool
+) -> None:
+    await start(world, "echo one; echo two; exec sleep 1000")
+    await world.until(lambda: written(world, "two"))
+    user = yaml.safe_load(world.admin_kubeconfig.read_text())["users"][0]["user"]
+    token = {"Authorization": f"Bearer {user['token']}"}
+    query = {"follow": "true"} if follow else {}
+    heard = b""
+    async with (
+        aiohttp.ClientSession(world.url) as session,
+        session.ws_connect(
+            "/api/v1/namespaces/default/pods/web-0/log",
+            params=query, headers=token, protocols=["binary.k8s.io"], ssl=False,
+        ) as socket,
+    ):  # fmt: skip
+        async for message in socket:
+            heard += message.data
+            if follow and heard == b"one\ntwo\n":
+                break
+    assert heard == b"one\ntwo\n"
+    assert socket.close_code == 1000
 
 
 @needs_kubectl

@@ -6,10 +6,10 @@ away cancels its request, which closes the watch.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import structlog
 from aiohttp import web
@@ -29,6 +29,8 @@ PIECE = 128 * 1024
 HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("headers", dict[str, str])
 USER: web.RequestKey[User | None] = web.RequestKey("user", User)
 _HEAVY_BODY = 64 * 1024
+FRAMES = "binary.k8s.io"
+"""A web socket whose binary messages are the pieces of a body."""
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +133,8 @@ async def _send(incoming: web.Request, response: Response) -> web.StreamResponse
         return web.Response(status=response.status, headers=response.headers, body=response.body)
     if response.stream is None:
         return await _send_large(incoming, response)
+    if incoming.path.endswith("/log") and (framed := _framed(incoming)) is not None:
+        return await _send_framed(incoming, response.stream, framed)
     outgoing = web.StreamResponse(status=response.status, headers=response.headers)
     outgoing.enable_chunked_encoding()
     if incoming.transport is not None:
@@ -140,6 +144,36 @@ async def _send(incoming: web.Request, response: Response) -> web.StreamResponse
         async for chunk in chunks:
             await outgoing.write(chunk)
     await outgoing.write_eof()
+    return outgoing
+
+
+def _framed(incoming: web.Request) -> web.WebSocketResponse | None:
+    """The web socket that a client asks for instead of a body, as browsers do for a log."""
+    wanted = [name.strip() for name in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    outgoing = web.WebSocketResponse(protocols=(FRAMES,), max_msg_size=PIECE)
+    return outgoing if FRAMES in wanted and outgoing.can_prepare(incoming) else None
+
+
+async def _send_framed(
+    incoming: web.Request, stream: AsyncIterator[bytes], outgoing: web.WebSocketResponse
+) -> web.WebSocketResponse:
+    """Until the stream or the client ends."""
+
+    async def send() -> None:
+        with suppress(ConnectionError):
+            async for chunk in chunks:
+                await outgoing.send_bytes(chunk)
+
+    await outgoing.prepare(incoming)
+    async with aclosing(cast(AsyncGenerator[bytes], stream)) as chunks:
+        ways: list[asyncio.Task[Any]] = [asyncio.create_task(send()), asyncio.create_task(outgoing.receive())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+    await outgoing.close()
     return outgoing
 
 
