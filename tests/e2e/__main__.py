@@ -66,6 +66,9 @@ def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:
 
 async def run(suites: list[Suite], skips: list[NotOffered], folder: Path, options: argparse.Namespace) -> int:
     """Plays all of them on one cluster; the number of specs that did not pass."""
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     work = Path(tempfile.mkdtemp(prefix="e2e-"))
     failed: list[Outcome] = []
     try:
@@ -109,7 +112,6 @@ def keep(work: Path, out: Path | None) -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = parsed()
     suites, skips = load()
     folder = programs()

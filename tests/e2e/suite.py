@@ -122,7 +122,7 @@ async def play(
 async def _end(runner: asyncio.subprocess.Process) -> None:
     """Interrupted, it takes down what its specs have made."""
     if runner.returncode is None:
-        runner.send_signal(signal.SIGINT)
+        runner.send_signal(signal.SIGTERM)
         await runner.wait()
 
 

@@ -58,9 +58,10 @@ def check_host_path(path: str, kind: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise VolumeError(f"hostPath {path} does not exist on this node, and must be a {kind}") from None
+        what = f"hostPath type check failed: {path} does not exist on this node, and must be a {kind}"
+        raise VolumeError(what) from None
     if not IS_OF_TYPE[kind](mode):
-        raise VolumeError(f"hostPath {path} is not a {kind} on this node")
+        raise VolumeError(f"hostPath type check failed: {path} is not a {kind} on this node")
 
 
 def _create(path: str, kind: str) -> None:
