@@ -49,7 +49,7 @@ class Teller:
     """Follows one trace. Volumes are called d1, d2 ... in the order in which they were made."""
 
     def __init__(self, trace: Trace) -> None:
-        self._told: list[_Line] = []
+        self._lines: list[_Line] = []
         self._written_at: dict[tuple[str, str, int], _Line] = {}
         self.disks: dict[str, str] = {}
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -72,14 +72,14 @@ class Teller:
             trace.listen(f"truth.{what}", self._true)
 
     def lines(self) -> list[str]:
-        return [line.text() for line in self._told]
+        return [line.text() for line in self._lines]
 
     def _head(self, event: Event, text: str) -> None:
-        self._told += [_Line(event.time, "", ""), _Line(event.time, "", text)]
+        self._lines += [_Line(event.time, "", ""), _Line(event.time, "", text)]
 
     def _line(self, event: Event, who: str, text: str) -> _Line:
-        self._told.append(_Line(event.time, who, text))
-        return self._told[-1]
+        self._lines.append(_Line(event.time, who, text))
+        return self._lines[-1]
 
     def _step(self, event: Event) -> None:
         step = PlanStep(0.0, *(event.fields[key] for key in ("what", "on", "value")))

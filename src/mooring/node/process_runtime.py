@@ -174,8 +174,8 @@ class ProcessRuntime:
     async def _launch(self, spec: SandboxSpec, directory: Path) -> tuple[int | None, str]:
         """The launcher's exit status, and what it said."""
         document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
-        status, said = await self._launchers.launch(spec.network, document)
-        return status, said or f"the supervisor ended at once: see {directory}/supervisor.log"
+        status, output = await self._launchers.launch(spec.network, document)
+        return status, output or f"the supervisor ended at once: see {directory}/supervisor.log"
 
     def _kill_remains(self, directory: Path) -> None:
         """A supervisor that did not get ready in time."""

@@ -19,20 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    class ContainerRequest(TypedDict):
-        name: str
-        attempt: int
-        argv: list[str]
-        env: dict[str, str]
-        workingDir: str
-        image: str | None
-        mounts: list[rootfs.Mount]
-        user: str
-        groups: list[int]
-        readOnlyRoot: bool
-        noNewPrivileges: bool
-        messagePath: str
-        messageFromLogs: bool
+    from mooring.node.supervisor.protocol import ContainerRequest
 
     class ContainerRecord(TypedDict):
         """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs.

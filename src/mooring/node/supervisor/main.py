@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from mooring.node.supervisor.container import ContainerRecord, ContainerRequest
+    from mooring.node.supervisor.container import ContainerRecord
     from mooring.node.supervisor.network import Network
+    from mooring.node.supervisor.protocol import ContainerRequest
 
     class PodRequest(rootfs.PodRoot):
         hostname: str

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from mooring.node.supervisor.container import ContainerRequest
+    from mooring.node.supervisor.protocol import ContainerRequest
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a program is looked for if the container's environment has no PATH, as upstream's runtimes do."""
