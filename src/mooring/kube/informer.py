@@ -11,6 +11,9 @@ Guarantees:
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
   `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
+
+The Kubernetes clients for Python have informers, too. None of those that were tried resumes a watch correctly
+after 410 and asks for bookmarks, streaming lists and pages (docs/decisions/http-client.md).
 """
 
 from __future__ import annotations
