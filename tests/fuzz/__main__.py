@@ -1,4 +1,4 @@
-"""Runs one target's fuzzer:
+"""Runs one target's fuzzer.
 
     python -m tests.fuzz TARGET --seconds N [--corpus DIR] [--seed S]
 

@@ -5,6 +5,8 @@ others. A directory that has lost a file is refused with the file's name and lef
 the place of a lost one would be taken for the truth, and all volumes for unused ones.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """Running the server on this machine: on a data directory and a port on loopback."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import resource
@@ -32,7 +34,7 @@ from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network
 from mooring.apiserver.transport.node_proxy import NodeProxy
 
 HOST = "127.0.0.1"
-_SHUTDOWN_SECONDS = 1.0
+_SHUTDOWN_S = 1.0
 _OPEN_FILES = 65536
 
 
@@ -117,7 +119,7 @@ async def _listen(
     runner = web.AppRunner(
         application(server, proxy, gate),
         access_log=None,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
+        shutdown_timeout=_SHUTDOWN_S,
         handler_cancellation=True,
         keepalive_timeout=IDLE_S,
         max_line_size=LONGEST_LINE,

@@ -25,7 +25,7 @@ from mooring.apiserver.requests import access_reviews, discovery, openapi
 from mooring.apiserver.requests.custom_object_cleanup import Cleanup
 from mooring.apiserver.requests.reads import Reader
 from mooring.apiserver.requests.subresources import PodLogs, Subresources, no_pod_logs
-from mooring.apiserver.requests.watch import BOOKMARK_SECONDS
+from mooring.apiserver.requests.watch import BOOKMARK_S
 from mooring.apiserver.requests.writes import Writer
 from mooring.apiserver.routes import Route, resolve
 from mooring.apiserver.store.log import Log, MemoryLog
@@ -74,7 +74,7 @@ class Server:
         now: Callable[[], datetime],
         random: Random,
         pod_logs: PodLogs = no_pod_logs,
-        bookmark_s: float = BOOKMARK_SECONDS,
+        bookmark_s: float = BOOKMARK_S,
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens

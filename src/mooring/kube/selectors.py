@@ -1,9 +1,11 @@
-"""Label and field selectors: parse, match, print.
+r"""Label and field selectors: parse, match, print.
 
 Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and
 for node affinity `key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`,
-with `\\` before a literal comma, equals sign or backslash.
+with `\` before a literal comma, equals sign or backslash.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

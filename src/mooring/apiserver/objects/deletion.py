@@ -5,6 +5,8 @@ the deletion is in progress already (`Pending`). The garbage collector deletes d
 sets the finalizers that tell it what to do.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,5 +1,7 @@
 """Metadata: the client's fields, the server's fields, and their validation. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

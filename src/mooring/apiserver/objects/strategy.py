@@ -4,6 +4,8 @@ A strategy is stateless and pure but for the `Admission` that it is given: it ch
 or returns the field errors that make it invalid. It knows nothing of requests or of the store.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -5,6 +5,8 @@ For the API's own kinds the facts of their types define the fields and their typ
 for custom kinds their schema does.
 """
 
+from __future__ import annotations
+
 from mooring.apiserver.errors import Obj, Unreadable
 from mooring.apiserver.objects.custom import structural
 from mooring.apiserver.objects.custom.list_types import SchemaPlace

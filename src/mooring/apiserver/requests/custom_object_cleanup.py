@@ -4,6 +4,8 @@ Upstream has a controller for this. Here the request that makes the next step po
 deletion of the definition, and that of its last objects if finalizers hold some back.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import Obj

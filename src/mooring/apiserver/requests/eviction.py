@@ -5,6 +5,8 @@ subresource spends them. A budget that no controller has counted since it was ch
 client gets 429 with a time to wait.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from copy import deepcopy
 

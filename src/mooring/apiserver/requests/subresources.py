@@ -1,6 +1,8 @@
 """Subresources that are more than a view of the object: binding, eviction, scale, finalize, log, ephemeral
 containers."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace

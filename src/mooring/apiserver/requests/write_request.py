@@ -1,6 +1,8 @@
 """The content of a writing request: its object, its patch, its options and preconditions, checked against its
 path. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 

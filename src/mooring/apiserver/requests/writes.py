@@ -5,6 +5,8 @@ no await between reading and writing, so no write is computed from a state that 
 is given only when the write is durable.
 """
 
+from __future__ import annotations
+
 from asyncio import gather
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

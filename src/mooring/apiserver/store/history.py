@@ -5,6 +5,8 @@ new changes. A cursor that falls out of the window raises `Expired`, so a slow r
 delays other readers.
 """
 
+from __future__ import annotations
+
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping

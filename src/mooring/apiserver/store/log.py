@@ -5,6 +5,8 @@ a whole; a batch that was not acknowledged survives as a whole or not at all. A 
 Kubernetes: records are versions and bytes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 

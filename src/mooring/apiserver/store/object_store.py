@@ -17,6 +17,8 @@ The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a v
 indexed fields.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

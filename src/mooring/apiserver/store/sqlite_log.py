@@ -10,6 +10,8 @@ copied into the database file and synced (a checkpoint) before the log goes on. 
 replaced while it is open fails every commit, because what was written to it would end with this process.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import fcntl

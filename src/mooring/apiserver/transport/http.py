@@ -8,6 +8,8 @@ The framing of those chunks is therefore ours. With aiohttp's `StreamResponse.wr
 has to run: an event of 900 bytes took 8.5 µs of CPU for each of 200 watchers, and takes 5.4 µs as it is.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

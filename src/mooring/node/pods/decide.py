@@ -45,7 +45,7 @@ def decide(facts: Facts, memory: Memory, now: float) -> Decision:
 
 
 def outcome(facts: Facts) -> str | None:
-    """ "Succeeded" or "Failed" once no container runs or will run again, else None."""
+    """The final phase, "Succeeded" or "Failed", once no container runs or will run again, else None."""
     pod = facts.pod
     if pod is not None and (facts.overdue or facts.volumes.evicted is not None):
         return "Failed"

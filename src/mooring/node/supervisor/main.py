@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     class PodRequest(rootfs.PodRoot):
         hostname: str
-        bootID: str
+        bootID: str  # noqa: N815 - as in JSON
         network: Network | None
 
 

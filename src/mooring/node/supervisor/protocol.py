@@ -64,7 +64,7 @@ def _request(line: bytes) -> dict[str, Any]:
 
 
 def _check(verb: str, body: Any, fields: dict[str, type]) -> None:
-    if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
+    if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         raise BadRequest(
             f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}"
         )

@@ -13,6 +13,8 @@ to be converted. Only the wire format is ours; it is small (`wire`) and has its 
 (`tests/fuzz/targets/protobuf.py`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -77,7 +79,7 @@ def encode_event(event: str, body: bytes) -> bytes:
 
 
 class _Head(msgspec.Struct):
-    apiVersion: str
+    apiVersion: str  # noqa: N815 - as in JSON
     kind: str
 
 

@@ -4,6 +4,8 @@ The rules are those of upstream's structural schemas (OpenAPI v3 with `x-kuberne
 of the errors. Rules in CEL (`x-kubernetes-validations`) are not run.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Mapping

@@ -5,6 +5,8 @@ list is replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse
 Directives: `$patch: delete|replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, cast
 

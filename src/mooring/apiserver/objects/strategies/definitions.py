@@ -4,6 +4,8 @@ Names are accepted in the same write that asks for them: there is no controller 
 reasons and messages are upstream's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

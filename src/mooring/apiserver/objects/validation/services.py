@@ -1,5 +1,7 @@
 """Services, and where their traffic goes: Endpoints, EndpointSlices, and the kinds of service addresses."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required
