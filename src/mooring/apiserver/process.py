@@ -61,7 +61,7 @@ class Running:
     _proxy: NodeProxy
 
     async def close(self) -> None:
-        """Stop answering, end the watches, finish the writes under way."""
+        """Stops answering, ends the watches, finishes the writes under way."""
         self._listener.close()
         await self._runner.cleanup()
         await self._proxy.close()
@@ -78,7 +78,7 @@ async def serve(
     random: Random | None = None,
     node_endpoints: Sequence[Network] = LOOPBACK,
 ) -> Running:
-    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
+    """Serves the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
     The server calls agents for logs and commands only in the networks `node_endpoints`, whatever address
     their Nodes report. It writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default

@@ -304,8 +304,8 @@ async def _connect(directory: Path) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 def _start_time(pid: int) -> int | None:
-    """See `supervisor.main`: clock ticks from boot to the start; None if the process is gone or only waits to
-    be reaped."""
+    """Clock ticks from the machine's boot to the start (`supervisor.main`); None if the process is gone or
+    only waits to be reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -28,7 +28,7 @@ _Plan: TypeAlias = dict[_Step, "str | _Plan"]
 
 
 def fill(obj: Obj, rules: Rules) -> None:
-    """Set every field of `rules` that `obj` lacks. An explicit null counts as lacking."""
+    """Sets every field of `rules` that `obj` lacks. An explicit null counts as lacking."""
     _fill(obj, _plan(tuple(rules)), rules)
 
 

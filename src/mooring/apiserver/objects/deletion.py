@@ -158,7 +158,7 @@ def _mark(meta: Obj, when: datetime, grace: int) -> None:
 
 
 def _shorten(meta: Obj, options: DeleteOptions, now: datetime) -> bool:
-    """Shorten a grace period under way. It never grows; False if nothing changes."""
+    """Shortens a grace period under way. It never grows; False if nothing changes."""
     have = int(meta["deletionGracePeriodSeconds"])
     if options.grace is None or options.grace >= have:
         return False

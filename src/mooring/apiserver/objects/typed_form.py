@@ -54,7 +54,7 @@ def _message(kind: Kind) -> str:
 
 
 def clear_status(kind: Kind, obj: Obj) -> None:
-    """Make the status that of an object of which nothing is known yet."""
+    """Makes the status that of an object of which nothing is known yet."""
     obj.pop("status", None)
     if kind.custom is None:
         obj["status"] = zero_of(message(_message(kind)).fields["status"].type)

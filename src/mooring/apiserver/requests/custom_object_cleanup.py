@@ -36,7 +36,7 @@ class Cleanup:
         return concerned and route.verb in _CHANGES
 
     async def run(self) -> None:
-        """Take every step that is possible now."""
+        """Takes every step that is possible now."""
         for definition in self.catalog.definitions():
             if is_terminating(definition) and CLEANUP in list_at(definition, "metadata.finalizers"):
                 await self._run(definition)

@@ -106,7 +106,7 @@ def _with_disruption(budget: Obj, pod: Obj, now: str) -> Obj:
 
 
 def _note_allowed(status: Obj, now: str) -> None:
-    """Say in the conditions whether more disruptions are allowed."""
+    """Says in the conditions whether more disruptions are allowed."""
     value, reason = (
         ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
     )

@@ -151,7 +151,7 @@ class Watch:
                 due = loop.time() + self._bookmark_s
 
     async def _news(self, cursor: Cursor) -> None:
-        """Return as soon as there may be something to take."""
+        """Returns as soon as there may be something to take."""
         if self._sink is None:
             await cursor.changed()
         else:

@@ -71,7 +71,7 @@ class History:
         self._versions.append(change.item.version)
 
     def evict(self) -> Change:
-        """Forget the oldest change and return it."""
+        """Forgets the oldest change and returns it."""
         change = self._changes[self._dead]
         self._dead += 1
         if self._dead >= _TRIM:
@@ -93,7 +93,7 @@ class History:
         return len(self._waiters)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at every `wake`."""
+        """Calls `listener` at every `wake`."""
         self._listeners.append(listener)
 
     def position(self, version: int) -> int:
@@ -105,7 +105,7 @@ class History:
         return self._changes[first : None if limit is None else first + limit]
 
     async def changed(self) -> None:
-        """Return after the next `wake`."""
+        """Returns after the next `wake`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -133,7 +133,7 @@ class Cursor:
         return changes
 
     def skip(self) -> None:
-        """Take everything, unread."""
+        """Takes everything, unread."""
         self.position = self._history.end
 
     @property
@@ -142,6 +142,6 @@ class Cursor:
         return self.position == self._history.end
 
     async def changed(self) -> None:
-        """Return as soon as there may be something to take."""
+        """Returns as soon as there may be something to take."""
         if self.at_end:
             await self._history.changed()

@@ -177,13 +177,13 @@ class Store:
         return Cursor(history, history.position(version))
 
     def write(self, resource: str, key: Key, obj: Obj) -> asyncio.Future[Item]:
-        """Store an object under the next version, which is set in its metadata. Done when durable."""
+        """Stores an object under the next version, which is set in its metadata. Done when durable."""
         item = self._item(resource, key, self._next(obj), obj, encode(obj))
         previous = self.head(resource, key)
         return self._propose(resource, Change("MODIFIED" if previous else "ADDED", item, previous))
 
     def remove(self, resource: str, key: Key, last: Obj) -> asyncio.Future[Item]:
-        """Remove an object that exists; `last` is its final state for watchers. Done when durable."""
+        """Removes an object that exists; `last` is its final state for watchers. Done when durable."""
         item = self._item(resource, key, self._next(last), last, encode(last))
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
@@ -216,7 +216,7 @@ class Store:
         return performed
 
     async def settled(self) -> None:
-        """Return when every write proposed so far is durable. Raises `StoreFailed`."""
+        """Returns when every write proposed so far is durable. Raises `StoreFailed`."""
         while self._flush is not None:
             await asyncio.shield(self._flush)
         self._check_alive()
@@ -227,7 +227,7 @@ class Store:
         return f"{self._failure}" if self._failure is not None else ""
 
     async def close(self) -> None:
-        """Finish the writes under way and release the log."""
+        """Finishes the writes under way and releases the log."""
         if self._flush is not None:
             await asyncio.wait([self._flush])
         if self._resuming is not None:

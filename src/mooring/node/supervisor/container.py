@@ -88,8 +88,8 @@ class Container:
         return [stream for stream in self._streams if not stream.closed]
 
     def take_start(self) -> bool:
-        """Call once, when `start_pipe` is readable or the process has ended: True if its own program was
-        started."""
+        """To be called once, when `start_pipe` is readable or the process has ended. Whether its own program
+        was started."""
         with contextlib.suppress(BlockingIOError):  # killed before it could say anything
             self.record["error"] = os.read(self.start_pipe, 4096).decode(errors="replace")
         os.close(self.start_pipe)

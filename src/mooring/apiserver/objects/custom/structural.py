@@ -68,7 +68,7 @@ def _object(value: Any) -> Obj:
 
 
 def fill_defaults(schema: Obj, value: Any) -> None:
-    """Set every missing field that has a default, in place, also inside defaults."""
+    """Sets every missing field that has a default, in place, also inside defaults."""
     if isinstance(value, list):
         for each in cast(list[Any], value):
             fill_defaults(_object(schema.get("items")), each)
