@@ -74,7 +74,7 @@ async def describe_modifications(region: Region, request: Request) -> dict[str, 
     found = select(table, wanted, FIELDS, prefix="vol", ids=named, time=time)
     dry_run(request)
     shown, more = paged(found, page)
-    return {"VolumesModifications": [modification_answer(one, now) for one in shown], **more}
+    return {"VolumesModifications": [modification_answer(each, now) for each in shown], **more}
 
 
 def modification_answer(modification: Modification, now: float) -> dict[str, Any]:

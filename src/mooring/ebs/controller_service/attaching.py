@@ -166,7 +166,7 @@ class Attacher:
         device = self._name(instance, volume)
         request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": instance.id, "Device": device}
         if cards > 1:
-            used = [one.card for one in instance.devices if one.volume_id]
+            used = [each.card for each in instance.devices if each.volume_id]
             card = self._names.choose_card(instance.id, volume.id, cards, used, self._settling.now())
             request["EbsCardIndex"] = card
         return request
@@ -195,7 +195,7 @@ class Attacher:
         return True
 
     def _name(self, instance: Instance, volume: Volume) -> str:
-        in_use = [one.device for one in instance.devices] + [instance.root_device]
+        in_use = [each.device for each in instance.devices] + [instance.root_device]
         device = self._names.give(instance.id, volume.id, in_use, self._settling.now())
         if device is None:
             raise CsiError(Code.RESOURCE_EXHAUSTED, f"all device names of {instance.id} are in use")
