@@ -51,6 +51,8 @@ class History:
     trimming."""
 
     def __init__(self) -> None:
+        # The first `_dead` entries are forgotten already. They are cut off a thousand at a time: to shorten a
+        # list at its front moves all the rest, and a full window forgets one entry with each write.
         self._changes: list[Change] = []
         self._versions: list[int] = []
         self._dead = 0
@@ -80,6 +82,7 @@ class History:
         return change
 
     def wake(self) -> None:
+        # A waiter that runs now and waits again waits for the next wake, not for this one.
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
@@ -143,5 +146,6 @@ class Cursor:
 
     async def changed(self) -> None:
         """Returns as soon as there may be something to take."""
+        # Without an await in between: a change that comes after this look is one that wakes.
         if self.at_end:
             await self._history.changed()

@@ -88,6 +88,8 @@ class Collection:
         """Every object as of `version`, which the caller knows to be in the window."""
         if version >= self.version:
             return self.current()
+        # Backwards from now: the window holds what each change replaced, and a list of the past is mostly a
+        # few changes old.
         items = dict(self.items)
         for change in reversed(self.history.since(self.history.position(version))):
             if change.previous is None:
@@ -236,6 +238,8 @@ class Store:
         self._log.close()
 
     def _next(self, obj: Obj) -> int:
+        # `_allocated` runs ahead of `version` by what waits for a commit. It does not go back when a commit
+        # fails: the batch may be on disk under these numbers.
         self._check_alive()
         self._allocated += 1
         obj["metadata"]["resourceVersion"] = str(self._allocated)

@@ -178,7 +178,9 @@ def dues_of(record: object) -> dict[str, tuple[float, str]]:
     """The due times of a record: its own under "", those of its attachments under the instances' ids."""
     dues: dict[str, tuple[float, str]] = {}
     if isinstance(record, Volume):
-        dues = {each.instance: (each.due, f"{each.state} {each.force}") for each in record.attachments if each.due}
+        dues = {
+            each.instance: (each.due, f"{each.state} {each.force}") for each in record.attachments if each.due
+        }
     if isinstance(record, (Volume, Snapshot, Modification, Instance, Discard)) and record.due:
         dues[""] = (record.due, "" if isinstance(record, Discard) else record.state)
     return dues

@@ -17,7 +17,7 @@ from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
@@ -93,7 +93,8 @@ class Attacher:
             requested_at = self._settling.now()
             volume = await volume_there(self._describe, self._settling, volume_id)
             attaching_s = self._attaching_s(volume, node, work)
-            match next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s):
+            step = next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s)
+            match step:
                 case Step.DONE:
                     return self._done(volume, node)
                 case Step.GIVE_UP:
@@ -102,6 +103,8 @@ class Attacher:
                     await self._request_attach(volume, node, work)
                 case Step.WAIT:
                     waits_for(shown(volume, node))
+                case _:
+                    assert_never(step)
             await sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
 

@@ -76,6 +76,7 @@ class Container:
         if self.pid == 0:
             enter = partial(_enter, request, mode, masks, out_in, err_in)
             program.become(request, request["argv"], request["env"], errors, enter)
+        # The supervisor must not hold the ends that are written to: the pipes would never end.
         for descriptor in (out_in, err_in, errors):
             os.close(descriptor)
         for descriptor in (out, err):
