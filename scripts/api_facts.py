@@ -9,6 +9,7 @@ T). Flags: `inline` (the message's fields stand in its parent), `pointer` (absen
 not written), `merge=KEY` / `merge` (a strategic merge patch merges the list, by KEY), `replace` (it replaces the
 object), `map=K1,K2` / `set` / `atomic` (how an apply merges the list).
 """
+
 from __future__ import annotations
 
 import json

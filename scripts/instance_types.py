@@ -10,6 +10,7 @@ Two answers are set right. Types on Xen have no shared slots: network interfaces
 types with a size in their name (m8g.metal-24xl) are of the generations whose volumes have slots of their own, but some
 are described as "shared".
 """
+
 from __future__ import annotations
 
 import gzip
