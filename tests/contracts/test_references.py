@@ -26,7 +26,8 @@ PAGE = re.compile(
     r"\bdocs/([\w-]+)\.md(?:[,:]? ((?:[CR]\d+b?|[SL]\d+'?|D1|P1)(?:, (?:[CR]\d+b?|[SL]\d+'?))*))?"
 )
 ELSEWHERE = re.compile(
-    r"design section|reference section|\b(?:design|reference) \d|\bdesign\.md\b|\breference/\w|(?<!docs/)(?<!\w/)(?<![(\[\x22])\bprotocol\.md\b"
+    r"design section|reference section|\b(?:design|reference) \d"
+    r"|\bdesign\.md\b|\breference/\w|(?<!docs/)(?<!\w/)(?<![(\[\x22])\bprotocol\.md\b"
 )
 """Documents that are not in this repository, and pages that are named without their folder."""
 OWN = Path(__file__)
