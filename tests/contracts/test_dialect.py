@@ -9,9 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 IMPERATIVES = re.compile(
-    r"(Accept|Add|Answer|Apply|Ask|Bind|Build|Call|Carry|Check|Clear|Close|Compute|Create|Cut|Decide|Delete|Drop|End|Ensure"
-    r"|Evict|Fetch|Fill|Finish|Forget|Get|Give|Keep|Let|Load|Make|Merge|Move|Note|Open|Parse|Patch|Print|Put|Raise|Read"
-    r"|Record|Refuse|Register|Release|Remove|Replace|Return|Run|Save|Say|Send|Serve|Set|Shorten|Show|Shut|Skip|Start|Stop"
+    r"(Accept|Add|Answer|Apply|Ask|Bind|Build|Call|Carry|Check|Clear|Close|Compute|Create|Decide|Delete|Drop|End|Ensure"
+    r"|Evict|Fetch|Fill|Finish|Forget|Get|Give|Keep|Load|Make|Merge|Move|Note|Open|Parse|Patch|Print|Raise"
+    r"|Record|Refuse|Register|Release|Remove|Replace|Return|Save|Say|Send|Serve|Shorten|Show|Shut|Skip|Start|Stop"
     r"|Store|Take|Tell|Try|Undo|Update|Use|Wait|Wake|Write|Yield)\b"
 )
 ACTORS = frozenset({"somebody", "someone", "nobody", "anybody", "whoever"})
